@@ -1,0 +1,94 @@
+package providers
+
+import (
+	"slices"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Capability names one of the capability interfaces, as errors and docs show it.
+type Capability string
+
+// The capabilities.
+const (
+	CanInspect Capability = "Inspector"
+	CanPower   Capability = "PowerController"
+	CanBoot    Capability = "BootController"
+	CanMedia   Capability = "MediaController"
+	CanImage   Capability = "Imager"
+	CanExec    Capability = "RemoteExecutor"
+	CanJoin    Capability = "ClusterJoiner"
+	CanNet     Capability = "NetConfigurator"
+	CanConsole Capability = "Console"
+)
+
+// Capabilities lists what a provider can do.
+func Capabilities(p Provider) []Capability {
+	var cs []Capability
+	add := func(c Capability, ok bool) {
+		if ok {
+			cs = append(cs, c)
+		}
+	}
+	_, ok := p.(Inspector)
+	add(CanInspect, ok)
+	_, ok = p.(PowerController)
+	add(CanPower, ok)
+	_, ok = p.(BootController)
+	add(CanBoot, ok)
+	_, ok = p.(MediaController)
+	add(CanMedia, ok)
+	_, ok = p.(Imager)
+	add(CanImage, ok)
+	_, ok = p.(RemoteExecutor)
+	add(CanExec, ok)
+	_, ok = p.(ClusterJoiner)
+	add(CanJoin, ok)
+	_, ok = p.(NetConfigurator)
+	add(CanNet, ok)
+	_, ok = p.(Console)
+	add(CanConsole, ok)
+	return cs
+}
+
+// Needs lists the capabilities a step needs. A reboot in band needs no power button, one
+// through the BMC or left to us does.
+func Needs(s *holdfastv1.Step) []Capability {
+	switch k := s.GetKind().(type) {
+	case *holdfastv1.Step_Ssh:
+		return []Capability{CanExec}
+	case *holdfastv1.Step_Reboot:
+		if k.Reboot.GetMode() == "inband" {
+			return []Capability{CanInspect, CanExec}
+		}
+		return []Capability{CanInspect, CanPower}
+	case *holdfastv1.Step_Netboot:
+		return []Capability{CanBoot}
+	case *holdfastv1.Step_Repave:
+		return []Capability{CanImage}
+	case *holdfastv1.Step_Join, *holdfastv1.Step_Verify:
+		return []Capability{CanJoin}
+	case *holdfastv1.Step_Net:
+		return []Capability{CanNet}
+	case *holdfastv1.Step_Rma:
+		if k.Rma.GetWipe() {
+			return []Capability{CanPower, CanImage}
+		}
+		return []Capability{CanPower}
+	}
+	return nil
+}
+
+// Missing gives the first capability that a plan needs and a provider lacks, and the step that
+// needs it; "" when nothing is missing.
+func Missing(p Provider, plan *holdfastv1.Plan) (c Capability, step string) {
+	have := Capabilities(p)
+	for _, s := range plan.GetSteps() {
+		for _, need := range Needs(s) {
+			if !slices.Contains(have, need) {
+				return need, s.GetName()
+			}
+		}
+	}
+	return "", ""
+}

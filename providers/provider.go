@@ -1,0 +1,218 @@
+// Package providers defines what Holdfast needs of hardware, in small capability
+// interfaces, and picks the provider of a machine. A provider implements the
+// capabilities that it has; a step that needs one it lacks is refused when the
+// run is started.
+//
+// Providers know machines and attempts. They must not know runs' state, the FSM or
+// the cluster (DESIGN §3), and they must not retry effects: that is the executor's
+// decision, because only the record says what was done.
+package providers
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Machine is what providers are told of a machine. They must not change it.
+type Machine = *holdfastv1.Machine
+
+// Provider is one configured instance: it implements one or more of the capability
+// interfaces below.
+type Provider interface {
+	// Kind is the provider's kind, e.g. "fake".
+	Kind() string
+}
+
+// Op names the attempt on whose behalf an effect is done. Providers pass it to the
+// hardware where it can hold it, so that effects can be told apart afterwards.
+type Op struct {
+	RunID   string
+	Step    string
+	Attempt int32
+	Epoch   uint64 // leader epoch; zero where no leader is involved
+}
+
+// Token is a name for the attempt that stays the same when another leader takes it over.
+func (o Op) Token() string { return o.RunID + "-" + o.Step + "-" + strconv.Itoa(int(o.Attempt)) }
+
+// Inspector observes a machine. It must never change anything.
+type Inspector interface {
+	Inspect(ctx context.Context, m Machine) (Facts, error)
+}
+
+// Facts are observed at one moment.
+type Facts struct {
+	Reachable       bool   // the host answers
+	ReachableReason string // CamelCase, e.g. PingOK
+	BMCReachable    bool
+	BMCReason       string // CamelCase, e.g. RedfishOK
+	BootID          string // changes with every boot of the host; empty when it cannot be told
+	Image           string // what is installed; empty when it cannot be told
+}
+
+// PowerState is what a BMC says of a machine's power.
+type PowerState string
+
+// The power states.
+const (
+	PowerUnknown PowerState = ""
+	PowerOn      PowerState = "on"
+	PowerOff     PowerState = "off"
+)
+
+// PowerAction is one press of a power button. There is no "cycle": it could not be
+// told afterwards which half of it happened (DESIGN §7).
+type PowerAction string
+
+// The power actions.
+const (
+	ActionOn      PowerAction = "on"
+	ActionSoftOff PowerAction = "soft-off" // asks the operating system
+	ActionHardOff PowerAction = "hard-off"
+)
+
+// PowerController presses power buttons.
+type PowerController interface {
+	PowerState(ctx context.Context, m Machine) (PowerState, error)
+	// SetPower answers when the request was accepted, which proves nothing: observe PowerState.
+	SetPower(ctx context.Context, op Op, m Machine, a PowerAction) error
+}
+
+// BootDevice is what a machine boots from next.
+type BootDevice struct {
+	Mode       string // PXE, HTTP, DISK, VIRTUAL_MEDIA
+	Persistent bool
+	UEFI       bool
+}
+
+// BootController reads and sets the next boot device.
+type BootController interface {
+	BootDevice(ctx context.Context, m Machine) (BootDevice, error)
+	SetBootDevice(ctx context.Context, op Op, m Machine, d BootDevice) error
+}
+
+// MediaController inserts and ejects virtual media.
+type MediaController interface {
+	// Media answers the URL of what is inserted, or "".
+	Media(ctx context.Context, m Machine) (string, error)
+	InsertMedia(ctx context.Context, op Op, m Machine, url string) error
+	EjectMedia(ctx context.Context, op Op, m Machine) error
+}
+
+// InstallSpec says what to put on a machine's disk. An empty Image with Wipe set only wipes.
+type InstallSpec struct {
+	Image     string
+	CloudInit string
+	Disk      string
+	Wipe      bool
+}
+
+// WorkState is how far a piece of work on a host is.
+type WorkState string
+
+// The states of installs, commands and joins.
+const (
+	WorkNone    WorkState = "none" // never started
+	WorkRunning WorkState = "running"
+	WorkDone    WorkState = "done"
+	WorkFailed  WorkState = "failed"
+)
+
+// InstallStatus is how far an install is.
+type InstallStatus struct {
+	State    WorkState
+	Progress int    // percent
+	Stage    string // what it waits for
+	Error    string // when it failed
+	Image    string // what is on the disk, when it is done
+}
+
+// Imager installs images. Start with a token that was started before does nothing.
+type Imager interface {
+	StartInstall(ctx context.Context, op Op, m Machine, s InstallSpec) error
+	InstallStatus(ctx context.Context, m Machine, token string) (InstallStatus, error)
+}
+
+// Command is what a RemoteExecutor runs.
+type Command struct {
+	Path    string
+	Args    []string
+	Script  string // instead of Path and Args
+	Env     map[string]string
+	User    string
+	Timeout time.Duration // the host kills it after that, whatever becomes of the leader
+}
+
+// CommandStatus is how far a command is, with its output from an offset on.
+type CommandStatus struct {
+	State    WorkState // WorkDone when it has exited, with any code
+	ExitCode int
+	Output   []Output
+	Next     int64 // offset for the next call
+}
+
+// Output is a piece of a command's output.
+type Output struct {
+	Stream string // stdout or stderr
+	Data   []byte
+}
+
+// RemoteExecutor runs commands on the host, durably: a command outlives the caller and is
+// found again by its token. Start with a token that was started before does nothing.
+type RemoteExecutor interface {
+	StartCommand(ctx context.Context, op Op, m Machine, token string, c Command) error
+	// CommandStatus answers at once with what there is.
+	CommandStatus(ctx context.Context, m Machine, token string, offset int64) (CommandStatus, error)
+	// KillCommand ends a command and its children. A token that is not known is OK.
+	KillCommand(ctx context.Context, op Op, m Machine, token string) error
+}
+
+// NodeStatus is what a cluster says of a machine's node.
+type NodeStatus struct {
+	Registered bool
+	Ready      bool
+	Reason     string // CamelCase
+}
+
+// JoinSpec says where a host belongs.
+type JoinSpec struct {
+	ClusterRef string
+	Role       string // worker, control-plane
+}
+
+// ClusterJoiner joins hosts to a cluster. Join with a token that was started before does nothing.
+type ClusterJoiner interface {
+	NodeStatus(ctx context.Context, m Machine, clusterRef string) (NodeStatus, error)
+	StartJoin(ctx context.Context, op Op, m Machine, s JoinSpec) error
+	JoinStatus(ctx context.Context, m Machine, token string) (WorkState, string, error)
+}
+
+// NetworkStatus is the network configuration of a host.
+type NetworkStatus struct {
+	Token     string // of the apply that made it
+	Confirmed bool
+	Reverted  bool // it was not confirmed in time
+}
+
+// NetConfigurator changes the network of a host. What is applied is rolled back by the host
+// itself unless it is confirmed within the rollback time, over the new path.
+type NetConfigurator interface {
+	NetworkStatus(ctx context.Context, m Machine) (NetworkStatus, error)
+	ApplyNetwork(ctx context.Context, op Op, m Machine, config string, rollback time.Duration) error
+	ConfirmNetwork(ctx context.Context, op Op, m Machine, token string) error
+}
+
+// Console is a machine's serial console.
+type Console interface {
+	OpenConsole(ctx context.Context, m Machine) (io.ReadWriteCloser, error)
+}
+
+// Settler is implemented by providers whose effects show late: a new leader that finds an
+// intent waits that long after it before it concludes that nothing was done.
+type Settler interface {
+	Settle(m Machine) time.Duration
+}

@@ -1,0 +1,90 @@
+package providers
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Factory makes a provider of one kind from its part of the configuration (JSON).
+// An unknown key in it is an error.
+type Factory func(name string, config json.RawMessage, log *slog.Logger) (Provider, error)
+
+// Config is the configuration of one instance: its kind, and what the kind's factory reads.
+type Config struct {
+	Kind string
+	Raw  json.RawMessage
+}
+
+// UnmarshalJSON takes the kind out and leaves the rest to the factory.
+func (c *Config) UnmarshalJSON(b []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(fields["kind"], &c.Kind); err != nil {
+		return fmt.Errorf("provider has no kind")
+	}
+	delete(fields, "kind")
+	raw, err := json.Marshal(fields)
+	c.Raw = raw
+	return err
+}
+
+// Set is the configured provider instances, by name.
+type Set struct {
+	byName map[string]Provider
+}
+
+// NewSet builds every configured instance with the factory of its kind.
+func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.Logger) (*Set, error) {
+	s := &Set{byName: make(map[string]Provider, len(configs))}
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		c := configs[name]
+		f, ok := factories[c.Kind]
+		if !ok {
+			return nil, fmt.Errorf("configure provider %q: kind %q is not one of %s", name, c.Kind,
+				strings.Join(slices.Sorted(maps.Keys(factories)), ", "))
+		}
+		p, err := f(name, c.Raw, log.With("provider", name))
+		if err != nil {
+			return nil, fmt.Errorf("configure provider %q: %w", name, err)
+		}
+		s.byName[name] = p
+	}
+	return s, nil
+}
+
+// SetOf makes a set of instances that exist already.
+func SetOf(byName map[string]Provider) *Set { return &Set{byName: maps.Clone(byName)} }
+
+// NameOf gives the name of a machine's provider: its field, else its label "provider", else the
+// only instance there is, else "fake" (DESIGN §8).
+func (s *Set) NameOf(m Machine) string {
+	if n := m.GetSpec().GetProvider(); n != "" {
+		return n
+	}
+	if n := m.GetLabels()["provider"]; n != "" {
+		return n
+	}
+	if len(s.byName) == 1 {
+		for n := range s.byName {
+			return n
+		}
+	}
+	return "fake"
+}
+
+// Of gives a machine's provider. The error names the provider and those that are configured.
+func (s *Set) Of(m Machine) (Provider, error) {
+	name := s.NameOf(m)
+	if p, ok := s.byName[name]; ok {
+		return p, nil
+	}
+	names := slices.Sorted(maps.Keys(s.byName))
+	return nil, Errorf(Unsupported, "pick the provider of "+m.GetMachineId(),
+		"provider %q is not configured (configured: %s)", name, strings.Join(names, ", "))
+}
