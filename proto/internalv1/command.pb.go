@@ -2107,6 +2107,59 @@ func (x *LogBlock) GetPayload() []byte {
 	return nil
 }
 
+// StoredLog is a block of a run's log in its table.
+type StoredLog struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Block         *LogBlock              `protobuf:"bytes,2,opt,name=block,proto3" json:"block,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredLog) Reset() {
+	*x = StoredLog{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredLog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredLog) ProtoMessage() {}
+
+func (x *StoredLog) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
+func (*StoredLog) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *StoredLog) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *StoredLog) GetBlock() *LogBlock {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
 type LogChunks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Chunks        []*v1.LogChunk         `protobuf:"bytes,1,rep,name=chunks,proto3" json:"chunks,omitempty"`
@@ -2116,7 +2169,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2181,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2194,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -2329,7 +2382,10 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\apayload\x18\x04 \x01(\fR\apayload\"\x1c\n" +
 	"\x05Codec\x12\t\n" +
 	"\x05PLAIN\x10\x00\x12\b\n" +
-	"\x04ZSTD\x10\x01\":\n" +
+	"\x04ZSTD\x10\x01\"X\n" +
+	"\tStoredLog\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x124\n" +
+	"\x05block\x18\x02 \x01(\v2\x1e.holdfast.internal.v1.LogBlockR\x05block\":\n" +
 	"\tLogChunks\x12-\n" +
 	"\x06chunks\x18\x01 \x03(\v2\x15.holdfast.v1.LogChunkR\x06chunksB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
@@ -2346,7 +2402,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),           // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                 // 1: holdfast.internal.v1.Entry
@@ -2376,24 +2432,25 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*LogAppend)(nil),             // 25: holdfast.internal.v1.LogAppend
 	(*CompactRunLog)(nil),         // 26: holdfast.internal.v1.CompactRunLog
 	(*LogBlock)(nil),              // 27: holdfast.internal.v1.LogBlock
-	(*LogChunks)(nil),             // 28: holdfast.internal.v1.LogChunks
-	nil,                           // 29: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                           // 30: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                           // 31: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                           // 32: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*v1.Machine)(nil),            // 34: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),   // 35: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),          // 36: holdfast.v1.Condition
-	(*v1.Plan)(nil),               // 37: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),       // 38: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),             // 39: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),           // 40: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),           // 41: holdfast.v1.LogChunk
+	(*StoredLog)(nil),             // 28: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),             // 29: holdfast.internal.v1.LogChunks
+	nil,                           // 30: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                           // 31: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                           // 32: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                           // 33: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*v1.Machine)(nil),            // 35: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),   // 36: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),          // 37: holdfast.v1.Condition
+	(*v1.Plan)(nil),               // 38: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),       // 39: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),             // 40: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),           // 41: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),           // 42: holdfast.v1.LogChunk
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,  // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	33, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	34, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
 	3,  // 2: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,  // 3: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,  // 4: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
@@ -2416,35 +2473,36 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	24, // 21: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
 	26, // 22: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
 	7,  // 23: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	34, // 24: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	34, // 25: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	35, // 26: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	35, // 24: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	35, // 25: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	36, // 26: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
 	15, // 27: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	36, // 28: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	37, // 29: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	29, // 30: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	33, // 31: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	30, // 32: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	33, // 33: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	33, // 34: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	31, // 35: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	37, // 28: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	38, // 29: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	30, // 30: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	34, // 31: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	31, // 32: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	34, // 33: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	34, // 34: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	32, // 35: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
 	25, // 36: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	38, // 37: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	32, // 38: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	33, // 39: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	39, // 37: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	33, // 38: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	34, // 39: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
 	25, // 40: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	39, // 41: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	40, // 42: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	40, // 41: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	41, // 42: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
 	25, // 43: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	41, // 44: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	42, // 44: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
 	27, // 45: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
 	0,  // 46: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	41, // 47: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	27, // 47: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	42, // 48: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -2481,7 +2539,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,203 @@
+package fsm
+
+import (
+	"fmt"
+	"maps"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// activeStep gives a run that is at a step, and that step. Executor commands name both, so that one
+// that was proposed before something else happened finds out.
+func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
+	run, ok := t.runs.get(runID)
+	if !ok {
+		return nil, nil, runNotFound(runID)
+	}
+	if Ended(run) {
+		return nil, nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", runID, run.GetPhase())
+	}
+	if run.GetCurrentStep() != step {
+		return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s is at step %q, not %q", runID, run.GetCurrentStep(), step)
+	}
+	for _, s := range run.GetSteps() {
+		if s.GetName() == step {
+			return run, s, nil
+		}
+	}
+	return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s has no step %q", runID, step)
+}
+
+func lastAttempt(s *holdfastv1.StepStatus) *holdfastv1.Attempt {
+	if n := len(s.GetAttempts()); n > 0 {
+		return s.GetAttempts()[n-1]
+	}
+	return nil
+}
+
+// Open says whether an attempt has begun and not ended.
+func Open(a *holdfastv1.Attempt) bool {
+	return a != nil && a.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED
+}
+
+// beginAttempt records the intent. An open attempt can only be begun again by a later leader.
+func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) {
+	run, step, err := t.activeStep(c.GetRunId(), c.GetStep())
+	if err != nil {
+		return nil, err
+	}
+	if run.GetCancelRequestedAt() != nil {
+		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
+	}
+	last, msg := lastAttempt(step), ""
+	switch {
+	case Open(last) && c.GetAttempt() == last.GetNumber() && last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
+		last.Epochs = append(last.Epochs, t.cmd.GetEpoch())
+		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d", step.GetName(), last.GetNumber(), t.cmd.GetEpoch())
+	case !Open(last) && c.GetAttempt() == last.GetNumber()+1:
+		step.Attempts = append(step.Attempts, &holdfastv1.Attempt{Number: c.GetAttempt(), Epochs: []uint64{t.cmd.GetEpoch()},
+			StartedAt: t.now, EvidenceBefore: c.GetEvidenceBefore()})
+		step.RetryCount = c.GetAttempt() - 1
+		msg = fmt.Sprintf("step %s: attempt %d begins", step.GetName(), c.GetAttempt())
+	default:
+		return nil, refuse(Aborted, ReasonAttemptMismatch, "attempt %d of step %q of run %s cannot begin: the last one is %d (%s)",
+			c.GetAttempt(), step.GetName(), run.GetRunId(), last.GetNumber(), last.GetOutcome())
+	}
+	if run.GetPhase() == holdfastv1.Run_PENDING {
+		run.Phase, run.StartedAt = holdfastv1.Run_RUNNING, t.now
+	}
+	if step.GetState() == holdfastv1.StepStatus_WAITING {
+		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, t.now
+	}
+	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.now
+	run.Deadline, run.NextActionAt = c.GetDeadline(), c.GetNextActionAt()
+	t.putRun(run, msg)
+	return run, nil
+}
+
+// openAttempt gives the run, step and attempt that a progress note or an outcome is about. Only the
+// leader that began an attempt last may say what became of it.
+func (t *tx) openAttempt(runID, stepName string, number int32) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
+	run, step, err := t.activeStep(runID, stepName)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	a := lastAttempt(step)
+	if !Open(a) || a.GetNumber() != number || a.GetEpochs()[len(a.GetEpochs())-1] != t.cmd.GetEpoch() {
+		return nil, nil, nil, refuse(Aborted, ReasonAttemptMismatch, "attempt %d of step %q of run %s is not open in epoch %d",
+			number, stepName, runID, t.cmd.GetEpoch())
+	}
+	return run, step, a, nil
+}
+
+func (t *tx) noteProgress(c *internalv1.NoteProgress) (*holdfastv1.Run, *Error) {
+	run, step, a, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+	if err != nil {
+		return nil, err
+	}
+	if err := t.appendLog(run, c.GetLog()); err != nil {
+		return nil, err
+	}
+	mergeEvidence(a, c.GetEvidence())
+	if c.GetWaitingFor() != "" && run.GetWaitingFor() != c.GetWaitingFor() {
+		run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.now
+	}
+	run.NextActionAt = c.GetNextActionAt()
+	t.putRun(run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
+	return run, nil
+}
+
+func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
+	if len(seen) > 0 && a.EvidenceAfter == nil {
+		a.EvidenceAfter = map[string]string{}
+	}
+	maps.Copy(a.EvidenceAfter, seen)
+}
+
+// endAttempt records the outcome of an attempt and derives what becomes of the step, the run and the
+// machine (bare-metal API §Run State Machine).
+func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
+	if c.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED {
+		return nil, invalid("outcome", "is required")
+	}
+	run, step, a, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+	if err != nil {
+		return nil, err
+	}
+	if err := t.appendLog(run, c.GetLog()); err != nil {
+		return nil, err
+	}
+	mergeEvidence(a, c.GetEvidenceAfter())
+	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.now, c.GetError(), c.GetErrorClass()
+	run.Deadline = nil
+	step.Message = c.GetMessage()
+	if step.Message == "" {
+		step.Message = c.GetError()
+	}
+	switch {
+	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
+		t.stepSucceeded(run, step)
+	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
+		t.endStep(step, holdfastv1.StepStatus_FAILED)
+		t.finishRun(run, holdfastv1.Run_CANCELED, canceledError(run))
+	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
+		run.WaitingFor, run.WaitingSince, run.NextActionAt = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName()), t.now, c.GetRetryAt()
+		t.putRun(run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
+	default:
+		t.endStep(step, holdfastv1.StepStatus_FAILED)
+		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "StepFailed", Message: c.GetError(),
+			Step: step.GetName(), Attempt: a.GetNumber(), ErrorClass: c.GetErrorClass()})
+	}
+	return run, nil
+}
+
+func (t *tx) endStep(s *holdfastv1.StepStatus, state holdfastv1.StepStatus_State) {
+	s.State, s.FinishedAt = state, t.now
+	if s.GetStartedAt() == nil {
+		s.StartedAt = t.now
+	}
+}
+
+func (t *tx) stepSucceeded(run *holdfastv1.Run, step *holdfastv1.StepStatus) {
+	t.endStep(step, holdfastv1.StepStatus_SUCCEEDED)
+	for _, next := range run.GetSteps() {
+		if next.GetState() == holdfastv1.StepStatus_WAITING {
+			run.CurrentStep = next.GetName()
+			run.WaitingFor, run.WaitingSince, run.NextActionAt = "the executor", t.now, t.now
+			t.putRun(run, fmt.Sprintf("step %s succeeded", step.GetName()))
+			return
+		}
+	}
+	t.finishRun(run, holdfastv1.Run_SUCCEEDED, nil)
+}
+
+// abortRun ends a run between attempts. A step that an earlier leader left open ends with it.
+func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
+	run, ok := t.runs.get(c.GetRunId())
+	switch {
+	case !ok:
+		return nil, runNotFound(c.GetRunId())
+	case Ended(run):
+		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", run.GetRunId(), run.GetPhase())
+	case c.GetPhase() != holdfastv1.Run_FAILED && c.GetPhase() != holdfastv1.Run_CANCELED:
+		return nil, invalid("phase", "%s does not abort a run", c.GetPhase())
+	}
+	for _, s := range run.GetSteps() {
+		if s.GetState() != holdfastv1.StepStatus_RUNNING {
+			continue
+		}
+		if a := lastAttempt(s); Open(a) {
+			a.Outcome, a.FinishedAt = holdfastv1.Attempt_CANCELED, t.now
+			a.Error = c.GetError().GetMessage()
+		}
+		s.Message = c.GetError().GetMessage()
+		t.endStep(s, holdfastv1.StepStatus_FAILED)
+	}
+	failure := c.GetError()
+	if failure == nil {
+		failure = canceledError(run)
+	}
+	t.finishRun(run, c.GetPhase(), failure)
+	return run, nil
+}

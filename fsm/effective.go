@@ -1,0 +1,46 @@
+package fsm
+
+import (
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// derive fills in what is computed on read (bare-metal API §EffectiveState).
+func derive(m *holdfastv1.Machine) *holdfastv1.Machine {
+	s := m.GetStatus()
+	s.EffectiveState = effectiveState(m)
+	s.Banners = nil
+	for _, kind := range []string{condNeedsIntervention, condDegraded} {
+		if c := condition(m, kind); c.GetStatus() {
+			s.Banners = append(s.Banners, banner(c))
+		}
+	}
+	return m
+}
+
+// effectiveState follows the precedence of the document: an active run, the phases that operators
+// set on purpose, the truth about the cluster, FACTORY_READY, and READY for the rest.
+func effectiveState(m *holdfastv1.Machine) holdfastv1.EffectiveState_Value {
+	s := m.GetStatus()
+	switch {
+	case s.GetActiveRunId() != "":
+		return holdfastv1.EffectiveState_PROVISIONING
+	case s.GetPhase() == holdfastv1.MachineStatus_RMA:
+		return holdfastv1.EffectiveState_RMA
+	case s.GetPhase() == holdfastv1.MachineStatus_RETIRED:
+		return holdfastv1.EffectiveState_RETIRED
+	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE:
+		return holdfastv1.EffectiveState_MAINTENANCE
+	case condition(m, condInCluster).GetStatus():
+		return holdfastv1.EffectiveState_IN_SERVICE
+	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY:
+		return holdfastv1.EffectiveState_FACTORY_READY
+	}
+	return holdfastv1.EffectiveState_READY
+}
+
+func banner(c *holdfastv1.Condition) string {
+	if c.GetReason() == "" {
+		return c.GetType()
+	}
+	return c.GetType() + ": " + c.GetReason()
+}

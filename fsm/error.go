@@ -1,0 +1,78 @@
+package fsm
+
+import "fmt"
+
+// Code is the class of a refusal. It has a gRPC code of the same name.
+type Code int
+
+// The classes of refusals.
+const (
+	InvalidArgument Code = iota + 1
+	NotFound
+	AlreadyExists
+	FailedPrecondition
+	Aborted // the command was made from a state that has changed: make it again
+	OutOfRange
+)
+
+// The reasons that callers decide by. They are stable: clients see them too.
+const (
+	ReasonStaleEpoch      = "STALE_EPOCH"      // a newer leader has taken over
+	ReasonRunFinished     = "RUN_FINISHED"     // a terminal run never changes
+	ReasonCancelRequested = "CANCEL_REQUESTED" // no attempt begins once a cancel was asked for
+	ReasonAttemptMismatch = "ATTEMPT_MISMATCH" // not the step or attempt that is next
+	ReasonLogGap          = "LOG_GAP"          // the log would have a hole
+	ReasonProviderChanged = "PROVIDER_CHANGED" // capabilities were checked for another provider
+	ReasonIDTaken         = "ID_TAKEN"         // a generated id is in use: generate another
+	ReasonActiveRun       = "ACTIVE_RUN"       // the machine has an active run
+	ReasonRequestConflict = "REQUEST_CONFLICT" // the request id names a run with another body
+	ReasonCursorGone      = "CURSOR_GONE"      // the cursor is older than what is kept
+)
+
+// Error is a refusal: a command or query that the state does not allow. It is the same on
+// every peer, and nothing has changed.
+type Error struct {
+	Code    Code
+	Reason  string // UPPER_SNAKE, stable
+	Message string // what, which value, what next
+	Meta    map[string]string
+	Fields  []FieldViolation // of an InvalidArgument
+}
+
+// FieldViolation says what is wrong with one field of a request.
+type FieldViolation struct {
+	Field       string // path, e.g. machine.spec.mac_addresses[0]
+	Description string
+}
+
+// Error gives the message.
+func (e *Error) Error() string { return e.Message }
+
+func refuse(c Code, reason, format string, args ...any) *Error {
+	return &Error{Code: c, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) with(key, value string) *Error {
+	if e.Meta == nil {
+		e.Meta = map[string]string{}
+	}
+	e.Meta[key] = value
+	return e
+}
+
+// Invalid makes the InvalidArgument of some violations; nil when there are none.
+func Invalid(fields []FieldViolation) *Error {
+	if len(fields) == 0 {
+		return nil
+	}
+	e := refuse(InvalidArgument, "INVALID_FIELD", "%s: %s", fields[0].Field, fields[0].Description)
+	if n := len(fields) - 1; n > 0 {
+		e.Message += fmt.Sprintf(" (and %d more)", n)
+	}
+	e.Fields = fields
+	return e
+}
+
+func invalid(field, format string, args ...any) *Error {
+	return Invalid([]FieldViolation{{Field: field, Description: fmt.Sprintf(format, args...)}})
+}

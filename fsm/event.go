@@ -1,0 +1,51 @@
+package fsm
+
+import (
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxEvents bounds how far back a watcher can resume. It is a constant because every peer must
+// keep the same events.
+const maxEvents = 1 << 16
+
+func eventSchema() *schema[holdfastv1.RunEvent, *holdfastv1.RunEvent] {
+	return &schema[holdfastv1.RunEvent, *holdfastv1.RunEvent]{
+		kind: internalv1.SnapshotRecord_EVENTS,
+		key:  func(e *holdfastv1.RunEvent) string { return ordered(e.GetCursor()) },
+	}
+}
+
+// addEvent records a transition of a run. Cursors count from 1 without a hole, so that a watcher can
+// prove that it has missed nothing.
+func (t *tx) addEvent(run *holdfastv1.Run, message string) {
+	t.meta.LastEvent++
+	t.events.put(&holdfastv1.RunEvent{Ts: t.now, Snapshot: proto.CloneOf(run), Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index})
+	if t.meta.GetFirstEvent() == 0 {
+		t.meta.FirstEvent = 1
+	}
+	for ; t.meta.GetLastEvent()-t.meta.GetFirstEvent() >= maxEvents; t.meta.FirstEvent++ {
+		t.events.delete(ordered(t.meta.GetFirstEvent()))
+	}
+}
+
+// LastEvent gives the cursor of the newest event; zero when there was none.
+func (v *View) LastEvent() uint64 { return v.meta.GetLastEvent() }
+
+// Events gives at most limit events with a cursor above after, oldest first. A cursor that is too old to
+// go on from, or that this cluster never gave out, is OutOfRange.
+func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
+	if first := v.meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {
+		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
+			after, first, v.LastEvent())
+	}
+	var es []*holdfastv1.RunEvent
+	for e := range v.events.ascend("", ordered(after)) {
+		if len(es) == limit {
+			break
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}

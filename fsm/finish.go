@@ -1,0 +1,104 @@
+package fsm
+
+import (
+	"fmt"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// nodeDuring gives the node state that a run of a plan means, if it means one.
+func nodeDuring(p *holdfastv1.Plan) holdfastv1.Node_State {
+	for _, s := range p.GetSteps() {
+		if s.GetRepave() != nil {
+			return holdfastv1.Node_INSTALLING
+		}
+	}
+	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+}
+
+// finishRun ends a run and frees its machine. From here on the run never changes, but for the form its log is kept in.
+func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {
+	run.Phase, run.FinishedAt, run.Error = phase, t.now, failure
+	run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
+	msg := "run " + strings.ToLower(phase.String())
+	if failure != nil {
+		msg += ": " + failure.GetMessage()
+	} else {
+		run.CurrentStep = ""
+	}
+	t.putRun(run, msg)
+
+	m, ok := t.machines.get(run.GetMachineId())
+	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
+		return
+	}
+	m.Status.ActiveRunId = ""
+	c := change{by: "run", run: run.GetRunId(), comment: msg}
+	switch phase {
+	case holdfastv1.Run_SUCCEEDED:
+		t.runSucceeded(m, run, c)
+	case holdfastv1.Run_FAILED:
+		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
+		c.node = nodeAfterFailure(m, run)
+		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
+	default:
+		// A person canceled it and knows. What an earlier failure asked for stays.
+		if !condition(m, condNeedsIntervention).GetStatus() {
+			t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Reason: "Canceled"})
+		}
+		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
+	}
+	t.putMachine(m)
+}
+
+func interventionReason(failure *holdfastv1.RunError) string {
+	reason := failure.GetReason()
+	if failure.GetErrorClass() == "auth" {
+		reason = "AuthFailed"
+	}
+	if failure.GetStep() != "" {
+		reason += ": " + failure.GetStep()
+	}
+	if msg := failure.GetMessage(); msg != "" {
+		reason = fmt.Sprintf("%s: %.200s", reason, msg)
+	}
+	return strings.ToValidUTF8(reason, "")
+}
+
+// nodeAfterFailure says what a failed run left on the disk: a failed install, when it was the install that failed.
+func nodeAfterFailure(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
+	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING {
+		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+	}
+	for _, s := range run.GetSteps() {
+		if s.GetKind() == "repave" && s.GetState() == holdfastv1.StepStatus_SUCCEEDED {
+			return holdfastv1.Node_INSTALLED
+		}
+	}
+	return holdfastv1.Node_INSTALL_FAILED
+}
+
+// runSucceeded moves the machine to where its steps have brought it (specs/README.md, 002: "Phase after success").
+func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) {
+	done := map[string]bool{}
+	for _, s := range run.GetSteps() {
+		done[s.GetKind()] = true
+	}
+	phase := run.GetMachinePhaseBefore()
+	if done["repave"] {
+		phase, c.node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
+		t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
+		t.setCondition(m, condInCluster, false, "Repaved")
+	}
+	if done["join"] { // and verified, where the plan says so: every step has succeeded
+		phase, c.node = holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.Node_NODE_STATE_UNSPECIFIED
+		t.observe(m, &holdfastv1.Condition{Type: condInCluster, Status: true, Reason: "Joined"})
+	}
+	if done["rma"] || run.GetType() == "RMA" {
+		phase = holdfastv1.MachineStatus_RMA
+		t.setCondition(m, condInCluster, false, "RMA")
+	}
+	t.setCondition(m, condNeedsIntervention, false, "RunSucceeded")
+	t.movePhase(m, phase, c)
+}

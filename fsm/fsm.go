@@ -1,0 +1,169 @@
+package fsm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// FeatureLevel is the highest level of commands that this build understands.
+const FeatureLevel uint32 = 1
+
+// Result is what became of one command.
+type Result struct {
+	Index uint64        // the Raft index it was applied at
+	Value proto.Message // the Machine, Plan or Run it made or changed; the caller owns it
+	Err   *Error        // the refusal, when nothing was changed
+}
+
+// FSM applies commands and answers with Views. Apply, Observe, Snapshot and Restore are called by
+// one goroutine (Raft's); everything else by any.
+type FSM struct {
+	mu      sync.Mutex // guards state, and changed when it is swapped
+	state   *state
+	view    atomic.Pointer[View] // of the current state; nil after a change
+	changed chan struct{}
+	applied atomic.Uint64
+
+	halted  chan struct{}
+	haltErr error // set before halted is closed
+	codec   *logCodec
+}
+
+// New gives an FSM with an empty state.
+func New() *FSM {
+	return &FSM{
+		state:   newState(),
+		changed: make(chan struct{}),
+		halted:  make(chan struct{}),
+		codec:   newLogCodec(),
+	}
+}
+
+// Apply applies one log entry, an encoded internalv1.Entry, and gives one Result per command. After a
+// command that this build does not understand it does nothing any more: see Halted.
+func (f *FSM) Apply(index, term uint64, data []byte) []Result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.haltErr != nil {
+		return nil
+	}
+	var e internalv1.Entry
+	if err := proto.Unmarshal(data, &e); err != nil {
+		f.halt(fmt.Errorf("decode log entry %d: %w", index, err))
+		return nil
+	}
+	// Nothing of an entry is applied unless all of it is understood: a peer that stops in the
+	// middle of one would apply its first half again after an upgrade.
+	for _, c := range e.GetCommands() {
+		if err := understood(c); err != nil && !c.GetIgnorable() {
+			f.halt(fmt.Errorf("log entry %d: %w: this peer is too old for the cluster's commands; upgrade it", index, err))
+			return nil
+		}
+	}
+	results := make([]Result, 0, len(e.GetCommands()))
+	for _, c := range e.GetCommands() {
+		results = append(results, f.apply(index, c))
+	}
+	f.advance(index, term)
+	return results
+}
+
+func (f *FSM) apply(index uint64, c *internalv1.Command) Result {
+	if understood(c) != nil {
+		return Result{Index: index} // ignorable
+	}
+	t := newTx(f.state, index, c)
+	value, err := t.dispatch()
+	return Result{Index: index, Value: value, Err: err}
+}
+
+// Observe records an index that carried no command, such as a configuration change.
+func (f *FSM) Observe(index, term uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.haltErr == nil {
+		f.advance(index, term)
+	}
+}
+
+func (f *FSM) advance(index, term uint64) {
+	f.state.meta.AppliedIndex, f.state.meta.AppliedTerm = index, term
+	f.publish()
+}
+
+func (f *FSM) publish() {
+	f.applied.Store(f.state.meta.GetAppliedIndex())
+	f.view.Store(nil)
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// halt freezes the state: what was not understood must not be skipped, nor passed over by a snapshot.
+func (f *FSM) halt(err error) {
+	f.haltErr = err
+	close(f.halted)
+}
+
+// Halted is closed when a command came that this build does not understand. The process must
+// exit: its state will not move again.
+func (f *FSM) Halted() <-chan struct{} { return f.halted }
+
+// HaltError says why the FSM has halted; nil while it has not.
+func (f *FSM) HaltError() error {
+	select {
+	case <-f.halted:
+		return f.haltErr
+	default:
+		return nil
+	}
+}
+
+// Applied gives the index of the last entry that Views include.
+func (f *FSM) Applied() uint64 { return f.applied.Load() }
+
+// Changed gives a channel that is closed at the next change. Get it before the View that is
+// to be compared with the change.
+func (f *FSM) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
+}
+
+// WaitApplied waits until Views include an index.
+func (f *FSM) WaitApplied(ctx context.Context, index uint64) error {
+	for f.Applied() < index {
+		changed := f.Changed()
+		if f.Applied() >= index {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-f.halted:
+			return f.haltErr
+		case <-ctx.Done():
+			return fmt.Errorf("wait for index %d, at %d: %w", index, f.Applied(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// View gives the state as it is now. Views are shared until the next change, so asking is cheap.
+func (f *FSM) View() *View {
+	if v := f.view.Load(); v != nil {
+		return v
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if v := f.view.Load(); v != nil {
+		return v
+	}
+	v := &View{state: f.state.freeze(), codec: f.codec}
+	f.view.Store(v)
+	return v
+}

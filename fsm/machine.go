@@ -1,0 +1,214 @@
+package fsm
+
+import (
+	"iter"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const machinesByOwned = 0 // index: what belongs to at most one machine
+
+func machineSchema() *schema[holdfastv1.Machine, *holdfastv1.Machine] {
+	return &schema[holdfastv1.Machine, *holdfastv1.Machine]{
+		kind:    internalv1.SnapshotRecord_MACHINES,
+		key:     (*holdfastv1.Machine).GetMachineId,
+		indexes: []func(*holdfastv1.Machine) []string{owned},
+	}
+}
+
+// owned lists what a machine has that no other may have (DESIGN §1).
+func owned(m *holdfastv1.Machine) []string {
+	var keys []string
+	for _, mac := range m.GetSpec().GetMacAddresses() {
+		keys = append(keys, "MAC address "+mac)
+	}
+	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
+		keys = append(keys, "BMC endpoint "+strings.ToLower(e))
+	}
+	if s := m.GetSpec().GetSerial(); s != "" {
+		keys = append(keys, "serial "+s)
+	}
+	return keys
+}
+
+// providerOf gives the provider a machine names itself; configuration decides when it names none.
+func providerOf(m *holdfastv1.Machine) string {
+	if p := m.GetSpec().GetProvider(); p != "" {
+		return p
+	}
+	return m.GetLabels()["provider"]
+}
+
+func machineNotFound(id string) *Error {
+	return refuse(NotFound, "MACHINE_NOT_FOUND", "machine %q not found", id).with("machine_id", id)
+}
+
+// checkOwned refuses a machine that claims what belongs to another one.
+func (t *tx) checkOwned(m *holdfastv1.Machine) *Error {
+	for _, key := range owned(m) {
+		if other, ok := t.machines.lookup(machinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
+			return refuse(AlreadyExists, "MACHINE_CONFLICT", "%s belongs to machine %q", key, other.GetMachineId()).
+				with("machine_id", other.GetMachineId())
+		}
+	}
+	return nil
+}
+
+// checkSteady refuses to move a machine to other hardware while a run is at work on it: the run
+// would go on pressing buttons elsewhere.
+func checkSteady(old, m *holdfastv1.Machine) *Error {
+	run := old.GetStatus().GetActiveRunId()
+	if run == "" {
+		return nil
+	}
+	if providerOf(old) != providerOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
+		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint() {
+		return refuse(FailedPrecondition, ReasonActiveRun,
+			"machine %q has the active run %s: its provider and endpoints cannot change before that ends", m.GetMachineId(), run).
+			with("run_id", run)
+	}
+	return nil
+}
+
+// registerMachine inserts a machine, or replaces what the request brings of spec and labels.
+func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine, *Error) {
+	in := c.GetMachine()
+	if err := Invalid(NormalizeMachine(in)); err != nil {
+		return nil, err
+	}
+	if in.GetMachineId() == "" {
+		return nil, invalid("machine.machine_id", "is required")
+	}
+	old, exists := t.machines.get(in.GetMachineId())
+	if exists {
+		if c.GetGeneratedId() {
+			return nil, refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", in.GetMachineId())
+		}
+		m := proto.CloneOf(old)
+		if in.GetSpec() != nil {
+			m.Spec = in.GetSpec()
+		}
+		if len(in.GetLabels()) > 0 {
+			m.Labels = in.GetLabels()
+		}
+		return t.replaceInventory(old, m)
+	}
+	m := &holdfastv1.Machine{MachineId: in.GetMachineId(), Labels: in.GetLabels(), Spec: in.GetSpec(), CreatedAt: t.now,
+		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
+	if m.Spec == nil {
+		m.Spec = &holdfastv1.MachineSpec{}
+	}
+	if err := t.checkOwned(m); err != nil {
+		return nil, err
+	}
+	phase := holdfastv1.MachineStatus_READY
+	if in.GetStatus().GetPhase() == holdfastv1.MachineStatus_FACTORY_READY {
+		phase = holdfastv1.MachineStatus_FACTORY_READY
+	}
+	t.movePhase(m, phase, change{by: "operator", comment: "registered"})
+	t.putMachine(m)
+	return derive(m), nil
+}
+
+// updateMachine replaces spec and labels, or the parts of them that a field mask names.
+func (t *tx) updateMachine(c *internalv1.UpdateMachine) (*holdfastv1.Machine, *Error) {
+	in := c.GetMachine()
+	old, ok := t.machines.get(in.GetMachineId())
+	if !ok {
+		return nil, machineNotFound(in.GetMachineId())
+	}
+	m := proto.CloneOf(old)
+	if err := mergeMachine(m, in, c.GetPaths()); err != nil {
+		return nil, err
+	}
+	if err := Invalid(NormalizeMachine(m)); err != nil {
+		return nil, err
+	}
+	return t.replaceInventory(old, m)
+}
+
+func (t *tx) replaceInventory(old, m *holdfastv1.Machine) (*holdfastv1.Machine, *Error) {
+	if err := t.checkOwned(m); err != nil {
+		return nil, err
+	}
+	if err := checkSteady(old, m); err != nil {
+		return nil, err
+	}
+	if changed := inventoryDiff(old, m); changed != "" {
+		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
+		t.putMachine(m)
+	}
+	return derive(m), nil
+}
+
+// setMachinePhase moves a machine by hand, along the transitions that operators have.
+func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine, *Error) {
+	m, ok := t.machines.get(c.GetMachineId())
+	if !ok {
+		return nil, machineNotFound(c.GetMachineId())
+	}
+	from, to := m.GetStatus().GetPhase(), c.GetPhase()
+	if run := m.GetStatus().GetActiveRunId(); run != "" {
+		return nil, refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), run).
+			with("run_id", run)
+	}
+	if from == to {
+		return derive(m), nil
+	}
+	if err := checkManualPhase(m.GetMachineId(), from, to); err != nil {
+		return nil, err
+	}
+	if to == holdfastv1.MachineStatus_READY || to == holdfastv1.MachineStatus_IN_SERVICE {
+		t.setCondition(m, condNeedsIntervention, false, "Cleared")
+	}
+	t.movePhase(m, to, change{by: "operator", comment: c.GetComment()})
+	t.putMachine(m)
+	return derive(m), nil
+}
+
+// deleteMachine forgets a machine. Its runs and its history stay, and its id can be registered again.
+func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
+	m, ok := t.machines.get(c.GetMachineId())
+	if !ok {
+		return machineNotFound(c.GetMachineId())
+	}
+	if run := m.GetStatus().GetActiveRunId(); run != "" {
+		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), run).
+			with("run_id", run)
+	}
+	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
+	t.machines.delete(m.GetMachineId())
+	return nil
+}
+
+func (t *tx) putMachine(m *holdfastv1.Machine) {
+	m.UpdatedAt, m.Revision = t.now, t.index
+	t.machines.put(m)
+}
+
+// Machine gives a machine with its effective state.
+func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
+	m, ok := v.machines.get(id)
+	if !ok {
+		return nil, false
+	}
+	return derive(m), true
+}
+
+// MachineCount gives the number of machines.
+func (v *View) MachineCount() int { return v.machines.len() }
+
+// Machines gives the machines with an id above after, by id.
+func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
+	return func(yield func(*holdfastv1.Machine) bool) {
+		for m := range v.machines.ascend("", after) {
+			if !yield(derive(m)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package fsm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// NormalizeMachine brings spec and labels of a request into the form that is stored (MAC addresses
+// in lower case with colons, sorted out of repeats; endpoints trimmed) and says what cannot be.
+func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
+	var bad []FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: "machine." + field, Description: fmt.Sprintf(format, args...)})
+	}
+	if id := m.GetMachineId(); id != "" && !validName(id, 64) {
+		add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
+		if !validName(strings.ReplaceAll(k, "/", "."), 63) {
+			add("labels", "key %q is not 1 to 63 letters, digits, '.', '_', '-', ':' or '/'", k)
+		}
+		if v := m.GetLabels()[k]; len(v) > 256 {
+			add("labels."+k, "value has %d bytes, at most 256 are allowed", len(v))
+		}
+	}
+	s := m.GetSpec()
+	if s == nil {
+		return bad
+	}
+	macs := make([]string, 0, len(s.GetMacAddresses()))
+	for i, in := range s.GetMacAddresses() {
+		mac, ok := normalizeMAC(in)
+		if !ok {
+			add(fmt.Sprintf("spec.mac_addresses[%d]", i), "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", in)
+		} else if !slices.Contains(macs, mac) {
+			macs = append(macs, mac)
+		}
+	}
+	s.MacAddresses = macs
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{
+		{"ssh_endpoint", &s.SshEndpoint}, {"bmc_endpoint", &s.BmcEndpoint}, {"target_cluster_ref", &s.TargetClusterRef},
+		{"provider", &s.Provider}, {"location", &s.Location}, {"rack", &s.Rack}, {"serial", &s.Serial}, {"customer_id", &s.CustomerId},
+	} {
+		*f.value = strings.TrimSpace(*f.value)
+		if len(*f.value) > 255 || strings.ContainsAny(*f.value, "\x00\n\r") {
+			add("spec."+f.name, "must be one line of at most 255 bytes")
+		}
+	}
+	if strings.ContainsAny(s.GetBmcEndpoint()+s.GetSshEndpoint(), " \t") {
+		add("spec", "endpoints must not contain blanks")
+	}
+	return bad
+}
+
+func validName(s string, most int) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("._-:", r):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// normalizeMAC accepts six bytes in hex, with colons, dashes, dots or nothing between them.
+func normalizeMAC(s string) (string, bool) {
+	hex := strings.ToLower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.TrimSpace(s)))
+	if len(hex) != 12 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return "", false
+	}
+	var b strings.Builder
+	for i := 0; i < 12; i += 2 {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		b.WriteString(hex[i : i+2])
+	}
+	return b.String(), true
+}
+
+// mergeMachine takes spec and labels over as a field mask says; an empty mask replaces both.
+func mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
+	in = proto.CloneOf(in)
+	if in.GetSpec() == nil {
+		in.Spec = &holdfastv1.MachineSpec{}
+	}
+	if len(paths) == 0 {
+		m.Spec, m.Labels = in.GetSpec(), in.GetLabels()
+		return nil
+	}
+	for _, p := range paths {
+		field, rest, _ := strings.Cut(p, ".")
+		switch {
+		case p == "spec":
+			m.Spec = in.GetSpec()
+		case p == "labels":
+			m.Labels = in.GetLabels()
+		case field == "labels" && rest != "":
+			if v, ok := in.GetLabels()[rest]; ok {
+				if m.Labels == nil {
+					m.Labels = map[string]string{}
+				}
+				m.Labels[rest] = v
+			} else {
+				delete(m.Labels, rest)
+			}
+		case field == "spec":
+			src, dst := in.GetSpec().ProtoReflect(), m.GetSpec().ProtoReflect()
+			fd := src.Descriptor().Fields().ByTextName(rest)
+			if fd == nil {
+				return invalid("update_mask", "spec has no field %q", rest)
+			}
+			if src.Has(fd) {
+				dst.Set(fd, src.Get(fd))
+			} else {
+				dst.Clear(fd)
+			}
+		default:
+			return invalid("update_mask", "%q is not a path of spec or labels: status is managed by the server", p)
+		}
+	}
+	return nil
+}
+
+// inventoryDiff names what differs in spec and labels; "" when nothing does.
+func inventoryDiff(old, m *holdfastv1.Machine) string {
+	var names []string
+	a, b := old.GetSpec().ProtoReflect(), m.GetSpec().ProtoReflect()
+	fields := a.Descriptor().Fields()
+	for i := range fields.Len() {
+		if fd := fields.Get(i); !a.Get(fd).Equal(b.Get(fd)) {
+			names = append(names, "spec."+fd.TextName())
+		}
+	}
+	if !maps.Equal(old.GetLabels(), m.GetLabels()) {
+		names = append(names, "labels")
+	}
+	return strings.Join(names, ", ")
+}

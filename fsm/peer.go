@@ -1,0 +1,59 @@
+package fsm
+
+import (
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+func peerSchema() *schema[internalv1.PeerRecord, *internalv1.PeerRecord] {
+	return &schema[internalv1.PeerRecord, *internalv1.PeerRecord]{
+		kind: internalv1.SnapshotRecord_PEERS,
+		key:  (*internalv1.PeerRecord).GetId,
+	}
+}
+
+func (t *tx) leaderEstablished(c *internalv1.LeaderEstablished) *Error {
+	if c.GetTerm() < t.meta.GetEpoch() {
+		return refuse(Aborted, ReasonStaleEpoch, "leader of term %d refused: the epoch is %d", c.GetTerm(), t.meta.GetEpoch())
+	}
+	t.meta.Epoch, t.meta.Leader = c.GetTerm(), c.GetPeerId()
+	return nil
+}
+
+func (t *tx) initCluster(c *internalv1.InitCluster) *Error {
+	if id := t.meta.GetClusterId(); id != "" {
+		return refuse(AlreadyExists, "CLUSTER_EXISTS", "cluster has the id %s already", id)
+	}
+	t.meta.ClusterId = c.GetClusterId()
+	return nil
+}
+
+func (t *tx) raiseFeatureLevel(c *internalv1.RaiseFeatureLevel) *Error {
+	t.meta.FeatureLevel = max(t.meta.GetFeatureLevel(), c.GetLevel())
+	return nil
+}
+
+func (t *tx) putPeer(c *internalv1.PutPeer) *Error {
+	if l, have := t.meta.GetFeatureLevel(), c.GetPeer().GetMaxFeatureLevel(); have < l {
+		return refuse(FailedPrecondition, "PEER_TOO_OLD", "peer %s refused: it understands feature level %d, the cluster uses %d; upgrade it",
+			c.GetPeer().GetId(), have, l)
+	}
+	t.peers.put(c.GetPeer())
+	return nil
+}
+
+func (t *tx) removePeer(c *internalv1.RemovePeer) *Error {
+	t.peers.delete(c.GetId())
+	return nil
+}
+
+// Peers gives what is recorded of every peer, by id.
+func (v *View) Peers() []*internalv1.PeerRecord {
+	var ps []*internalv1.PeerRecord
+	for p := range v.peers.ascend("", "") {
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+// Peer gives what is recorded of a peer.
+func (v *View) Peer(id string) (*internalv1.PeerRecord, bool) { return v.peers.get(id) }

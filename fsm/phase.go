@@ -1,0 +1,96 @@
+package fsm
+
+import (
+	"slices"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// manualPhases lists where operators may move a machine by hand. PROVISIONING is entered and left by
+// runs alone, and RETIRED is the end (specs/README.md, 002 and 004).
+func manualPhases(from holdfastv1.MachineStatus_Phase) []holdfastv1.MachineStatus_Phase {
+	const (
+		ready       = holdfastv1.MachineStatus_READY
+		inService   = holdfastv1.MachineStatus_IN_SERVICE
+		maintenance = holdfastv1.MachineStatus_MAINTENANCE
+		rma         = holdfastv1.MachineStatus_RMA
+		retired     = holdfastv1.MachineStatus_RETIRED
+	)
+	switch from {
+	case holdfastv1.MachineStatus_FACTORY_READY:
+		return []holdfastv1.MachineStatus_Phase{ready, inService, maintenance, rma, retired}
+	case ready:
+		return []holdfastv1.MachineStatus_Phase{inService, maintenance, rma, retired}
+	case inService:
+		return []holdfastv1.MachineStatus_Phase{ready, maintenance, rma, retired}
+	case maintenance:
+		return []holdfastv1.MachineStatus_Phase{ready, inService, rma, retired}
+	case rma:
+		return []holdfastv1.MachineStatus_Phase{ready, maintenance, retired}
+	}
+	return nil
+}
+
+func checkManualPhase(id string, from, to holdfastv1.MachineStatus_Phase) *Error {
+	allowed := manualPhases(from)
+	if slices.Contains(allowed, to) {
+		return nil
+	}
+	names := make([]string, 0, len(allowed))
+	for _, p := range allowed {
+		names = append(names, p.String())
+	}
+	next := "nothing"
+	if len(names) > 0 {
+		next = strings.Join(names, ", ")
+	}
+	return refuse(FailedPrecondition, "PHASE_TRANSITION", "machine %q cannot be moved by hand from %s to %s; from there it can go to: %s", id, from, to, next)
+}
+
+// change says who moved a facet, and why.
+type change struct {
+	by      string // operator, run, system
+	run     string
+	comment string
+	node    holdfastv1.Node_State // where the node facet goes, when the phase alone does not say it
+}
+
+// movePhase moves the phase of a machine, and the node facet with it, so that no pair can
+// contradict (DESIGN §1). Each facet that moved is one history entry.
+func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase, c change) {
+	s := m.GetStatus()
+	if from := s.GetPhase(); from != to {
+		e := &holdfastv1.HistoryEntry{Facet: "phase", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment}
+		if from == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
+			e.From = ""
+		}
+		t.addHistory(m, e)
+		s.Phase, s.PhaseChangedAt = to, t.now
+	}
+	node := c.node
+	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
+		node = nodeAt(to, s.GetNodeState())
+	}
+	if from := s.GetNodeState(); from != node {
+		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "node", From: from.String(), To: node.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment})
+		s.NodeState = node
+	}
+}
+
+// nodeAt gives the node state that a phase leaves as it is, or forces: active goes with IN_SERVICE, retired
+// with RETIRED, installing with PROVISIONING, install_failed with MAINTENANCE, and with nothing else.
+func nodeAt(phase holdfastv1.MachineStatus_Phase, node holdfastv1.Node_State) holdfastv1.Node_State {
+	switch {
+	case phase == holdfastv1.MachineStatus_IN_SERVICE:
+		return holdfastv1.Node_ACTIVE
+	case phase == holdfastv1.MachineStatus_RETIRED:
+		return holdfastv1.Node_RETIRED
+	case node == holdfastv1.Node_ACTIVE:
+		return holdfastv1.Node_INSTALLED
+	case node == holdfastv1.Node_INSTALLING && phase != holdfastv1.MachineStatus_PROVISIONING,
+		node == holdfastv1.Node_INSTALL_FAILED && phase != holdfastv1.MachineStatus_MAINTENANCE:
+		return holdfastv1.Node_PENDING
+	}
+	return node
+}

@@ -1,0 +1,72 @@
+package fsm
+
+import (
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+func planSchema() *schema[holdfastv1.Plan, *holdfastv1.Plan] {
+	return &schema[holdfastv1.Plan, *holdfastv1.Plan]{
+		kind: internalv1.SnapshotRecord_PLANS,
+		key:  (*holdfastv1.Plan).GetPlanId,
+	}
+}
+
+func planNotFound(id string) *Error {
+	return refuse(NotFound, "PLAN_NOT_FOUND", "plan %q not found", id).with("plan_id", id)
+}
+
+// createPlan stores a plan. One that a run refers to never changes (bare-metal API §Plan).
+func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
+	p := proto.CloneOf(c.GetPlan())
+	if err := Invalid(ValidatePlan(p)); err != nil {
+		return nil, err
+	}
+	p.BuiltIn, p.Referenced, p.CreatedAt = c.GetBuiltIn(), false, t.now
+	if old, ok := t.plans.get(p.GetPlanId()); ok {
+		switch {
+		case SamePlan(old, p):
+			return old, nil
+		case !c.GetReplace():
+			return nil, refuse(AlreadyExists, "PLAN_EXISTS", "plan %q exists with other content: use a new plan_id, or replace it while no run refers to it", p.GetPlanId())
+		case old.GetReferenced():
+			return nil, refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q is immutable since a run refers to it: use a new plan_id", p.GetPlanId())
+		case old.GetBuiltIn():
+			return nil, refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q is built in: use a new plan_id", p.GetPlanId())
+		}
+	}
+	t.plans.put(p)
+	return p, nil
+}
+
+// SamePlan says whether two plans are the same recipe under the same name.
+func SamePlan(a, b *holdfastv1.Plan) bool {
+	bare := func(p *holdfastv1.Plan) *holdfastv1.Plan {
+		return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
+	}
+	return proto.Equal(bare(a), bare(b))
+}
+
+func (t *tx) deletePlan(c *internalv1.DeletePlan) *Error {
+	p, ok := t.plans.get(c.GetPlanId())
+	switch {
+	case !ok:
+		return planNotFound(c.GetPlanId())
+	case p.GetReferenced():
+		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q stays: a run refers to it", p.GetPlanId())
+	case p.GetBuiltIn():
+		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q stays: it is built in", p.GetPlanId())
+	}
+	t.plans.delete(p.GetPlanId())
+	return nil
+}
+
+// Plan gives a plan.
+func (v *View) Plan(id string) (*holdfastv1.Plan, bool) { return v.plans.get(id) }
+
+// Plans gives the plans with an id above after, by id.
+func (v *View) Plans(after string) iter.Seq[*holdfastv1.Plan] { return v.plans.ascend("", after) }

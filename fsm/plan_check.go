@@ -1,0 +1,114 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Limits of a plan. They keep one command far below what Raft takes well.
+const (
+	maxSteps        = 100
+	maxStepTimeout  = 7 * 24 * 3600 // seconds
+	maxStepRetries  = 100
+	maxStepPayload  = 128 << 10 // bytes of script, cloud-init or network configuration
+	maxPlanIDLength = 128
+)
+
+// KindOf gives the name of a step's kind, as run status and filters show it; "" for none.
+func KindOf(s *holdfastv1.Step) string {
+	fd := s.ProtoReflect().WhichOneof(s.ProtoReflect().Descriptor().Oneofs().ByName("kind"))
+	if fd == nil {
+		return ""
+	}
+	return fd.TextName()
+}
+
+// ValidatePlan says what is wrong with a plan (bare-metal API §Plan: unknown kinds and repeated
+// names are refused), and brings its words into their canonical case.
+func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
+	var bad []FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: "plan." + field, Description: fmt.Sprintf(format, args...)})
+	}
+	if !validName(strings.ReplaceAll(p.GetPlanId(), "/", "."), maxPlanIDLength) {
+		add("plan_id", "%q is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", p.GetPlanId(), maxPlanIDLength)
+	}
+	if n := len(p.GetSteps()); n == 0 || n > maxSteps {
+		add("steps", "has %d steps, 1 to %d are allowed", n, maxSteps)
+	}
+	seen := map[string]int{}
+	for i, s := range p.GetSteps() {
+		at := fmt.Sprintf("steps[%d].", i)
+		if !validName(s.GetName(), 64) {
+			add(at+"name", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", s.GetName())
+		} else if first, dup := seen[s.GetName()]; dup {
+			add(at+"name", "%q is the name of steps[%d] too: step names are unique in a plan", s.GetName(), first)
+		} else {
+			seen[s.GetName()] = i
+		}
+		if n := s.GetTimeoutSeconds(); n < 0 || n > maxStepTimeout {
+			add(at+"timeout_seconds", "%d is not 0 to %d", n, maxStepTimeout)
+		}
+		if n := s.GetMaxRetries(); n < 0 || n > maxStepRetries {
+			add(at+"max_retries", "%d is not 0 to %d", n, maxStepRetries)
+		}
+		for _, v := range checkStep(s) {
+			add(at+v.Field, "%s", v.Description)
+		}
+	}
+	return bad
+}
+
+func checkStep(s *holdfastv1.Step) []FieldViolation {
+	var bad []FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+	}
+	oneOf := func(field string, v *string, fold func(string) string, allowed ...string) {
+		*v = fold(*v)
+		if !slices.Contains(allowed, *v) {
+			add(field, "%q is not one of %s", *v, strings.Join(allowed, ", "))
+		}
+	}
+	short := func(field, v string) {
+		if len(v) > maxStepPayload {
+			add(field, "has %d bytes, at most %d are allowed", len(v), maxStepPayload)
+		}
+	}
+	switch k := s.GetKind().(type) {
+	case nil:
+		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma is needed")
+	case *holdfastv1.Step_Ssh:
+		if (k.Ssh.GetCommand() == "") == (k.Ssh.GetScript() == "") {
+			add("ssh", "needs a command or a script, and not both")
+		}
+		short("ssh.script", k.Ssh.GetScript())
+	case *holdfastv1.Step_Reboot:
+		if k.Reboot.Mode == "" {
+			k.Reboot.Mode = "auto"
+		}
+		oneOf("reboot.mode", &k.Reboot.Mode, strings.ToLower, "bmc", "inband", "auto")
+	case *holdfastv1.Step_Netboot:
+		if k.Netboot.Mode == "" {
+			k.Netboot.Mode = "PXE"
+		}
+		oneOf("netboot.mode", &k.Netboot.Mode, strings.ToUpper, "PXE", "HTTP", "DISK", "VIRTUAL_MEDIA")
+	case *holdfastv1.Step_Repave:
+		short("repave.cloud_init", k.Repave.GetCloudInit())
+	case *holdfastv1.Step_Join:
+		if k.Join.Role == "" {
+			k.Join.Role = "worker"
+		}
+		oneOf("join.role", &k.Join.Role, strings.ToLower, "worker", "control-plane")
+	case *holdfastv1.Step_Verify:
+		if d := k.Verify.GetTimeout(); d != nil && (d.CheckValid() != nil || d.AsDuration() < 0) {
+			add("verify.timeout", "is not a duration")
+		}
+	case *holdfastv1.Step_Net:
+		short("net.config", k.Net.GetConfig())
+	}
+	return bad
+}

@@ -1,0 +1,279 @@
+package fsm
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// The indexes of runs.
+const (
+	runsByRequest   = iota // machine/request: the run that a request id names, for ever
+	runsByTime             // all
+	runsByMachine          // machine/time
+	runsActive             // PENDING and RUNNING, by time
+	runsPending            // PENDING, by time
+	runsUncompacted        // ended, with a log that is not compressed yet
+)
+
+func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
+	byTime := func(r *holdfastv1.Run) string { return orderedTime(r.GetCreatedAt(), r.GetRunId()) }
+	when := func(cond func(*holdfastv1.Run) bool) func(*holdfastv1.Run) []string {
+		return func(r *holdfastv1.Run) []string {
+			if cond(r) {
+				return []string{byTime(r)}
+			}
+			return nil
+		}
+	}
+	return &schema[holdfastv1.Run, *holdfastv1.Run]{
+		kind: internalv1.SnapshotRecord_RUNS,
+		key:  (*holdfastv1.Run).GetRunId,
+		indexes: []func(*holdfastv1.Run) []string{
+			runsByRequest: func(r *holdfastv1.Run) []string { return []string{requestKey(r.GetMachineId(), r.GetRequestId())} },
+			runsByTime:    when(func(*holdfastv1.Run) bool { return true }),
+			runsByMachine: func(r *holdfastv1.Run) []string { return []string{r.GetMachineId() + "/" + byTime(r)} },
+			runsActive:    when(func(r *holdfastv1.Run) bool { return !Ended(r) }),
+			runsPending:   when(func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_PENDING }),
+			runsUncompacted: when(func(r *holdfastv1.Run) bool {
+				return Ended(r) && r.GetLogBytes() > 0 && !r.GetLogCompacted()
+			}),
+		},
+	}
+}
+
+// requestKey is unambiguous: a machine id has no slash.
+func requestKey(machineID, requestID string) string { return machineID + "/" + requestID }
+
+// Ended says whether a run is terminal.
+func Ended(r *holdfastv1.Run) bool {
+	switch r.GetPhase() {
+	case holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED:
+		return true
+	}
+	return false
+}
+
+func runNotFound(id string) *Error {
+	return refuse(NotFound, "RUN_NOT_FOUND", "run %q not found", id).with("run_id", id)
+}
+
+// CheckStartRun says what is wrong with a start that no state is needed to see. It brings the type into
+// its canonical form and fills in the default plan.
+func CheckStartRun(c *internalv1.StartRun) *Error {
+	if c.GetRequestId() == "" {
+		return invalid("request_id", "is required: it makes a retry safe")
+	}
+	if len(c.GetRequestId()) > 128 {
+		return invalid("request_id", "has %d bytes, at most 128 are allowed", len(c.GetRequestId()))
+	}
+	if c.GetType() == "" && c.GetPlanId() == "" {
+		return invalid("type", "type and plan_id are both empty: name one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or a plan")
+	}
+	if c.GetType() != "" {
+		canonical, ok := CanonicalType(c.GetType())
+		if !ok {
+			return invalid("type", "%q is not one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG", c.GetType())
+		}
+		c.Type = canonical
+	}
+	if c.GetPlanId() == "" {
+		c.PlanId = DefaultPlanID(c.GetType())
+	}
+	if c.GetMachineId() == "" {
+		return invalid("machine_id", "is required")
+	}
+	size := 0
+	for k, v := range c.GetParams() {
+		size += len(k) + len(v)
+	}
+	if size > maxStepPayload {
+		return invalid("params", "have %d bytes, at most %d are allowed", size, maxStepPayload)
+	}
+	return nil
+}
+
+// startRun creates a run, or gives the one that the request id names. The order of the checks is the
+// contract's (specs/README.md, 002): replay beats busy.
+func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
+	if err := CheckStartRun(c); err != nil {
+		return nil, err
+	}
+	plan, ok := t.plans.get(c.GetPlanId())
+	if !ok {
+		return nil, planNotFound(c.GetPlanId())
+	}
+	if run, ok := t.runs.lookup(runsByRequest, requestKey(c.GetMachineId(), c.GetRequestId())); ok {
+		return t.withQueue(run), sameRequest(run, c)
+	}
+	m, ok := t.machines.get(c.GetMachineId())
+	if !ok {
+		return nil, machineNotFound(c.GetMachineId())
+	}
+	if err := startable(m, plan, c); err != nil {
+		return nil, err
+	}
+	if t.runs.has(c.GetRunId()) {
+		return nil, refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", c.GetRunId())
+	}
+	run := newRun(c, plan)
+	run.CreatedAt, run.WaitingSince, run.Principal = t.now, t.now, t.cmd.GetPrincipal()
+	run.MachinePhaseBefore = m.GetStatus().GetPhase()
+	m.Status.ActiveRunId = run.GetRunId()
+	t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{by: "run", run: run.GetRunId(), comment: "run started", node: nodeDuring(plan)})
+	t.putMachine(m)
+	if !plan.GetReferenced() {
+		plan.Referenced = true
+		t.plans.put(plan)
+	}
+	t.putRun(run, "run created")
+	return t.withQueue(run), nil
+}
+
+func startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun) *Error {
+	if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
+		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed", m.GetMachineId())
+	}
+	if p := providerOf(m); p != c.GetCheckedProvider() {
+		return refuse(Aborted, ReasonProviderChanged, "provider of machine %q changed to %q while the run was being started", m.GetMachineId(), p)
+	}
+	if missing := c.GetMissingCapability(); missing != "" {
+		return refuse(FailedPrecondition, "CAPABILITY_MISSING", "step %q of plan %q cannot run on machine %q: %s",
+			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).with("step", c.GetMissingForStep())
+	}
+	if run := m.GetStatus().GetActiveRunId(); run != "" {
+		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: wait for it or cancel it", m.GetMachineId(), run).
+			with("run_id", run).with("machine_id", m.GetMachineId())
+	}
+	return nil
+}
+
+// sameRequest refuses a request id that comes with another body, and says what differs.
+func sameRequest(run *holdfastv1.Run, c *internalv1.StartRun) *Error {
+	var diff []string
+	if run.GetType() != c.GetType() {
+		diff = append(diff, fmt.Sprintf("type is %q, was %q", c.GetType(), run.GetType()))
+	}
+	if run.GetPlanId() != c.GetPlanId() {
+		diff = append(diff, fmt.Sprintf("plan_id is %q, was %q", c.GetPlanId(), run.GetPlanId()))
+	}
+	if !maps.Equal(run.GetParams(), c.GetParams()) {
+		diff = append(diff, "params differ")
+	}
+	if len(diff) == 0 {
+		return nil
+	}
+	return refuse(AlreadyExists, ReasonRequestConflict, "request_id %q of machine %q names run %s, which was asked for differently: %s",
+		c.GetRequestId(), c.GetMachineId(), run.GetRunId(), strings.Join(diff, "; ")).with("run_id", run.GetRunId())
+}
+
+// newRun lists all steps from the start, WAITING, with the timeouts and retries they will have.
+func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
+	run := &holdfastv1.Run{RunId: c.GetRunId(), MachineId: c.GetMachineId(), RequestId: c.GetRequestId(), Type: c.GetType(),
+		PlanId: plan.GetPlanId(), Phase: holdfastv1.Run_PENDING, Params: c.GetParams(), WaitingFor: "the executor"}
+	for _, s := range plan.GetSteps() {
+		st := &holdfastv1.StepStatus{Name: s.GetName(), State: holdfastv1.StepStatus_WAITING, Kind: KindOf(s),
+			TimeoutSeconds: s.GetTimeoutSeconds(), MaxRetries: c.GetDefaultMaxRetries()}
+		if st.TimeoutSeconds == 0 {
+			st.TimeoutSeconds = c.GetDefaultTimeoutSeconds()
+		}
+		if s.MaxRetries != nil {
+			st.MaxRetries = s.GetMaxRetries()
+		}
+		run.Steps = append(run.Steps, st)
+	}
+	run.CurrentStep = run.GetSteps()[0].GetName()
+	return run
+}
+
+// cancelRun ends a run that has not begun, and asks the executor to end one that has.
+func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
+	run, ok := t.runs.get(c.GetRunId())
+	switch {
+	case !ok:
+		return nil, runNotFound(c.GetRunId())
+	case run.GetPhase() == holdfastv1.Run_CANCELED, run.GetCancelRequestedAt() != nil && !Ended(run):
+		return run, nil
+	case Ended(run):
+		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", run.GetRunId(), run.GetPhase()).
+			with("phase", run.GetPhase().String())
+	}
+	run.CancelRequestedAt, run.CancelReason = t.now, c.GetReason()
+	if run.GetPhase() == holdfastv1.Run_PENDING {
+		t.finishRun(run, holdfastv1.Run_CANCELED, canceledError(run))
+		return run, nil
+	}
+	run.WaitingFor, run.WaitingSince, run.NextActionAt = "the current attempt to stop", t.now, t.now
+	t.putRun(run, "cancel requested")
+	return run, nil
+}
+
+func canceledError(run *holdfastv1.Run) *holdfastv1.RunError {
+	msg := "canceled"
+	if run.GetCancelReason() != "" {
+		msg += ": " + run.GetCancelReason()
+	}
+	return &holdfastv1.RunError{Reason: "Canceled", Message: msg, Step: run.GetCurrentStep()}
+}
+
+// putRun stores a run and makes the event of its transition.
+func (t *tx) putRun(run *holdfastv1.Run, message string) {
+	run.Revision, run.QueuePosition = t.index, 0
+	t.runs.put(run)
+	t.addEvent(run, message)
+}
+
+// withQueue fills in what is computed on read.
+func (s *state) withQueue(run *holdfastv1.Run) *holdfastv1.Run {
+	if run.GetPhase() == holdfastv1.Run_PENDING {
+		run.QueuePosition = int32(1 + s.runs.count(runsPending, orderedTime(run.GetCreatedAt(), run.GetRunId())))
+	}
+	return run
+}
+
+// Run gives a run with its position in the queue.
+func (v *View) Run(id string) (*holdfastv1.Run, bool) {
+	run, ok := v.runs.get(id)
+	if !ok {
+		return nil, false
+	}
+	return v.withQueue(run), true
+}
+
+// RunByRequest gives the run that a request id names.
+func (v *View) RunByRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
+	return v.runs.lookup(runsByRequest, requestKey(machineID, requestID))
+}
+
+// Runs gives all runs, newest first, with the key of each for the next page; from the newest on
+// when before is "". Queue positions are left out: see Run.
+func (v *View) Runs(before string) iter.Seq2[string, *holdfastv1.Run] {
+	return v.runs.scanBack(runsByTime, "", before)
+}
+
+// MachineRuns gives the runs of one machine as Runs does.
+func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfastv1.Run] {
+	return v.runs.scanBack(runsByMachine, machineID+"/", before)
+}
+
+// ActiveRuns gives the runs that have not ended, oldest first.
+func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsActive, "", "")) }
+
+// UncompactedRuns gives the runs that have ended and whose log is not compressed yet, oldest first.
+func (v *View) UncompactedRuns() iter.Seq[*holdfastv1.Run] {
+	return runSeq(v.runs.scan(runsUncompacted, "", ""))
+}
+
+func runSeq(seq iter.Seq2[string, *holdfastv1.Run]) iter.Seq[*holdfastv1.Run] {
+	return func(yield func(*holdfastv1.Run) bool) {
+		for _, r := range seq {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}

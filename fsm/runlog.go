@@ -1,0 +1,180 @@
+package fsm
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// MaxRunLog is how many bytes of log a run can have. Then comes a chunk that says so, and no more.
+const MaxRunLog = 1 << 20
+
+func logSchema() *schema[internalv1.StoredLog, *internalv1.StoredLog] {
+	return &schema[internalv1.StoredLog, *internalv1.StoredLog]{
+		kind: internalv1.SnapshotRecord_RUN_LOGS,
+		key:  func(l *internalv1.StoredLog) string { return logKey(l.GetRunId(), l.GetBlock().GetOffset()) },
+	}
+}
+
+func logKey(runID string, offset int64) string { return runID + "/" + ordered(uint64(offset)) }
+
+// appendRunLogs adds to the logs of many runs. A run that has ended meanwhile is passed over: the
+// others must not suffer for it.
+func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
+	for _, a := range c.GetAppends() {
+		run, ok := t.runs.get(a.GetRunId())
+		if !ok || Ended(run) {
+			continue
+		}
+		if err := t.appendLog(run, a); err != nil {
+			return err
+		}
+		run.Revision = t.index
+		t.runs.put(run) // no event: a log tail follows log_bytes
+	}
+	return nil
+}
+
+// appendLog adds to a run's log at the offset that the proposer knows. What is there already is skipped, so that an
+// append whose outcome was unknown can be proposed again; a hole is refused. The caller stores the run.
+func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
+	if a == nil || run.GetLogTruncated() {
+		return nil
+	}
+	at := a.GetOffset()
+	if at > run.GetLogBytes() {
+		return refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a hole", run.GetRunId(), run.GetLogBytes(), at)
+	}
+	var fresh []*holdfastv1.LogChunk
+	end := run.GetLogBytes()
+	for _, c := range a.GetChunks() {
+		from, to := at, at+int64(len(c.GetData()))
+		at = to
+		if to <= end {
+			continue
+		}
+		data := c.GetData()[max(0, end-from):]
+		if room := MaxRunLog - end; int64(len(data)) > room {
+			data = data[:room]
+			run.LogTruncated = true
+		}
+		if len(data) > 0 {
+			fresh = append(fresh, &holdfastv1.LogChunk{Ts: c.GetTs(), Stream: c.GetStream(), Step: c.GetStep(), Attempt: c.GetAttempt(), Data: data})
+			end += int64(len(data))
+		}
+		if run.GetLogTruncated() {
+			note := fmt.Appendf(nil, "\n[log truncated: it has reached its cap of %d bytes]\n", MaxRunLog)
+			fresh = append(fresh, &holdfastv1.LogChunk{Ts: t.now, Stream: "stderr", Step: c.GetStep(), Attempt: c.GetAttempt(), Data: note, Truncated: true})
+			end += int64(len(note))
+			break
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.LogChunks{Chunks: fresh})
+	if err != nil {
+		return refuse(InvalidArgument, "LOG_ENCODING", "encode log of run %s: %v", run.GetRunId(), err)
+	}
+	t.logs.put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: &internalv1.LogBlock{
+		Offset: run.GetLogBytes(), Size: end - run.GetLogBytes(), Payload: payload}})
+	run.LogBytes = end
+	return nil
+}
+
+// compactRunLog puts one compressed block in the place of the blocks it was made of. The proposer compresses, because
+// compressors differ between versions and peers must not.
+func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
+	run, ok := t.runs.get(c.GetRunId())
+	if !ok || !Ended(run) || run.GetLogCompacted() {
+		return nil
+	}
+	b := c.GetBlock()
+	var keys []string
+	end := b.GetOffset()
+	for l := range t.logs.ascend(run.GetRunId()+"/", "") {
+		if o := l.GetBlock().GetOffset(); o >= b.GetOffset() && o == end && end < b.GetOffset()+b.GetSize() {
+			keys = append(keys, logKey(run.GetRunId(), o))
+			end += l.GetBlock().GetSize()
+		}
+	}
+	if end != b.GetOffset()+b.GetSize() || len(keys) == 0 {
+		return refuse(Aborted, ReasonLogGap, "compressed log of run %s does not fit its blocks", run.GetRunId())
+	}
+	for _, k := range keys {
+		t.logs.delete(k)
+	}
+	t.logs.put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: b})
+	if end == run.GetLogBytes() {
+		run.LogCompacted = true
+		t.runs.put(run)
+	}
+	return nil
+}
+
+// RunLog gives a run's log from a byte offset on, in order. The first chunk is cut to start there.
+func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
+	return func(yield func(*holdfastv1.LogChunk) bool) {
+		for l := range v.logs.ascend(runID+"/", "") {
+			at := l.GetBlock().GetOffset()
+			if at+l.GetBlock().GetSize() <= offset {
+				continue
+			}
+			for _, c := range v.codec.decode(l.GetBlock()).GetChunks() {
+				from := at
+				at += int64(len(c.GetData()))
+				if at <= offset {
+					continue
+				}
+				if from < offset {
+					c.Data, from = c.GetData()[offset-from:], offset
+				}
+				c.RunId, c.Offset = runID, from
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// LogBlocks gives the blocks of a run's log as they are stored, in order.
+func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
+	var bs []*internalv1.LogBlock
+	for l := range v.logs.ascend(runID+"/", "") {
+		bs = append(bs, l.GetBlock())
+	}
+	return bs
+}
+
+// logCodec opens compressed blocks.
+type logCodec struct{ zstd *zstd.Decoder }
+
+func newLogCodec() *logCodec {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4*MaxRunLog))
+	if err != nil {
+		panic(fmt.Sprintf("make zstd decoder: %v", err)) // its options are constants
+	}
+	return &logCodec{zstd: d}
+}
+
+// decode gives the chunks of a block. A block that does not decode shows as a chunk that says so.
+func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
+	payload, err := b.GetPayload(), error(nil)
+	if b.GetCodec() == internalv1.LogBlock_ZSTD {
+		payload, err = c.zstd.DecodeAll(payload, nil)
+	}
+	var chunks internalv1.LogChunks
+	if err == nil {
+		err = proto.Unmarshal(payload, &chunks)
+	}
+	if err != nil {
+		return &internalv1.LogChunks{Chunks: []*holdfastv1.LogChunk{{Stream: "stderr", Data: fmt.Appendf(nil, "[log block at %d is damaged: %v]\n", b.GetOffset(), err)}}}
+	}
+	return &chunks
+}

@@ -1,0 +1,79 @@
+package fsm
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// state is all that is replicated.
+type state struct {
+	meta     *internalv1.Meta
+	machines *table[holdfastv1.Machine, *holdfastv1.Machine]
+	plans    *table[holdfastv1.Plan, *holdfastv1.Plan]
+	runs     *table[holdfastv1.Run, *holdfastv1.Run]
+	history  *table[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry]
+	events   *table[holdfastv1.RunEvent, *holdfastv1.RunEvent]
+	logs     *table[internalv1.StoredLog, *internalv1.StoredLog]
+	peers    *table[internalv1.PeerRecord, *internalv1.PeerRecord]
+}
+
+func newState() *state {
+	return &state{
+		meta:     &internalv1.Meta{FeatureLevel: 1},
+		machines: newTable(machineSchema()),
+		plans:    newTable(planSchema()),
+		runs:     newTable(runSchema()),
+		history:  newTable(historySchema()),
+		events:   newTable(eventSchema()),
+		logs:     newTable(logSchema()),
+		peers:    newTable(peerSchema()),
+	}
+}
+
+// freeze gives a copy that later writes do not touch.
+func (s *state) freeze() *state {
+	return &state{
+		meta:     proto.CloneOf(s.meta),
+		machines: s.machines.freeze(),
+		plans:    s.plans.freeze(),
+		runs:     s.runs.freeze(),
+		history:  s.history.freeze(),
+		events:   s.events.freeze(),
+		logs:     s.logs.freeze(),
+		peers:    s.peers.freeze(),
+	}
+}
+
+// encoded is what a snapshot sees of a table.
+type encoded interface {
+	each(func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error
+	load(key string, value []byte) error
+}
+
+// tables lists all tables in the order of a snapshot.
+func (s *state) tables() []encoded {
+	return []encoded{s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers}
+}
+
+// table gives the table of a snapshot record, or nil.
+func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
+	switch kind {
+	case internalv1.SnapshotRecord_MACHINES:
+		return s.machines
+	case internalv1.SnapshotRecord_PLANS:
+		return s.plans
+	case internalv1.SnapshotRecord_RUNS:
+		return s.runs
+	case internalv1.SnapshotRecord_HISTORY:
+		return s.history
+	case internalv1.SnapshotRecord_EVENTS:
+		return s.events
+	case internalv1.SnapshotRecord_RUN_LOGS:
+		return s.logs
+	case internalv1.SnapshotRecord_PEERS:
+		return s.peers
+	}
+	return nil
+}

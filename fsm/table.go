@@ -1,0 +1,227 @@
+package fsm
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/tidwall/btree"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// record is one encoded row. It never changes once it is in a table.
+type record struct {
+	key   string
+	value []byte
+	index [][]string // the keys it has in each of the table's indexes
+}
+
+// entry is one row of an index: several records may share an index key.
+type entry struct {
+	key string
+	rec *record
+}
+
+// message is what a table holds: a pointer to a generated message type.
+type message[M any] interface {
+	*M
+	proto.Message
+}
+
+// schema says how a table's rows are keyed and indexed.
+type schema[M any, P message[M]] struct {
+	kind    internalv1.SnapshotRecord_Table
+	key     func(P) string
+	indexes []func(P) []string
+}
+
+// table is a typed table with an O(1) copy. Reads decode: the caller owns what it gets.
+type table[M any, P message[M]] struct {
+	*schema[M, P]
+	rows    *btree.BTreeG[*record]
+	indexes []*btree.BTreeG[entry]
+}
+
+func newTable[M any, P message[M]](s *schema[M, P]) *table[M, P] {
+	opts := btree.Options{NoLocks: true}
+	t := &table[M, P]{schema: s}
+	t.rows = btree.NewBTreeGOptions(func(a, b *record) bool { return a.key < b.key }, opts)
+	for range s.indexes {
+		t.indexes = append(t.indexes, btree.NewBTreeGOptions(func(a, b entry) bool {
+			if a.key != b.key {
+				return a.key < b.key
+			}
+			return a.rec.key < b.rec.key
+		}, opts))
+	}
+	return t
+}
+
+// freeze gives a copy that later writes do not touch.
+func (t *table[M, P]) freeze() *table[M, P] {
+	c := &table[M, P]{schema: t.schema, rows: t.rows.Copy()}
+	for _, ix := range t.indexes {
+		c.indexes = append(c.indexes, ix.Copy())
+	}
+	return c
+}
+
+func (t *table[M, P]) len() int { return t.rows.Len() }
+
+func (t *table[M, P]) get(key string) (P, bool) {
+	r, ok := t.rows.Get(&record{key: key})
+	if !ok {
+		return nil, false
+	}
+	return t.decode(r), true
+}
+
+func (t *table[M, P]) has(key string) bool {
+	_, ok := t.rows.Get(&record{key: key})
+	return ok
+}
+
+// decode panics on bytes that do not decode: only put and load write records, and load checks them.
+func (t *table[M, P]) decode(r *record) P {
+	m := P(new(M))
+	if err := proto.Unmarshal(r.value, m); err != nil {
+		panic(fmt.Sprintf("decode record %q of %v: %v", r.key, t.kind, err))
+	}
+	return m
+}
+
+// put inserts or replaces the row of a message.
+func (t *table[M, P]) put(m P) {
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil { // only a string that is not UTF-8 can do this, and the edge refuses those
+		panic(fmt.Sprintf("encode record of %v: %v", t.kind, err))
+	}
+	t.insert(t.key(m), value, m)
+}
+
+func (t *table[M, P]) insert(key string, value []byte, m P) {
+	r := &record{key: key, value: value}
+	for _, keys := range t.schema.indexes {
+		r.index = append(r.index, keys(m))
+	}
+	if old, replaced := t.rows.Set(r); replaced {
+		t.unindex(old)
+	}
+	for i, keys := range r.index {
+		for _, k := range keys {
+			t.indexes[i].Set(entry{key: k, rec: r})
+		}
+	}
+}
+
+func (t *table[M, P]) delete(key string) {
+	if old, ok := t.rows.Delete(&record{key: key}); ok {
+		t.unindex(old)
+	}
+}
+
+func (t *table[M, P]) unindex(old *record) {
+	for i, keys := range old.index {
+		for _, k := range keys {
+			t.indexes[i].Delete(entry{key: k, rec: old})
+		}
+	}
+}
+
+// load adds an encoded row of a snapshot.
+func (t *table[M, P]) load(key string, value []byte) error {
+	m := P(new(M))
+	if err := proto.Unmarshal(value, m); err != nil {
+		return fmt.Errorf("decode record %q of %v: %w", key, t.kind, err)
+	}
+	if want := t.key(m); want != key {
+		return fmt.Errorf("record of %v is under %q, want %q", t.kind, key, want)
+	}
+	t.insert(key, value, m)
+	return nil
+}
+
+// each calls f for every encoded row, by key, until f fails.
+func (t *table[M, P]) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
+	var err error
+	t.rows.Scan(func(r *record) bool {
+		err = f(t.kind, r.key, r.value)
+		return err == nil
+	})
+	return err
+}
+
+// ascend gives the rows with key > after that start with prefix, by key.
+func (t *table[M, P]) ascend(prefix, after string) iter.Seq[P] {
+	return func(yield func(P) bool) {
+		t.rows.Ascend(&record{key: max(prefix, after)}, func(r *record) bool {
+			if !strings.HasPrefix(r.key, prefix) {
+				return false
+			}
+			return r.key == after || yield(t.decode(r))
+		})
+	}
+}
+
+// descend gives the rows with key < before that start with prefix, by key, last first.
+func (t *table[M, P]) descend(prefix, before string) iter.Seq[P] {
+	return func(yield func(P) bool) {
+		t.rows.Descend(&record{key: before}, func(r *record) bool {
+			if r.key >= before {
+				return true
+			}
+			return strings.HasPrefix(r.key, prefix) && yield(t.decode(r))
+		})
+	}
+}
+
+// lookup gives the row that an index has under exactly key.
+func (t *table[M, P]) lookup(index int, key string) (P, bool) {
+	for k, m := range t.scan(index, key, "") {
+		return m, k == key
+	}
+	return nil, false
+}
+
+// scan gives the rows whose index key starts with prefix and is above after, by index key.
+func (t *table[M, P]) scan(index int, prefix, after string) iter.Seq2[string, P] {
+	return func(yield func(string, P) bool) {
+		t.indexes[index].Ascend(entry{key: max(prefix, after), rec: &record{}}, func(e entry) bool {
+			if !strings.HasPrefix(e.key, prefix) {
+				return false
+			}
+			return (after != "" && e.key == after) || yield(e.key, t.decode(e.rec))
+		})
+	}
+}
+
+// scanBack gives the rows whose index key starts with prefix and is below before, last first.
+// An empty before starts at the end.
+func (t *table[M, P]) scanBack(index int, prefix, before string) iter.Seq2[string, P] {
+	if before == "" {
+		before = prefix + "\xff"
+	}
+	return func(yield func(string, P) bool) {
+		t.indexes[index].Descend(entry{key: before, rec: &record{}}, func(e entry) bool {
+			if e.key >= before {
+				return true
+			}
+			return strings.HasPrefix(e.key, prefix) && yield(e.key, t.decode(e.rec))
+		})
+	}
+}
+
+// count counts the entries of an index whose key is below before.
+func (t *table[M, P]) count(index int, before string) int {
+	n := 0
+	t.indexes[index].Scan(func(e entry) bool {
+		if e.key >= before {
+			return false
+		}
+		n++
+		return true
+	})
+	return n
+}

@@ -1,0 +1,31 @@
+package fsm
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// View is the state at one index. It never changes, and the caller owns every message it gives.
+// Its queries stand beside the commands of their resource.
+type View struct {
+	*state
+	codec *logCodec
+}
+
+// Index gives the index of the last entry that the view includes.
+func (v *View) Index() uint64 { return v.meta.GetAppliedIndex() }
+
+// Meta gives the state that is not a table: epoch, leader, cluster id, feature level.
+func (v *View) Meta() *internalv1.Meta { return proto.CloneOf(v.meta) }
+
+// ordered makes a printable key that sorts by number.
+func ordered(n uint64) string { return fmt.Sprintf("%016x", n) }
+
+// orderedTime makes a printable key that sorts by time and then by id.
+func orderedTime(t *timestamppb.Timestamp, id string) string {
+	return ordered(uint64(t.AsTime().UnixNano())) + "." + id
+}
