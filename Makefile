@@ -1,0 +1,96 @@
+# What is done in this repository, in one place. `make help` lists it.
+#
+# Needed: Go, gcc (for -race), git, make; protoc for the proto targets. Everything else is
+# built from tools/go.mod, at the versions pinned there.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+BINARIES := holdfast $(notdir $(wildcard cmd/holdfast-agent))
+TOOLS := bin/tools/golangci-lint bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
+
+# The version comes from git describe, so Go need not ask git for it: it fails where the
+# checkout belongs to somebody else.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+# For `make demo`, e.g. ARGS="--machines 50 --exit".
+ARGS ?=
+# How long each fuzz target runs, and how long a package may test.
+FUZZTIME ?= 10s
+TEST_TIMEOUT ?= 20m
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: $(addprefix build-,$(BINARIES)) ## Build the static binaries into bin/
+
+build-%:
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/$* ./cmd/$*
+
+.PHONY: test
+test: ## Run the tests: needs Go, gcc and git, nothing else
+	go test -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: race
+race: ## Run the tests under the race detector
+	CGO_ENABLED=1 go test -race -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: e2e
+e2e: ## Run the tests that start real processes, always anew
+	CGO_ENABLED=1 go test -race -count=1 -timeout 40m ./test/...
+
+.PHONY: fuzz-short
+fuzz-short: ## Run every fuzz target for FUZZTIME (10s)
+	tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: lint
+lint: bin/tools/golangci-lint ## Check the code with go vet and golangci-lint
+	go vet ./...
+	bin/tools/golangci-lint run ./...
+
+.PHONY: fmt
+fmt: bin/tools/golangci-lint ## Format the code the way lint wants it
+	bin/tools/golangci-lint fmt
+
+.PHONY: proto
+proto: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Generate the Go code of proto/
+	tools/proto.sh generate
+
+.PHONY: proto-check
+proto-check: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Fail when generated code is not what proto/ says
+	tools/proto.sh check
+
+.PHONY: demo
+demo: ## Run the demo: three peers, a fleet of fake machines, a dead leader (ARGS="--exit")
+	go run ./cmd/holdfast demo $(ARGS)
+
+# The race target runs test/ too: `make e2e` would do the same work twice.
+.PHONY: ci
+ci: ## Do everything a change has to pass, in order
+	$(MAKE) proto-check
+	$(MAKE) lint
+	$(MAKE) build
+	$(MAKE) race
+	$(MAKE) fuzz-short
+	$(MAKE) demo ARGS='--machines 20 --exit --json'
+
+.PHONY: tools
+tools: $(TOOLS) ## Build the pinned tools into bin/tools/
+
+# A tool is built again only when its pin has moved.
+bin/tools/golangci-lint: TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+bin/tools/protoc-gen-go: TOOL = google.golang.org/protobuf/cmd/protoc-gen-go
+bin/tools/protoc-gen-go-grpc: TOOL = google.golang.org/grpc/cmd/protoc-gen-go-grpc
+$(TOOLS): tools/go.mod tools/go.sum
+	@mkdir -p $(@D)
+	go -C tools build -trimpath -o ../$@ $(TOOL)
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Generates the Go code of proto/, or checks that what is committed is what protoc makes.
+#
+#   tools/proto.sh generate    write *.pb.go into the tree
+#   tools/proto.sh check       generate into a temporary directory and compare
+#
+# The plugins come from bin/tools (make tools). protoc is Debian's protobuf-compiler: it is
+# installed when it is missing and we are root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+need_protoc() {
+	command -v protoc >/dev/null && return
+	if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+		apt-get update -q
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends protobuf-compiler
+		return
+	fi
+	echo "proto: protoc is not installed: run 'apt-get install protobuf-compiler' as root, or put protoc 3.21 or later on the PATH" >&2
+	exit 1
+}
+
+# generate DIR writes the code of every .proto file below DIR/proto.
+generate() {
+	local files
+	mapfile -t files < <(find proto -name '*.proto' | LC_ALL=C sort)
+	PATH="$PWD/bin/tools:$PATH" protoc -I . \
+		--go_out="$1" --go_opt=module=github.com/holdfast-metal/holdfast \
+		--go-grpc_out="$1" --go-grpc_opt=module=github.com/holdfast-metal/holdfast \
+		"${files[@]}"
+}
+
+# check compares both ways, so that code of a .proto file that is gone is found as well. Which
+# protoc wrote a file does not matter: the plugins make the code, and they are pinned.
+check() {
+	local tmp
+	tmp=$(mktemp -d)
+	# shellcheck disable=SC2064 # tmp is local: expand it now
+	trap "rm -rf '$tmp'" EXIT
+	mkdir "$tmp/is" "$tmp/should-be"
+	generate "$tmp/should-be"
+	find proto -name '*.pb.go' -exec cp --parents -t "$tmp/is" {} +
+	if ! (cd "$tmp" && diff -ru -I '^//[[:space:]-]*protoc  *v[0-9.]*$' is should-be); then
+		echo "proto: the generated code is not what proto/ says: run 'make proto', delete what has no .proto file any more, and commit the result" >&2
+		exit 1
+	fi
+	echo "proto: the generated code is up to date"
+}
+
+case "${1-}" in
+generate)
+	need_protoc
+	generate .
+	;;
+check)
+	need_protoc
+	check
+	;;
+*)
+	echo "usage: tools/proto.sh generate|check" >&2
+	exit 2
+	;;
+esac
