@@ -1,0 +1,257 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const module = "github.com/holdfast-metal/holdfast"
+
+// importRule says what a part of the module may know. Paths of ours are those below the module;
+// "x/..." is x and everything below it. A part may always import itself.
+type importRule struct {
+	part  string
+	may   []string // what of ours it may import
+	tests []string // what of ours its tests may import besides
+	never []string // what of others its code, other than its tests, does not import
+	link  []string // what must not come in through anything it imports
+}
+
+// importRules is the import graph of DESIGN §3: proto ← fsm ← cluster ← {executor, server} ← cmd,
+// providers ← executor, proto ← client ← cmd/holdfast-agent. A package that no line names has no
+// place in the layout.
+func importRules() []importRule {
+	// What makes two peers differ that applied the same log: I/O, randomness, and ids made on the
+	// spot. net/netip and net/url only parse.
+	impure := []string{
+		"net", "net/http/...", "net/rpc/...", "net/smtp", "os/...", "syscall", "math/rand/...", "crypto/rand",
+		"github.com/google/uuid", "google.golang.org/grpc/...", "github.com/hashicorp/...",
+	}
+	// What the programs of others must not get with our SDK, and machines not with our agent.
+	heavy := []string{
+		"github.com/hashicorp/raft/...", "github.com/hashicorp/raft-boltdb/...", "github.com/hashicorp/memberlist",
+		"go.etcd.io/bbolt", module + "/fsm/...", module + "/cluster/...", module + "/providers/...",
+	}
+	return []importRule{
+		{part: "."}, // these tests
+		{part: "proto/holdfast/..."},
+		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
+		{part: "fsm/...", may: []string{"proto/..."}, never: impure},
+		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
+		{part: "providers/...", may: []string{"proto/holdfast/..."}},
+		{part: "executor/...", may: []string{"proto/...", "fsm", "cluster", "providers"}, tests: []string{"providers/..."}},
+		{part: "server/...", may: []string{"proto/...", "fsm", "cluster", "providers"}, tests: []string{"providers/..."}},
+		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
+		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
+		{part: "cmd/holdfast/...", may: []string{
+			"proto/...", "fsm", "cluster", "executor", "server", "providers/...", "client/...",
+		}},
+		{part: "test/...", may: []string{
+			"proto/...", "fsm", "cluster", "executor", "server", "providers/...", "client/...", "cmd/holdfast/...",
+		}},
+	}
+}
+
+// unwanted are modules that nothing of ours imports, with what it takes instead.
+func unwanted() map[string]string {
+	return map[string]string{
+		"github.com/stretchr/testify/...": "go-cmp, and got and want",
+		"gopkg.in/yaml.v3":                "sigs.k8s.io/yaml",
+		"github.com/sirupsen/logrus":      "log/slog",
+		"go.uber.org/zap/...":             "log/slog",
+	}
+}
+
+// goPackage is what `go list -json` tells of a package.
+type goPackage struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+// matches says whether an import path is what a pattern names: "x" is x, "x/..." also all below it.
+func matches(pattern, pkg string) bool {
+	below, ok := strings.CutSuffix(pattern, "/...")
+	return pkg == below || ok && strings.HasPrefix(pkg, below+"/")
+}
+
+// matchesAny says whether one of the patterns names an import path.
+func matchesAny(patterns []string, pkg string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, pkg) })
+}
+
+// ours gives the path of a package below the module, "." for the root.
+func ours(pkg string) (string, bool) {
+	if pkg == module {
+		return ".", true
+	}
+	return strings.CutPrefix(pkg, module+"/")
+}
+
+// checkImports lists what in pkgs breaks the rules.
+func checkImports(rules []importRule, pkgs []goPackage) []string {
+	var found []string
+	report := func(format string, args ...any) {
+		if s := fmt.Sprintf(format, args...); !slices.Contains(found, s) {
+			found = append(found, s)
+		}
+	}
+	for _, p := range pkgs {
+		self, _ := ours(p.ImportPath)
+		i := slices.IndexFunc(rules, func(r importRule) bool { return matches(r.part, self) })
+		if i < 0 {
+			report("%s: has no place in the layout of DESIGN §3", self)
+			continue
+		}
+		r := rules[i]
+		may := append([]string{r.part}, r.may...)
+		for _, imp := range p.Imports {
+			if pkg, ok := ours(imp); ok && !matchesAny(may, pkg) {
+				report("%s: must not import %s", self, pkg)
+			}
+			if matchesAny(r.never, imp) {
+				report("%s: must not import %s", self, imp)
+			}
+		}
+		inTests := append(may, r.tests...)
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			if pkg, ok := ours(imp); ok && !matchesAny(inTests, pkg) {
+				report("%s: its tests must not import %s", self, pkg)
+			}
+		}
+		for _, dep := range p.Deps {
+			if matchesAny(r.link, dep) {
+				report("%s: must not link %s", self, dep)
+			}
+		}
+		for pattern, instead := range unwanted() {
+			for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+				if matches(pattern, imp) {
+					report("%s: must not import %s: take %s", self, imp, instead)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// checkClock lists where the state machine looks at a clock. It may use the types of time.
+func checkClock(files []source) []string {
+	var found []string
+	for _, s := range files {
+		if !strings.HasPrefix(s.path, "fsm/") || s.isTest() {
+			continue
+		}
+		for _, use := range s.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep") {
+			found = append(found, fmt.Sprintf("%s: time.%s: the FSM has no clock, time comes in the command", s.at(use.Pos()), use.Sel.Name))
+		}
+	}
+	return found
+}
+
+// listPackages asks the go command for every package of the module.
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list ./...: %v\n%s", err, stderr.Bytes())
+	}
+	var pkgs []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return pkgs
+		}
+		if err != nil {
+			t.Fatalf("read the answer of go list: %v", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	for _, f := range checkImports(importRules(), listPackages(t)) {
+		t.Error(f)
+	}
+}
+
+func TestFSMHasNoClock(t *testing.T) {
+	for _, f := range checkClock(sources(t)) {
+		t.Error(f)
+	}
+}
+
+func TestCheckImports(t *testing.T) {
+	pkg := func(path string, imports ...string) goPackage {
+		for i, imp := range imports {
+			imports[i] = strings.Replace(imp, "~", module, 1)
+		}
+		return goPackage{ImportPath: module + "/" + path, Imports: imports}
+	}
+	tests := []struct {
+		name string
+		pkg  goPackage
+		want []string
+	}{
+		{"as it should be", pkg("cluster", "~/fsm", "~/proto/internalv1", "~/cluster/gossip", "net"), nil},
+		{"against the stream", pkg("fsm", "~/cluster"), []string{"fsm: must not import cluster"}},
+		{"side by side", pkg("server", "~/executor"), []string{"server: must not import executor"}},
+		{"and the other way", pkg("executor", "~/server"), []string{"executor: must not import server"}},
+		{"a kind of provider", pkg("executor", "~/providers/fake"), []string{"executor: must not import providers/fake"}},
+		{"providers and the record", pkg("providers/fake", "~/providers", "~/proto/internalv1"), []string{"providers/fake: must not import proto/internalv1"}},
+		{"the SDK", pkg("client", "~/proto/internalv1"), []string{"client: must not import proto/internalv1"}},
+		{"the public API", pkg("proto/holdfast/v1", "~/proto/internalv1"), []string{"proto/holdfast/v1: must not import proto/internalv1"}},
+		{"a test harness", pkg("cmd/holdfast/demo", "~/test/harness"), []string{"cmd/holdfast/demo: must not import test/harness"}},
+		{"the binary", pkg("cmd/holdfast", "~/cmd/holdfast/demo", "~/executor", "~/server", "~/client"), nil},
+		{"a drawer for odds and ends", pkg("util/strings"), []string{"util/strings: has no place in the layout of DESIGN §3"}},
+		{"a name that only begins alike", pkg("fsmx"), []string{"fsmx: has no place in the layout of DESIGN §3"}},
+		{"the network in the FSM", pkg("fsm", "net", "net/netip", "net/http", "time"), []string{"fsm: must not import net", "fsm: must not import net/http"}},
+		{"files in the FSM", pkg("fsm", "os", "os/exec"), []string{"fsm: must not import os", "fsm: must not import os/exec"}},
+		{"randomness in the FSM", pkg("fsm", "math/rand/v2"), []string{"fsm: must not import math/rand/v2"}},
+		{"an assertion library", pkg("server", "github.com/stretchr/testify/require"), []string{"server: must not import github.com/stretchr/testify/require: take go-cmp, and got and want"}},
+		{"tests have no other rule", goPackage{ImportPath: module + "/client", XTestImports: []string{module + "/server"}}, []string{"client: its tests must not import server"}},
+		{"but may use a real provider", goPackage{ImportPath: module + "/executor", TestImports: []string{module + "/providers/fake", "os"}}, nil},
+		{"tests of the FSM read files", goPackage{ImportPath: module + "/fsm", TestImports: []string{"os", "math/rand/v2"}}, nil},
+		{"raft in the agent", goPackage{ImportPath: module + "/cmd/holdfast-agent", Deps: []string{"fmt", "github.com/hashicorp/raft"}}, []string{"cmd/holdfast-agent: must not link github.com/hashicorp/raft"}},
+		{"the FSM in the SDK", goPackage{ImportPath: module + "/client", Deps: []string{module + "/fsm"}}, []string{"client: must not link " + module + "/fsm"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := checkImports(importRules(), []goPackage{tt.pkg})
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCheckClock(t *testing.T) {
+	files := madeUp(t,
+		"fsm/a.go", "package fsm\nimport clock \"time\"\nvar d = clock.Second\nvar now = clock.Now\nfunc f() { <-clock.After(d) }\n",
+		"fsm/b.go", "package fsm\nvar time struct{ Now int }\nvar x = time.Now\n",
+		"fsm/a_test.go", "package fsm\nimport \"time\"\nvar start = time.Now()\n",
+		"cluster/a.go", "package cluster\nimport \"time\"\nvar f = time.Now\n",
+	)
+	want := []string{
+		"fsm/a.go:4: time.Now: the FSM has no clock, time comes in the command",
+		"fsm/a.go:5: time.After: the FSM has no clock, time comes in the command",
+	}
+	if diff := cmp.Diff(want, checkClock(files)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
