@@ -115,7 +115,7 @@ func checkImports(rules []importRule, pkgs []goPackage) []string {
 			continue
 		}
 		r := rules[i]
-		may := append([]string{r.part}, r.may...)
+		may := slices.Concat([]string{r.part}, r.may)
 		for _, imp := range p.Imports {
 			if pkg, ok := ours(imp); ok && !matchesAny(may, pkg) {
 				report("%s: must not import %s", self, pkg)
@@ -124,7 +124,7 @@ func checkImports(rules []importRule, pkgs []goPackage) []string {
 				report("%s: must not import %s", self, imp)
 			}
 		}
-		inTests := append(may, r.tests...)
+		inTests := slices.Concat(may, r.tests)
 		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
 			if pkg, ok := ours(imp); ok && !matchesAny(inTests, pkg) {
 				report("%s: its tests must not import %s", self, pkg)
