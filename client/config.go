@@ -1,0 +1,100 @@
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// DefaultPort is the port of the gRPC API where an address names none.
+const DefaultPort = "7400"
+
+// DefaultTimeout bounds a unary call whose context has no deadline.
+const DefaultTimeout = 30 * time.Second
+
+// Config says whom to talk to, and how.
+type Config struct {
+	// Addrs are the gRPC addresses of one or more peers of one cluster, "host:port" or "host"
+	// (port 7400). Any peer takes any call, so one is enough while it lives; give all of them.
+	Addrs []string
+	// Token is sent as a bearer token with each call. Without TLS it is sent to loopback addresses
+	// only. Empty: none.
+	Token string
+	// TLS is used for every connection. Nil: no TLS.
+	TLS *tls.Config
+	// Timeout bounds a unary call, all its tries included, whose context has no deadline.
+	// Zero: DefaultTimeout.
+	Timeout time.Duration
+	// ReconnectTimeout is how long a stream may go without any peer before it ends with an
+	// error. Zero: as Timeout. Negative: as long as its context lasts.
+	ReconnectTimeout time.Duration
+	// Consistency is that of reads whose context names none. The zero value is linearizable.
+	Consistency Consistency
+	// Logger gets retries at debug level, and long waits as warnings. Nil: nothing is logged.
+	Logger *slog.Logger
+	// DialOptions are added to those of every connection.
+	DialOptions []grpc.DialOption
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if len(c.Addrs) == 0 {
+		return c, errors.New("dial: no address: give one or more host:port")
+	}
+	addrs := make([]string, len(c.Addrs))
+	for i, a := range c.Addrs {
+		addr, err := normalizeAddr(a)
+		if err != nil {
+			return c, err
+		}
+		if c.Token != "" && c.TLS == nil && !loopback(addr) {
+			return c, fmt.Errorf("dial %s: refusing to send the token without TLS: give a CA certificate, or no token", addr)
+		}
+		addrs[i] = addr
+	}
+	c.Addrs = addrs
+	if c.Timeout <= 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.ReconnectTimeout == 0 {
+		c.ReconnectTimeout = c.Timeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func normalizeAddr(addr string) (string, error) {
+	addr = strings.TrimSpace(addr)
+	bare := strings.Trim(addr, "[]")
+	if ip, err := netip.ParseAddr(bare); err == nil {
+		return net.JoinHostPort(ip.String(), DefaultPort), nil
+	}
+	if addr != "" && !strings.Contains(addr, ":") {
+		return net.JoinHostPort(addr, DefaultPort), nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || port == "" || strings.Contains(addr, "/") {
+		return "", fmt.Errorf("dial: address %q is not host:port, e.g. 127.0.0.1:%s", addr, DefaultPort)
+	}
+	return addr, nil
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

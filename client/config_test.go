@@ -1,0 +1,48 @@
+package client
+
+import (
+	"crypto/tls"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDialChecksTheConfiguration(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		cfg     Config
+		wantErr string
+	}{
+		{"no address", Config{}, "no address"},
+		{"not an address", Config{Addrs: []string{"http://127.0.0.1:7400"}}, `"http://127.0.0.1:7400" is not host:port`},
+		{"empty address", Config{Addrs: []string{""}}, "is not host:port"},
+		{"token in the clear", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret"}, "refusing to send the token without TLS"},
+		{"token on loopback", Config{Addrs: []string{"127.0.0.1:7400", "[::1]:7400", "localhost:7400"}, Token: "s3cret"}, ""},
+		{"token with TLS", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret", TLS: &tls.Config{MinVersion: tls.VersionTLS13}}, ""},
+		{"no token", Config{Addrs: []string{"10.0.0.1:7400"}}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := Dial(tt.cfg)
+			if c != nil {
+				defer func() { _ = c.Close() }()
+			}
+			switch {
+			case tt.wantErr == "" && err != nil:
+				t.Errorf("err = %v, want none", err)
+			case tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)):
+				t.Errorf("err = %v, want %q in it", err, tt.wantErr)
+			case err != nil && tt.cfg.Token != "" && strings.Contains(err.Error(), tt.cfg.Token):
+				t.Errorf("the error %q shows the token", err)
+			}
+		})
+	}
+}
+
+func TestAddressesGetTheDefaultPort(t *testing.T) {
+	cfg, err := Config{Addrs: []string{"peer-1", " 10.0.0.1 ", "::1", "[fe80::1]", "peer-2:9000"}}.withDefaults()
+	want := []string{"peer-1:7400", "10.0.0.1:7400", "[::1]:7400", "[fe80::1]:7400", "peer-2:9000"}
+	if diff := cmp.Diff(want, cfg.Addrs); diff != "" || err != nil {
+		t.Errorf("err = %v, addresses (-want +got):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,82 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+)
+
+// ErrorDomain is the domain of the google.rpc.ErrorInfo in Holdfast's errors.
+const ErrorDomain = "holdfast.dev"
+
+// The reasons in an UNAVAILABLE error that tell what became of a write.
+const (
+	ReasonNotApplied     = "NOT_APPLIED"     // it was not applied and never will be
+	ReasonNoLeader       = "NO_LEADER"       // there is no leader: it was not applied
+	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN" // it may have been applied, or may still be
+)
+
+// CallError is a call that no peer answered: the tries are over because the time is, or because the
+// request must not be repeated. A refusal by the server is not a CallError but its own status error.
+type CallError struct {
+	Method string // full method, e.g. /holdfast.v1.RunService/StartRun
+	Addr   string // the address asked last
+	Tries  int
+	// OutcomeUnknown says that the request may have been applied, or may still be.
+	OutcomeUnknown bool
+	// Err is the last try's error, a gRPC status.
+	Err error
+	// Cause is the context's error when the context ended the tries.
+	Cause error
+}
+
+// Error says what was asked, of whom, what is known about it and what to do.
+func (e *CallError) Error() string {
+	name := e.Method[strings.LastIndexByte(e.Method, '/')+1:]
+	last := status.Convert(e.Err).Message()
+	if e.OutcomeUnknown {
+		return fmt.Sprintf("%s: the outcome is unknown: %s: %s: it may have been applied: %s", name, e.Addr, last, advice(e.Method))
+	}
+	if e.Tries == 1 {
+		return fmt.Sprintf("%s: no answer: %s: %s", name, e.Addr, last)
+	}
+	return fmt.Sprintf("%s: no answer in %d tries: last %s: %s", name, e.Tries, e.Addr, last)
+}
+
+// Unwrap gives the last try's error and what ended the tries.
+func (e *CallError) Unwrap() []error {
+	if e.Cause != nil {
+		return []error{e.Err, e.Cause}
+	}
+	return []error{e.Err}
+}
+
+// GRPCStatus makes status.Code and status.FromError work: the code and details are the last try's.
+func (e *CallError) GRPCStatus() *status.Status {
+	p := status.Convert(e.Err).Proto()
+	p.Message = e.Error()
+	return status.FromProto(p)
+}
+
+// Reason is the reason of Holdfast's ErrorInfo in a gRPC error, e.g. NO_LEADER, or "".
+func Reason(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == ErrorDomain {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// FieldViolations lists what is wrong with the fields of a request that was INVALID_ARGUMENT.
+func FieldViolations(err error) []*errdetails.BadRequest_FieldViolation {
+	var all []*errdetails.BadRequest_FieldViolation
+	for _, d := range status.Convert(err).Details() {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			all = append(all, bad.GetFieldViolations()...)
+		}
+	}
+	return all
+}

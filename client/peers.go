@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+const (
+	// defaultTryTimeout bounds one try of a request that may be repeated, where there is another
+	// address: it is the time a peer itself waits for a leader before it gives up.
+	defaultTryTimeout = 8 * time.Second
+	// The ceiling of the first waits between tries, and of all.
+	firstDelay = 25 * time.Millisecond
+	lastDelay  = time.Second
+	// A call that is tried again for this long is worth a warning.
+	warnAfter = 2 * time.Second
+)
+
+// peer is one address and its connection.
+type peer struct {
+	addr string
+	conn *grpc.ClientConn
+}
+
+// peers is the connection that the stubs see: one per address behind it. All calls go to the same
+// peer until it fails them.
+type peers struct {
+	cfg        Config
+	all        []*peer
+	tryTimeout time.Duration
+	current    atomic.Int64 // index into all
+	seen       atomic.Uint64
+}
+
+func (p *peers) pick() (int64, *peer) {
+	at := p.current.Load()
+	return at, p.all[at]
+}
+
+// leave moves on from a peer that failed, once for all the calls that failed on it.
+func (p *peers) leave(at int64) {
+	p.current.CompareAndSwap(at, (at+1)%int64(len(p.all)))
+}
+
+// NewStream opens a stream on the first address that can be connected to. It is not resumed.
+func (p *peers) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	var err error
+	for range p.all {
+		at, peer := p.pick()
+		try, sent := withSent(p.outgoing(ctx, method))
+		var s grpc.ClientStream
+		if s, err = peer.conn.NewStream(try, desc, method, opts...); err == nil {
+			return s, nil
+		}
+		if ctx.Err() != nil || classify(err, sent.Load()) != notApplied {
+			return nil, err
+		}
+		p.leave(at)
+	}
+	return nil, err
+}
+
+func (p *peers) close() error {
+	var errs []error
+	for _, peer := range p.all {
+		errs = append(errs, peer.conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// delay is how long to wait after the given try (from 1): anything up to a ceiling (full jitter, so
+// that clients do not come back together), which doubles when every address has had its turn.
+func (p *peers) delay(try int) time.Duration {
+	rounds := min((try-1)/len(p.all), 10)
+	return rand.N(min(firstDelay<<rounds, lastDelay))
+}
+
+// sleep waits, or tells at once that the context ends before that.
+func sleep(ctx context.Context, d time.Duration) error {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
+		return context.DeadlineExceeded
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

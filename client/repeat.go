@@ -1,0 +1,58 @@
+package client
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// repeatable tells whether a request may be sent again when nobody knows whether it was applied:
+// twice must be the same as once, for the state and for the answer.
+func repeatable(method string, req any) bool {
+	if isRead(method) {
+		return true
+	}
+	if r, ok := req.(interface{ GetRequestId() string }); ok {
+		return r.GetRequestId() != ""
+	}
+	switch r := req.(type) {
+	case *holdfastv1.RegisterMachineRequest:
+		// Without an id each try would make another machine.
+		return r.GetMachine().GetMachineId() != ""
+	case *holdfastv1.UpdateMachineRequest,
+		*holdfastv1.SetMachinePhaseRequest,
+		*holdfastv1.CreatePlanRequest,
+		*holdfastv1.CancelRunRequest:
+		return true
+	}
+	// A delete is not here: its second answer would be NOT_FOUND.
+	return false
+}
+
+// isRead takes it from the proto: idempotency_level = NO_SIDE_EFFECTS.
+func isRead(method string) bool {
+	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return false
+	}
+	opts, ok := d.Options().(*descriptorpb.MethodOptions)
+	return ok && opts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
+// advice is what a caller does about a request whose outcome is unknown.
+func advice(method string) string {
+	switch method[strings.LastIndexByte(method, '/')+1:] {
+	case "StartRun":
+		return "list the machine's runs before you start another, and give a request_id next time"
+	case "RegisterMachine":
+		return "look the machine up by MAC address, BMC or serial before you register it again, and bring a machine_id next time"
+	case "DeleteMachine", "DeletePlan":
+		return "read it back: NOT_FOUND says that it was deleted"
+	}
+	return "read the state back before you repeat it"
+}

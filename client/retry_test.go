@@ -1,0 +1,227 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The calls that the table makes.
+func get(ctx context.Context, c *Client) error {
+	_, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"})
+	return err
+}
+
+func register(id string) func(context.Context, *Client) error {
+	return func(ctx context.Context, c *Client) error {
+		_, err := c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
+		return err
+	}
+}
+
+func remove(ctx context.Context, c *Client) error {
+	_, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: "m-1"})
+	return err
+}
+
+func start(requestID string) func(context.Context, *Client) error {
+	return func(ctx context.Context, c *Client) error {
+		_, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: requestID, MachineId: "m-1", Type: "REBOOT"})
+		return err
+	}
+}
+
+func TestUnaryRetries(t *testing.T) {
+	plain := status.Error(codes.Unavailable, "gone away")
+	for _, tt := range []struct {
+		name string
+		call func(context.Context, *Client) error
+		// first is the first peer's answer to everything; the second peer always succeeds.
+		first       error
+		wantRetried bool
+		wantUnknown bool
+		wantCode    codes.Code
+	}{
+		{"not applied, write", start(""), unavailable(t, ReasonNotApplied), true, false, codes.OK},
+		{"no leader, write", remove, unavailable(t, ReasonNoLeader), true, false, codes.OK},
+		{"no leader, read", get, unavailable(t, ReasonNoLeader), true, false, codes.OK},
+		{"unknown, read", get, unavailable(t, ReasonOutcomeUnknown), true, false, codes.OK},
+		{"unknown, with a request id", start("req-1"), unavailable(t, ReasonOutcomeUnknown), true, false, codes.OK},
+		{"unknown, without a request id", start(""), unavailable(t, ReasonOutcomeUnknown), false, true, codes.Unavailable},
+		{"unknown, machine with an id", register("m-1"), unavailable(t, ReasonOutcomeUnknown), true, false, codes.OK},
+		{"unknown, machine without an id", register(""), unavailable(t, ReasonOutcomeUnknown), false, true, codes.Unavailable},
+		{"unknown, delete", remove, unavailable(t, ReasonOutcomeUnknown), false, true, codes.Unavailable},
+		{"no detail, read", get, plain, true, false, codes.OK},
+		{"no detail, with a request id", start("req-1"), plain, true, false, codes.OK},
+		{"no detail, delete", remove, plain, false, true, codes.Unavailable},
+		{"canceled by a stopping server, read", get, status.Error(codes.Canceled, "stopping"), true, false, codes.OK},
+		{"canceled by a stopping server, delete", remove, status.Error(codes.Canceled, "stopping"), false, true, codes.Canceled},
+		{"a refusal", start("req-1"), status.Error(codes.FailedPrecondition, "busy"), false, false, codes.FailedPrecondition},
+		{"not found", get, status.Error(codes.NotFound, "no such machine"), false, false, codes.NotFound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return tt.first }})
+			b := startPeer(t, &fakePeer{})
+			err := tt.call(testContext(t), dial(t, Config{Addrs: []string{a.addr, b.addr}}))
+
+			if got := status.Code(err); got != tt.wantCode {
+				t.Errorf("code = %v (%v), want %v", got, err, tt.wantCode)
+			}
+			if got := b.count() > 0; got != tt.wantRetried {
+				t.Errorf("second peer asked = %v, want %v", got, tt.wantRetried)
+			}
+			if a.count() != 1 {
+				t.Errorf("first peer asked %d times, want 1", a.count())
+			}
+			var call *CallError
+			if got := errors.As(err, &call) && call.OutcomeUnknown; got != tt.wantUnknown {
+				t.Errorf("outcome unknown = %v (%v), want %v", got, err, tt.wantUnknown)
+			}
+		})
+	}
+}
+
+func TestUnknownOutcomeSaysWhatToDo(t *testing.T) {
+	a := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return unavailable(t, ReasonOutcomeUnknown) }})
+	err := remove(testContext(t), dial(t, Config{Addrs: []string{a.addr}}))
+	for _, want := range []string{"DeleteMachine", "outcome is unknown", a.addr, "read it back"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+}
+
+func TestRefusedConnectionIsRetriedForAnyWrite(t *testing.T) {
+	b := startPeer(t, &fakePeer{})
+	c := dial(t, Config{Addrs: []string{refusedAddr(t), b.addr}})
+	if err := remove(testContext(t), c); err != nil {
+		t.Errorf("delete with the first address dead: %v", err)
+	}
+	if err := remove(testContext(t), c); err != nil || b.count() != 2 {
+		t.Errorf("second delete: %v; peer asked %d times, want 2 (the client stays with what works)", err, b.count())
+	}
+}
+
+func TestServerKilledInTheMiddleIsUnknown(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		call    func(context.Context, *Client) error
+		wantErr bool
+	}{
+		{"delete", remove, true},
+		{"read", get, false},
+		{"start with a request id", start("req-1"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := &fakePeer{}
+			a.unary = func(ctx context.Context, _ int) error {
+				go a.server.Stop()
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			startPeer(t, a)
+			b := startPeer(t, &fakePeer{})
+			err := tt.call(testContext(t), dial(t, Config{Addrs: []string{a.addr, b.addr}}))
+			var call *CallError
+			if tt.wantErr != (errors.As(err, &call) && call.OutcomeUnknown) || !tt.wantErr && err != nil {
+				t.Errorf("err = %v, want unknown outcome: %v", err, tt.wantErr)
+			}
+		})
+	}
+}
+
+func TestTriesEndWithTheDeadline(t *testing.T) {
+	a := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return unavailable(t, ReasonNoLeader) }})
+	c := dial(t, Config{Addrs: []string{a.addr, refusedAddr(t)}, Timeout: 300 * time.Millisecond})
+	began := time.Now()
+	err := start("req-1")(context.Background(), c)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v, want about 300ms", took)
+	}
+	if got := status.Code(err); got != codes.Unavailable {
+		t.Errorf("code = %v (%v), want UNAVAILABLE: the deadline is not what went wrong", got, err)
+	}
+	if a.count() < 2 {
+		t.Errorf("peer asked %d times, want it to be asked again", a.count())
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("err = %v, want it to wrap the deadline", err)
+	}
+}
+
+func TestHungPeerIsLeft(t *testing.T) {
+	hang := func(ctx context.Context, _ int) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for _, tt := range []struct {
+		name string
+		call func(context.Context, *Client) error
+		want codes.Code
+	}{
+		{"a read goes to another peer", get, codes.OK},
+		{"so does a start with a request id", start("req-1"), codes.OK},
+		{"a delete stays: it may be at work", remove, codes.DeadlineExceeded},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := startPeer(t, &fakePeer{unary: hang}), startPeer(t, &fakePeer{})
+			c := dial(t, Config{Addrs: []string{a.addr, b.addr}, Timeout: 2 * time.Second})
+			c.peers.tryTimeout = 50 * time.Millisecond
+			if err := tt.call(context.Background(), c); status.Code(err) != tt.want {
+				t.Errorf("err = %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnknownTryIsRememberedWhenTheTriesEnd(t *testing.T) {
+	a := startPeer(t, &fakePeer{unary: func(_ context.Context, n int) error {
+		if n == 1 {
+			return unavailable(t, ReasonOutcomeUnknown)
+		}
+		return unavailable(t, ReasonNoLeader)
+	}})
+	c := dial(t, Config{Addrs: []string{a.addr}, Timeout: 300 * time.Millisecond})
+	var call *CallError
+	if err := start("req-1")(context.Background(), c); !errors.As(err, &call) || !call.OutcomeUnknown || call.Tries < 2 {
+		t.Errorf("err = %+v, want several tries and an unknown outcome", err)
+	}
+}
+
+func TestCallerGivesUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(testContext(t))
+	a := startPeer(t, &fakePeer{unary: func(_ context.Context, n int) error {
+		if n == 3 {
+			cancel()
+		}
+		return unavailable(t, ReasonNoLeader)
+	}})
+	err := get(ctx, dial(t, Config{Addrs: []string{a.addr}}))
+	if got := status.Code(err); got != codes.Canceled {
+		t.Errorf("code = %v (%v), want CANCELED", got, err)
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want it to wrap context.Canceled", err)
+	}
+}
+
+func TestDelayGrowsByRoundUpToACeiling(t *testing.T) {
+	p := &peers{all: make([]*peer, 3)}
+	for _, tt := range []struct {
+		try     int
+		ceiling time.Duration
+	}{{1, firstDelay}, {3, firstDelay}, {4, 2 * firstDelay}, {7, 4 * firstDelay}, {1000, lastDelay}} {
+		for range 200 {
+			if d := p.delay(tt.try); d < 0 || d >= tt.ceiling {
+				t.Fatalf("delay(%d) = %v, want within [0, %v)", tt.try, d, tt.ceiling)
+			}
+		}
+	}
+}

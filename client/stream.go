@@ -1,0 +1,78 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errEnded is what a stream's part returns when the stream came to its proper end.
+var errEnded = errors.New("stream ended")
+
+// part serves one connection's part of a stream that goes on over several. It tells whether it
+// received anything, and why it ended. It must wrap what the caller's function returned in callerError.
+type part func(ctx context.Context, cc grpc.ClientConnInterface) (received bool, err error)
+
+// callerError is an error of the function that the caller gave: it ends the stream, whatever it is.
+type callerError struct{ err error }
+
+func (e callerError) Error() string { return e.err.Error() }
+func (e callerError) Unwrap() error { return e.err }
+
+// follow keeps a stream going: when a part breaks, the next peer serves the next one.
+func (p *peers) follow(ctx context.Context, method string, next part) error {
+	alone := time.Now() // since when there is no peer
+	for tries := 1; ; tries++ {
+		at, peer := p.pick()
+		began := time.Now()
+		received, err := p.part(ctx, peer, method, next)
+		var mine callerError
+		switch {
+		case errors.Is(err, errEnded):
+			return nil
+		case errors.As(err, &mine):
+			return mine.err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !resumable(err):
+			return err
+		}
+		if received || time.Since(began) > p.tryTimeout {
+			alone, tries = time.Now(), 1
+		}
+		p.leave(at)
+		p.cfg.Logger.DebugContext(ctx, "stream broke, going on with another peer", "method", method, "addr", peer.addr, "err", err)
+		wait := p.delay(tries)
+		if limit := p.cfg.ReconnectTimeout; limit > 0 && time.Since(alone)+wait > limit {
+			return &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// part runs one part under a context of its own, so that its stream is always released.
+func (p *peers) part(ctx context.Context, peer *peer, method string, next part) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return next(p.outgoing(ctx, method), peer.conn)
+}
+
+// resumable tells whether another peer may do better. A server that is stopping says CANCELED for
+// its streams when it gets to say anything.
+func resumable(err error) bool {
+	if errors.Is(err, io.EOF) {
+		return true
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Finished tells whether a run has ended: it never changes again.
+func Finished(run *holdfastv1.Run) bool {
+	switch run.GetPhase() {
+	case holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED:
+		return true
+	}
+	return false
+}
+
+// WaitRun returns the run when it has ended, however it ended. When the context ends first it returns
+// the run as last seen (nil if never) and the context's error.
+func (c *Client) WaitRun(ctx context.Context, runID string) (*holdfastv1.Run, error) {
+	return c.ObserveRun(ctx, runID, func(*holdfastv1.RunEvent) error { return nil })
+}
+
+// ObserveRun is WaitRun that also calls f for the run's state at the start and for every transition.
+func (c *Client) ObserveRun(ctx context.Context, runID string, f func(*holdfastv1.RunEvent) error) (*holdfastv1.Run, error) {
+	// A watch of a run that does not exist would wait for it forever.
+	last, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: runID})
+	if err != nil {
+		return nil, err
+	}
+	if Finished(last) {
+		return last, f(&holdfastv1.RunEvent{Ts: last.GetFinishedAt(), Snapshot: last})
+	}
+	err = c.WatchRuns(ctx, "run_id = "+strconv.Quote(runID), 0, func(e *holdfastv1.RunEvent) error {
+		last = e.GetSnapshot()
+		if err := f(e); err != nil {
+			return err
+		}
+		if Finished(last) {
+			return errEnded
+		}
+		return nil
+	})
+	if err != nil {
+		return last, fmt.Errorf("watch run %s: %w", runID, err)
+	}
+	return last, nil
+}

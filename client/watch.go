@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// WatchRuns calls f for the current state of each run that matches the filter (AIP-160, "" for all),
+// and then for every transition, in order. It goes on until the context ends, f returns an error
+// (which it returns), or the server refuses; when a peer fails it goes on with another one right after
+// the last event, none lost and none twice.
+//
+// A cursor other than zero, that of an event seen before, starts right after that event instead. When
+// events that old are no longer kept, WatchRuns starts again from the current state: f then gets every
+// run that has changed since, but not the transitions in between.
+func (c *Client) WatchRuns(ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.RunEvent) error) error {
+	pos := newPosition(cursor)
+	return c.peers.follow(ctx, holdfastv1.RunService_WatchRuns_FullMethodName,
+		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
+			from := pos.resume()
+			received, err := watchPart(ctx, cc, &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: from}, pos, f)
+			if status.Code(err) == codes.OutOfRange && from != 0 {
+				c.peers.cfg.Logger.WarnContext(ctx, "the events after the cursor are no longer kept, starting again from the current state", "cursor", from)
+				pos.restart()
+				return true, status.Error(codes.Unavailable, "cursor is gone")
+			}
+			return received, err
+		})
+}
+
+func watchPart(ctx context.Context, cc grpc.ClientConnInterface, req *holdfastv1.WatchRunsRequest,
+	pos *position, f func(*holdfastv1.RunEvent) error) (received bool, err error) {
+	stream, err := holdfastv1.NewRunServiceClient(cc).WatchRuns(ctx, req)
+	if err != nil {
+		return false, err
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return received, err
+		}
+		received = true
+		if !pos.fresh(event) {
+			continue
+		}
+		if err := f(event); err != nil {
+			return true, callerError{err}
+		}
+		// Only now: an event that f refused was not seen.
+		pos.seen(event)
+	}
+}
