@@ -35,7 +35,9 @@ type call struct {
 
 	started time.Time
 	tries   int
-	unknown bool // one of the tries may have been applied
+	addr    string // of the last try that says why
+	err     error  // and its error
+	unknown bool   // one of the tries may have been applied
 	warned  bool
 }
 
@@ -47,14 +49,18 @@ func (c *call) run(ctx context.Context) error {
 		if result == answered {
 			return err
 		}
+		if c.err == nil || ctx.Err() == nil {
+			// A try that the end of the context cut off tells less than the one before it.
+			c.addr, c.err = peer.addr, err
+		}
 		c.unknown = c.unknown || result == unknown && !isRead(c.method)
 		c.peers.leave(at)
 		if ctx.Err() != nil || c.unknown && !c.repeatable {
-			return c.failed(peer, err, ctx.Err())
+			return c.failed(ctx.Err())
 		}
-		c.log(ctx, peer, err)
+		c.log(ctx)
 		if ended := sleep(ctx, c.peers.delay(c.tries)); ended != nil {
-			return c.failed(peer, err, ended)
+			return c.failed(ended)
 		}
 	}
 }
@@ -72,17 +78,18 @@ func (c *call) try(ctx context.Context, peer *peer) (outcome, error) {
 	return classify(err, sent.Load()), err
 }
 
-func (c *call) failed(peer *peer, err, cause error) error {
+func (c *call) failed(cause error) error {
+	err := c.err
 	if errors.Is(cause, context.Canceled) && status.Code(err) != codes.Canceled {
 		// The caller gave up: that is the code it expects, whatever the last try met.
 		err = status.Error(codes.Canceled, status.Convert(err).Message())
 	}
-	return &CallError{Method: c.method, Addr: peer.addr, Tries: c.tries, OutcomeUnknown: c.unknown, Err: err, Cause: cause}
+	return &CallError{Method: c.method, Addr: c.addr, Tries: c.tries, OutcomeUnknown: c.unknown, Err: err, Cause: cause}
 }
 
 // log warns once when a call takes long: whoever waits for it wants to know why.
-func (c *call) log(ctx context.Context, peer *peer, err error) {
-	log := c.peers.cfg.Logger.With("method", c.method, "addr", peer.addr, "try", c.tries, "err", status.Convert(err).Message())
+func (c *call) log(ctx context.Context) {
+	log := c.peers.cfg.Logger.With("method", c.method, "addr", c.addr, "try", c.tries, "err", status.Convert(c.err).Message())
 	if !c.warned && time.Since(c.started) >= warnAfter {
 		c.warned = true
 		log.WarnContext(ctx, "no answer yet, trying on")
