@@ -54,7 +54,7 @@ func importRules() []importRule {
 		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
 		{part: "cmd/holdfast/...", may: []string{
 			"proto/...", "fsm", "cluster", "executor", "server", "providers/...", "client/...",
-		}},
+		}, never: []string{module + "/providers/providertest", "testing/..."}},
 		{part: "test/...", may: []string{
 			"proto/...", "fsm", "cluster", "executor", "server", "providers/...", "client/...", "cmd/holdfast/...",
 		}},
@@ -160,10 +160,11 @@ func checkClock(files []source) []string {
 	return found
 }
 
-// listPackages asks the go command for every package of the module.
+// listPackages asks the go command for every package of the module, also for those that do not
+// build (-e): that is for the compiler to say.
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -216,6 +217,7 @@ func TestCheckImports(t *testing.T) {
 		{"providers and the record", pkg("providers/fake", "~/providers", "~/proto/internalv1"), []string{"providers/fake: must not import proto/internalv1"}},
 		{"the SDK", pkg("client", "~/proto/internalv1"), []string{"client: must not import proto/internalv1"}},
 		{"the public API", pkg("proto/holdfast/v1", "~/proto/internalv1"), []string{"proto/holdfast/v1: must not import proto/internalv1"}},
+		{"the conformance suite", pkg("cmd/holdfast", "~/providers/providertest"), []string{"cmd/holdfast: must not import " + module + "/providers/providertest"}},
 		{"a test harness", pkg("cmd/holdfast/demo", "~/test/harness"), []string{"cmd/holdfast/demo: must not import test/harness"}},
 		{"the binary", pkg("cmd/holdfast", "~/cmd/holdfast/demo", "~/executor", "~/server", "~/client"), nil},
 		{"a drawer for odds and ends", pkg("util/strings"), []string{"util/strings: has no place in the layout of DESIGN §3"}},
