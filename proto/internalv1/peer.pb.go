@@ -280,9 +280,11 @@ func (*StandDownResponse) Descriptor() ([]byte, []int) {
 }
 
 type AdmitRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"` // the data directory that may vote
-	ClusterId     string                 `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Instance  string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"` // the data directory that may vote
+	ClusterId string                 `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// Asks a founder only whether it would agree. If it does, it agrees to nothing else for a few seconds.
+	Prepare       bool `protobuf:"varint,3,opt,name=prepare,proto3" json:"prepare,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,6 +331,13 @@ func (x *AdmitRequest) GetClusterId() string {
 		return x.ClusterId
 	}
 	return ""
+}
+
+func (x *AdmitRequest) GetPrepare() bool {
+	if x != nil {
+		return x.Prepare
+	}
+	return false
 }
 
 type AdmitResponse struct {
@@ -715,11 +724,12 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\"&\n" +
 	"\x10StandDownRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"\x13\n" +
-	"\x11StandDownResponse\"I\n" +
+	"\x11StandDownResponse\"c\n" +
 	"\fAdmitRequest\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\x0f\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x18\n" +
+	"\aprepare\x18\x03 \x01(\bR\aprepare\"\x0f\n" +
 	"\rAdmitResponse\"\x0e\n" +
 	"\fStatsRequest\"\xf4\x01\n" +
 	"\rStatsResponse\x12\x17\n" +

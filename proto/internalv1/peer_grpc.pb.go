@@ -39,7 +39,7 @@ type PeerServiceClient interface {
 	ReadIndex(ctx context.Context, in *ReadIndexRequest, opts ...grpc.CallOption) (*ReadIndexResponse, error)
 	// Answers once the peer runs no leader tasks of an earlier term.
 	StandDown(ctx context.Context, in *StandDownRequest, opts ...grpc.CallOption) (*StandDownResponse, error)
-	// Lets a peer vote, after the leader has seen it catch up.
+	// Lets a peer vote: one that the leader has seen catch up, or a founder of a cluster that forms.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
 	// Tells how far the peer is.
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsResponse, error)
@@ -125,7 +125,7 @@ type PeerServiceServer interface {
 	ReadIndex(context.Context, *ReadIndexRequest) (*ReadIndexResponse, error)
 	// Answers once the peer runs no leader tasks of an earlier term.
 	StandDown(context.Context, *StandDownRequest) (*StandDownResponse, error)
-	// Lets a peer vote, after the leader has seen it catch up.
+	// Lets a peer vote: one that the leader has seen catch up, or a founder of a cluster that forms.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
 	// Tells how far the peer is.
 	Stats(context.Context, *StatsRequest) (*StatsResponse, error)
