@@ -199,7 +199,8 @@ type NetworkStatus struct {
 }
 
 // NetConfigurator changes the network of a host. What is applied is rolled back by the host
-// itself unless it is confirmed within the rollback time, over the new path.
+// itself unless it is confirmed within the rollback time, over the new path; a rollback time of
+// zero applies it for good. Apply with a token that was applied before does nothing.
 type NetConfigurator interface {
 	NetworkStatus(ctx context.Context, m Machine) (NetworkStatus, error)
 	ApplyNetwork(ctx context.Context, op Op, m Machine, config string, rollback time.Duration) error

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -25,12 +26,16 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(fields["kind"], &c.Kind); err != nil {
-		return fmt.Errorf("provider has no kind")
+	raw, ok := fields["kind"]
+	if !ok {
+		return errors.New(`provider has no kind: set one, e.g. "kind: fake"`)
+	}
+	if err := json.Unmarshal(raw, &c.Kind); err != nil || c.Kind == "" {
+		return fmt.Errorf("kind of provider is %s: it is the name of a kind, e.g. fake", raw)
 	}
 	delete(fields, "kind")
-	raw, err := json.Marshal(fields)
-	c.Raw = raw
+	var err error
+	c.Raw, err = json.Marshal(fields)
 	return err
 }
 

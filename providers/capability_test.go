@@ -1,0 +1,96 @@
+package providers_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// powerOnly can press buttons and look.
+type powerOnly struct{ named }
+
+func (powerOnly) Inspect(context.Context, providers.Machine) (providers.Facts, error) {
+	return providers.Facts{}, nil
+}
+
+func (powerOnly) PowerState(context.Context, providers.Machine) (providers.PowerState, error) {
+	return providers.PowerOn, nil
+}
+
+func (powerOnly) SetPower(context.Context, providers.Op, providers.Machine, providers.PowerAction) error {
+	return nil
+}
+
+func TestCapabilities(t *testing.T) {
+	if got := providers.Capabilities(named{}); len(got) != 0 {
+		t.Fatalf("got %v, want none", got)
+	}
+	want := []providers.Capability{providers.CanInspect, providers.CanPower}
+	if diff := cmp.Diff(want, providers.Capabilities(powerOnly{})); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	reboot := func(mode string) *holdfastv1.Step {
+		return &holdfastv1.Step{Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: mode}}}
+	}
+	rma := func(wipe bool) *holdfastv1.Step {
+		return &holdfastv1.Step{Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{Wipe: wipe}}}
+	}
+	for _, c := range []struct {
+		name string
+		step *holdfastv1.Step
+		want []providers.Capability
+	}{
+		{"ssh", &holdfastv1.Step{Kind: &holdfastv1.Step_Ssh{}}, []providers.Capability{providers.CanExec}},
+		{"reboot in band", reboot("inband"), []providers.Capability{providers.CanInspect, providers.CanExec}},
+		{"reboot through the BMC", reboot("bmc"), []providers.Capability{providers.CanInspect, providers.CanPower}},
+		{"reboot by default", reboot(""), []providers.Capability{providers.CanInspect, providers.CanPower}},
+		{"netboot", &holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{}}, []providers.Capability{providers.CanBoot}},
+		{"repave", &holdfastv1.Step{Kind: &holdfastv1.Step_Repave{}}, []providers.Capability{providers.CanImage}},
+		{"join", &holdfastv1.Step{Kind: &holdfastv1.Step_Join{}}, []providers.Capability{providers.CanJoin}},
+		{"verify", &holdfastv1.Step{Kind: &holdfastv1.Step_Verify{}}, []providers.Capability{providers.CanJoin}},
+		{"net", &holdfastv1.Step{Kind: &holdfastv1.Step_Net{}}, []providers.Capability{providers.CanNet}},
+		{"rma", rma(false), []providers.Capability{providers.CanPower}},
+		{"rma with wipe", rma(true), []providers.Capability{providers.CanPower, providers.CanImage}},
+		{"nothing", &holdfastv1.Step{}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, providers.Needs(c.step)); diff != "" {
+				t.Fatal(diff)
+			}
+		})
+	}
+}
+
+// TestNeedsKnowsEveryStep fails when a kind of step is added that nobody thought of here.
+func TestNeedsKnowsEveryStep(t *testing.T) {
+	kinds := (&holdfastv1.Step{}).ProtoReflect().Descriptor().Oneofs().ByName("kind").Fields()
+	for i := range kinds.Len() {
+		s := &holdfastv1.Step{}
+		s.ProtoReflect().Set(kinds.Get(i), s.ProtoReflect().NewField(kinds.Get(i)))
+		if len(providers.Needs(s)) == 0 {
+			t.Errorf("step %s needs no capability", kinds.Get(i).Name())
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	plan := &holdfastv1.Plan{Steps: []*holdfastv1.Step{
+		{Name: "restart", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{}}},
+		{Name: "write", Kind: &holdfastv1.Step_Repave{}},
+		{Name: "enter", Kind: &holdfastv1.Step_Join{}},
+	}}
+	if c, step := providers.Missing(powerOnly{}, plan); c != providers.CanImage || step != "write" {
+		t.Fatalf("got %q in %q, want the first that is missing: Imager in write", c, step)
+	}
+	plan.Steps = plan.Steps[:1]
+	if c, step := providers.Missing(powerOnly{}, plan); c != "" || step != "" {
+		t.Fatalf("got %q in %q, want nothing", c, step)
+	}
+}
