@@ -1,0 +1,206 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// maxNodes bounds what aliases can blow a document up to.
+const maxNodes = 1_000_000
+
+// writer turns a document into JSON for protojson. It puts each value on the line that it has in the
+// document, so that the lines in protojson's errors are the user's.
+type writer struct {
+	buf   bytes.Buffer
+	line  int
+	nodes int
+	depth int
+}
+
+// at goes to the node's line. An alias stands for lines that lie further up: it stays where it is.
+func (w *writer) at(n *yaml.Node) {
+	for w.line < n.Line {
+		w.buf.WriteByte('\n')
+		w.line++
+	}
+}
+
+// enter resolves aliases and counts.
+func (w *writer) enter(n *yaml.Node) (*yaml.Node, error) {
+	line := n.Line
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if w.nodes++; w.nodes > maxNodes {
+		return nil, &Error{Line: line, Msg: fmt.Sprintf("more than %d values", maxNodes)}
+	}
+	if w.depth++; w.depth > maxDepth {
+		return nil, &Error{Line: line, Msg: fmt.Sprintf("nested deeper than %d levels", maxDepth)}
+	}
+	w.at(n)
+	return n, nil
+}
+
+func (w *writer) leave() { w.depth-- }
+
+// message writes a mapping as the message's JSON. The path is for errors: "spec", "steps".
+func (w *writer) message(n *yaml.Node, md protoreflect.MessageDescriptor, path string) error {
+	if isText(md) {
+		return w.scalar(n, protoreflect.StringKind, path)
+	}
+	return w.mapping(n, path, func(key *yaml.Node, value *yaml.Node) error {
+		fd := field(md, key.Value)
+		if fd == nil {
+			return unknownKey(key, md, path)
+		}
+		return w.field(value, fd, join(path, key.Value))
+	})
+}
+
+// field writes the value of one field.
+func (w *writer) field(n *yaml.Node, fd protoreflect.FieldDescriptor, path string) error {
+	switch {
+	case fd.IsMap():
+		return w.mapping(n, path, func(key, value *yaml.Node) error {
+			return w.single(value, fd.MapValue(), join(path, key.Value))
+		})
+	case fd.IsList():
+		return w.list(n, fd, path)
+	}
+	return w.single(n, fd, path)
+}
+
+func (w *writer) single(n *yaml.Node, fd protoreflect.FieldDescriptor, path string) error {
+	if md := fd.Message(); md != nil {
+		return w.message(n, md, path)
+	}
+	return w.scalar(n, fd.Kind(), path)
+}
+
+func (w *writer) list(n *yaml.Node, fd protoreflect.FieldDescriptor, path string) error {
+	n, err := w.enter(n)
+	if err != nil {
+		return err
+	}
+	defer w.leave()
+	if isNull(n) {
+		w.buf.WriteString("null")
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		return &Error{Line: n.Line, Msg: fmt.Sprintf("%q must be a list", path)}
+	}
+	w.buf.WriteByte('[')
+	for i, item := range n.Content {
+		if i > 0 {
+			w.buf.WriteByte(',')
+		}
+		if err := w.single(item, fd, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			return err
+		}
+	}
+	w.buf.WriteByte(']')
+	return nil
+}
+
+// mapping writes a mapping with the keys as they are; value writes each value.
+func (w *writer) mapping(n *yaml.Node, path string, value func(key, value *yaml.Node) error) error {
+	n, err := w.enter(n)
+	if err != nil {
+		return err
+	}
+	defer w.leave()
+	if isNull(n) && path != "" {
+		w.buf.WriteString("null")
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		what := strconv.Quote(path)
+		if path == "" {
+			what = "a document"
+		}
+		return &Error{Line: n.Line, Msg: what + " must be a mapping of keys to values"}
+	}
+	seen := make(map[string]int, len(n.Content)/2)
+	w.buf.WriteByte('{')
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			return &Error{Line: key.Line, Msg: fmt.Sprintf("key %q is not supported: write it out", key.Value)}
+		}
+		if line, dup := seen[key.Value]; dup {
+			return &Error{Line: key.Line, Msg: fmt.Sprintf("key %q is there twice: first on line %d", join(path, key.Value), line)}
+		}
+		seen[key.Value] = key.Line
+		if i > 0 {
+			w.buf.WriteByte(',')
+		}
+		w.at(key)
+		w.quoted(key.Value)
+		w.buf.WriteByte(':')
+		if err := value(key, n.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	w.buf.WriteByte('}')
+	return nil
+}
+
+// scalar writes a value so that protojson reads what the user meant: a rack called 07 is text.
+func (w *writer) scalar(n *yaml.Node, kind protoreflect.Kind, path string) error {
+	n, err := w.enter(n)
+	if err != nil {
+		return err
+	}
+	defer w.leave()
+	if n.Kind != yaml.ScalarNode {
+		return &Error{Line: n.Line, Msg: fmt.Sprintf("%q must be a single value", path)}
+	}
+	switch {
+	case isNull(n):
+		w.buf.WriteString("null")
+	case kind == protoreflect.StringKind || kind == protoreflect.BytesKind:
+		w.quoted(n.Value)
+	case n.Tag == "!!bool":
+		w.buf.WriteString(strings.ToLower(n.Value))
+	case n.Tag == "!!int":
+		if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
+			w.buf.WriteString(strconv.FormatInt(v, 10))
+			return nil
+		}
+		w.quoted(n.Value)
+	default:
+		w.quoted(n.Value)
+	}
+	return nil
+}
+
+func (w *writer) quoted(s string) {
+	// Marshal of a string does not fail: what is not UTF-8 is replaced.
+	b, _ := json.Marshal(s)
+	w.buf.Write(b)
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// isText tells the messages that JSON writes as text.
+func isText(md protoreflect.MessageDescriptor) bool {
+	switch md.FullName() {
+	case "google.protobuf.Timestamp", "google.protobuf.Duration", "google.protobuf.FieldMask":
+		return true
+	}
+	return false
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

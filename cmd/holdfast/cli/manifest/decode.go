@@ -1,0 +1,103 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// Decode reads every document in data: YAML documents separated by ---, JSON values, lists of them, and
+// objects whose only key is list (what the command line itself prints, e.g. {"machines": […]}). The
+// file name is for errors only. Errors are *Error.
+func Decode[M proto.Message](file string, data []byte, list string, empty func() M) ([]M, error) {
+	docs, err := parse(data)
+	if err != nil {
+		return nil, locate(file, err)
+	}
+	var out []M
+	for _, doc := range docs {
+		for _, n := range expand(doc, list) {
+			m := empty()
+			if err := decodeOne(n, m); err != nil {
+				return nil, locate(file, err)
+			}
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return nil, &Error{File: file, Msg: "there is no document in it"}
+	}
+	return out, nil
+}
+
+// parse gives the top value of each document.
+func parse(data []byte) ([]*yaml.Node, error) {
+	var jsonErr error
+	if t := bytes.TrimSpace(data); len(t) > 0 && (t[0] == '{' || t[0] == '[') {
+		docs, err := parseJSON(data)
+		if err == nil {
+			return docs, nil
+		}
+		// It may be YAML all the same, in flow style.
+		jsonErr = err
+	}
+	var docs []*yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		switch {
+		case errors.Is(err, io.EOF):
+			return docs, nil
+		case err != nil && jsonErr != nil:
+			return nil, jsonErr
+		case err != nil:
+			return nil, err
+		}
+		if len(doc.Content) == 1 && !isNull(doc.Content[0]) {
+			docs = append(docs, doc.Content[0])
+		}
+	}
+}
+
+// expand turns a list, bare or under its key, into its elements.
+func expand(n *yaml.Node, list string) []*yaml.Node {
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Value == list && n.Content[1].Kind == yaml.SequenceNode {
+		n = n.Content[1]
+	}
+	if n.Kind == yaml.SequenceNode {
+		return n.Content
+	}
+	return []*yaml.Node{n}
+}
+
+func decodeOne(n *yaml.Node, m proto.Message) error {
+	w := &writer{line: 1}
+	if err := w.message(n, m.ProtoReflect().Descriptor(), ""); err != nil {
+		return err
+	}
+	return protojson.Unmarshal(w.buf.Bytes(), m)
+}
+
+// locate makes an *Error of any error on the way: YAML's "yaml: line 3: …", protojson's
+// "proto: (line 3:4): …" (its lines are those of the document, see writer), and our own.
+func locate(file string, err error) error {
+	var own *Error
+	if errors.As(err, &own) {
+		own.File = file
+		return own
+	}
+	e := &Error{File: file, Msg: err.Error()}
+	if m := regexp.MustCompile(`^(?:yaml:|proto:).*?line (\d+)(?::\d+\))?: (.*)$`).FindStringSubmatch(strings.ReplaceAll(e.Msg, "\u00a0", " ")); m != nil {
+		e.Line, _ = strconv.Atoi(m[1])
+		e.Msg = m[2]
+	}
+	return e
+}

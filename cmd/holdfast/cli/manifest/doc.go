@@ -1,0 +1,27 @@
+// Package manifest reads and writes the documents of the command line: machines and plans as YAML or
+// JSON, with the names of the API.
+//
+// It is strict: a key that the API does not have is an error that names the key and its line, because
+// a typo in a plan must not become a default. It owns the text form only and must not talk to a server.
+package manifest
+
+import "fmt"
+
+// Error is something wrong in a document.
+type Error struct {
+	File string // as the user named it; "-" is standard input
+	Line int    // from 1; 0 when it is not known
+	Msg  string
+}
+
+// Error says where it is and what.
+func (e *Error) Error() string {
+	name := e.File
+	if name == "-" {
+		name = "standard input"
+	}
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", name, e.Msg)
+	}
+	return fmt.Sprintf("%s:%d: %s", name, e.Line, e.Msg)
+}

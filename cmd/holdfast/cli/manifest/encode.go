@@ -1,0 +1,92 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// JSON writes a message on one line, with the API's names. Values that are not set are written too
+// (a condition's "status": false), except for messages.
+func JSON(m proto.Message) ([]byte, error) {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	// protojson varies its spaces on purpose.
+	var buf bytes.Buffer
+	if err := json.Compact(&buf, raw); err != nil {
+		return nil, fmt.Errorf("write %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	return buf.Bytes(), nil
+}
+
+// List writes messages as one JSON object with one key: {"machines":[…]}.
+func List[M proto.Message](key string, items []M) ([]byte, error) {
+	var buf bytes.Buffer
+	fmt.Fprintf(&buf, "{%q:[", key)
+	for i, m := range items {
+		if i > 0 {
+			buf.WriteByte(',')
+		}
+		b, err := JSON(m)
+		if err != nil {
+			return nil, err
+		}
+		buf.Write(b)
+	}
+	buf.WriteString("]}")
+	return buf.Bytes(), nil
+}
+
+// Indent makes JSON readable. It ends with a line break.
+func Indent(raw []byte) ([]byte, error) {
+	var buf bytes.Buffer
+	if err := json.Indent(&buf, raw, "", "  "); err != nil {
+		return nil, fmt.Errorf("indent JSON: %w", err)
+	}
+	buf.WriteByte('\n')
+	return buf.Bytes(), nil
+}
+
+// YAML turns JSON into YAML, in the same order.
+func YAML(raw []byte) ([]byte, error) {
+	docs, err := parseJSON(raw)
+	if err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	var buf bytes.Buffer
+	enc := yaml.NewEncoder(&buf)
+	enc.SetIndent(2)
+	for _, d := range docs {
+		quoteOdd(d)
+		if err := enc.Encode(d); err != nil {
+			return nil, fmt.Errorf("write YAML: %w", err)
+		}
+	}
+	if err := enc.Close(); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// quoteOdd puts text in double quotes that the block style would not keep as it is: with tabs, other
+// control characters, or spaces at the start of a line.
+func quoteOdd(n *yaml.Node) {
+	for _, c := range n.Content {
+		quoteOdd(c)
+	}
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		return
+	}
+	odd := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+	if strings.ContainsFunc(n.Value, odd) || strings.Contains("\n"+n.Value, "\n ") || strings.HasPrefix(n.Value, "\n") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+}

@@ -1,0 +1,55 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestEncodeKeepsNamesOrderAndFalse(t *testing.T) {
+	raw, err := JSON(&holdfastv1.Condition{Type: "InCustomerCluster", Reason: "NotJoined"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"type":"InCustomerCluster","status":false,"reason":"NotJoined"}`; string(raw) != want {
+		t.Errorf("JSON = %s, want %s", raw, want)
+	}
+	text, err := YAML(raw)
+	if want := "type: InCustomerCluster\nstatus: false\nreason: NotJoined\n"; err != nil || string(text) != want {
+		t.Errorf("YAML = %q (%v), want %q", text, err, want)
+	}
+}
+
+// Whatever is printed can be given back.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String()
+		want := []*holdfastv1.Machine{{
+			MachineId: text.Draw(t, "id"),
+			Labels:    rapid.MapOf(text, text).Draw(t, "labels"),
+			Spec:      &holdfastv1.MachineSpec{Rack: text.Draw(t, "rack"), MacAddresses: rapid.SliceOf(text).Draw(t, "macs")},
+			Revision:  rapid.Uint64().Draw(t, "revision"),
+		}}
+		raw, err := List("machines", want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asYAML, err := YAML(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, data := range [][]byte{raw, asYAML} {
+			got, err := Decode("f", data, "machines", newMachine)
+			if err != nil {
+				t.Fatalf("read %q: %v", data, err)
+			}
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+				t.Fatalf("read %q (-want +got):\n%s", data, diff)
+			}
+		}
+	})
+}

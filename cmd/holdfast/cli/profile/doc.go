@@ -1,0 +1,43 @@
+// Package profile keeps the contexts of the command line: which clusters there are, how to reach them,
+// and which one is meant when none is named.
+//
+// It owns ~/.config/holdfast/config.yaml, which may hold tokens: the file is written 0600 and refused
+// when others can read it. It must not connect to anything.
+package profile
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Context is one cluster.
+type Context struct {
+	Addrs []string `yaml:"addrs"`
+	Token string   `yaml:"token,omitempty"`
+	CA    string   `yaml:"ca,omitempty"`   // file with the CA certificates, PEM
+	Cert  string   `yaml:"cert,omitempty"` // file with the client certificate, PEM
+	Key   string   `yaml:"key,omitempty"`  // file with its key, PEM
+}
+
+// File is the configuration file.
+type File struct {
+	Current  string             `yaml:"current,omitempty"`
+	Contexts map[string]Context `yaml:"contexts,omitempty"`
+}
+
+// Path is where the file lies: HOLDFAST_CONFIG, else holdfast/config.yaml under XDG_CONFIG_HOME, else
+// under ~/.config.
+func Path(getenv func(string) string) (string, error) {
+	if p := getenv("HOLDFAST_CONFIG"); p != "" {
+		return p, nil
+	}
+	dir := getenv("XDG_CONFIG_HOME")
+	if dir == "" {
+		home := getenv("HOME")
+		if home == "" {
+			return "", fmt.Errorf("find the config file: neither HOLDFAST_CONFIG, XDG_CONFIG_HOME nor HOME is set: set one, or give --addr")
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "holdfast", "config.yaml"), nil
+}

@@ -1,0 +1,96 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Load reads the file. One that does not exist is empty. One that others can read is refused.
+func Load(path string) (File, error) {
+	var f File
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return f, fmt.Errorf("read config file: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return f, fmt.Errorf("read config file %s: others can read it (mode %04o) and it may hold a token: run: chmod 600 %s", path, mode, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return f, fmt.Errorf("read config file: %w", err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
+		return File{}, fmt.Errorf("read config file %s: %s", path, plain(err))
+	}
+	return f, nil
+}
+
+// plain says what YAML says without the names of Go types.
+func plain(err error) string {
+	var types *yaml.TypeError
+	if !errors.As(err, &types) {
+		return strings.TrimPrefix(err.Error(), "yaml: ")
+	}
+	lines := make([]string, len(types.Errors))
+	for i, e := range types.Errors {
+		e, _, _ = strings.Cut(e, " in type ")
+		if at := strings.LastIndex(e, " into "); at > 0 && strings.Contains(e[at:], "profile.") {
+			e = e[:at] + ": this is not what belongs here"
+		}
+		lines[i] = strings.Replace(e, "field ", "unknown key ", 1)
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), " not found", "")
+}
+
+// Save replaces the file as a whole, so that a crash leaves the old one.
+func Save(path string, f File) error {
+	data, err := yaml.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("write config file: %w", err)
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("write config file: %w", err)
+	}
+	tmp, err := os.CreateTemp(dir, ".config-*.yaml") // 0600
+	if err != nil {
+		return fmt.Errorf("write config file: %w", err)
+	}
+	_, werr := tmp.Write(data)
+	if err := errors.Join(werr, tmp.Sync(), tmp.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write config file %s: %w", path, err), os.Remove(tmp.Name()))
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return errors.Join(fmt.Errorf("write config file: %w", err), os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// Context is the context of that name, or the current one when the name is empty. With neither it is
+// the zero Context.
+func (f File) Context(name string) (Context, error) {
+	if name == "" {
+		name = f.Current
+	}
+	if name == "" {
+		return Context{}, nil
+	}
+	c, ok := f.Contexts[name]
+	if !ok {
+		return Context{}, fmt.Errorf("use context %q: there is none of that name: see: holdfast context list", name)
+	}
+	return c, nil
+}

@@ -1,0 +1,100 @@
+package profile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSaveAndLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast", "config.yaml")
+	empty, err := Load(path)
+	if diff := cmp.Diff(File{}, empty); diff != "" || err != nil {
+		t.Errorf("a file that is not there: err = %v, diff:\n%s", err, diff)
+	}
+	want := File{Current: "prod", Contexts: map[string]Context{
+		"prod": {Addrs: []string{"10.0.0.1:7400", "10.0.0.2:7400"}, Token: "s3cret", CA: "/etc/ca.pem"},
+		"lab":  {Addrs: []string{"127.0.0.1:7400"}},
+	}}
+	for range 2 { // the second time over the first
+		if err := Save(path, want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Load(path)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("err = %v, file (-want +got):\n%s", err, diff)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode = %v (%v), want 0600", info.Mode().Perm(), err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("directory has %d entries (%v), want the file alone", len(entries), err)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		mode       os.FileMode
+		want       string
+	}{
+		{"a file that others can read", "current: prod\n", 0o644, "others can read it (mode 0644)"},
+		{"a file that the group can write", "current: prod\n", 0o620, "chmod 600"},
+		{"an unknown key", "current: prod\ncontext: {}\n", 0o600, "line 2: unknown key context"},
+		{"another shape", "contexts: [a]\n", 0o600, "line 1: cannot unmarshal"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(path, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Load(path)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("err = %v, want %q and the file's name in it", err, tt.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "profile.") {
+				t.Errorf("err = %v, it names a Go type", err)
+			}
+		})
+	}
+}
+
+func TestContext(t *testing.T) {
+	lab := Context{Addrs: []string{"lab:7400"}}
+	f := File{Current: "lab", Contexts: map[string]Context{"lab": lab}}
+	if got, err := f.Context(""); err != nil || !cmp.Equal(got, lab) {
+		t.Errorf("current = %v (%v), want lab", got, err)
+	}
+	if _, err := f.Context("prod"); err == nil || !strings.Contains(err.Error(), `"prod"`) {
+		t.Errorf("err = %v, want it to name prod", err)
+	}
+	if got, err := (File{}).Context(""); err != nil || !cmp.Equal(got, Context{}) {
+		t.Errorf("no current = %v (%v), want none", got, err)
+	}
+}
+
+func TestPath(t *testing.T) {
+	for _, tt := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{map[string]string{"HOLDFAST_CONFIG": "/a/b.yaml", "HOME": "/h"}, "/a/b.yaml"},
+		{map[string]string{"XDG_CONFIG_HOME": "/x", "HOME": "/h"}, "/x/holdfast/config.yaml"},
+		{map[string]string{"HOME": "/h"}, "/h/.config/holdfast/config.yaml"},
+		{nil, ""},
+	} {
+		got, err := Path(func(k string) string { return tt.env[k] })
+		if got != tt.want || (err != nil) != (tt.want == "") {
+			t.Errorf("Path(%v) = %q (%v), want %q", tt.env, got, err, tt.want)
+		}
+	}
+}

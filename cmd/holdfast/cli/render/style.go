@@ -1,0 +1,68 @@
+package render
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Style is how a text stands out on a terminal.
+type Style string
+
+// The styles, as SGR parameters. Plain is none.
+const (
+	Plain  Style = ""
+	Bold   Style = "1"
+	Faint  Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Cyan   Style = "36"
+)
+
+// Text is a text and its style.
+type Text struct {
+	Value string
+	Style Style
+}
+
+// T is a text with a style.
+func T(value string, style Style) Text { return Text{value, style} }
+
+// State gives a phase, state or outcome the colour that its meaning has everywhere.
+func State(name string) Text {
+	switch name {
+	case "SUCCEEDED", "IN_SERVICE", "READY", "true", "leader":
+		return Text{name, Green}
+	case "FAILED", "INSTALL_FAILED", "EXPIRED", "unreachable":
+		return Text{name, Red}
+	case "CANCELED", "MAINTENANCE", "RMA":
+		return Text{name, Yellow}
+	case "RUNNING", "PENDING", "PROVISIONING":
+		return Text{name, Cyan}
+	case "WAITING", "RETIRED":
+		return Text{name, Faint}
+	}
+	return Text{name, Plain}
+}
+
+// paint adds the style, if there are colours and something to see.
+func (t Text) paint(s string, colour bool) string {
+	if !colour || t.Style == Plain || s == "" {
+		return s
+	}
+	return "\x1b[" + string(t.Style) + "m" + s + "\x1b[0m"
+}
+
+// Clean makes text from elsewhere harmless on one line of a terminal: a host's message must not move
+// the cursor or change colours.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r):
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

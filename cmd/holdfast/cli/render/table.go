@@ -1,0 +1,71 @@
+package render
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// gap is what stands between two columns.
+const gap = "   "
+
+// Table is rows in aligned columns under a header.
+type Table struct {
+	header []string
+	rows   [][]Text
+}
+
+// NewTable makes a table with these columns.
+func NewTable(header ...string) *Table { return &Table{header: header} }
+
+// Row adds a row. An empty cell shows as "-", so that columns can be cut by scripts all the same.
+func (t *Table) Row(cells ...Text) {
+	row := make([]Text, len(cells))
+	for i, c := range cells {
+		c.Value = strings.TrimSpace(Clean(c.Value))
+		if c.Value == "" {
+			c = Text{"-", Faint}
+		}
+		row[i] = c
+	}
+	t.rows = append(t.rows, row)
+}
+
+// Len is the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
+// String is the table without colours.
+func (t *Table) String() string { return t.Format(false, true) }
+
+// Format writes the table, in colour or not, with its header or without.
+func (t *Table) Format(colour, header bool) string {
+	rows := t.rows
+	if header {
+		head := make([]Text, len(t.header))
+		for i, h := range t.header {
+			head[i] = Text{h, Bold}
+		}
+		rows = append([][]Text{head}, rows...)
+	}
+	widths := make([]int, len(t.header))
+	for i, h := range t.header {
+		// Also without a header: rows that are printed later line up with those above.
+		widths[i] = utf8.RuneCountInString(h)
+	}
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.Value))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, c := range row {
+			b.WriteString(c.paint(c.Value, colour))
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.Value)))
+				b.WriteString(gap)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
