@@ -1,0 +1,256 @@
+package filter
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// MaxLength bounds a filter, in bytes.
+	MaxLength = 8 << 10
+	maxDepth  = 64 // of parentheses
+)
+
+// The comparison operators.
+const (
+	opEqual        = "="
+	opNotEqual     = "!="
+	opLess         = "<"
+	opLessEqual    = "<="
+	opGreater      = ">"
+	opGreaterEqual = ">="
+	opHas          = ":"
+)
+
+// Error says what is wrong with a filter, and where.
+type Error struct {
+	At  int // byte, from 0
+	Msg string
+}
+
+// Error gives the position as people count, from 1.
+func (e *Error) Error() string { return fmt.Sprintf("at character %d: %s", e.At+1, e.Msg) }
+
+// parser is a recursive descent over the text. It reads words differently on the two sides of an
+// operator, because unquoted values such as m-1 or 10.0.0.1:443 hold what separates names.
+type parser struct {
+	text   string
+	at     int
+	depth  int
+	schema *Schema
+}
+
+func (p *parser) errorf(at int, format string, args ...any) error {
+	return &Error{At: utf8.RuneCountInString(p.text[:min(at, len(p.text))]), Msg: fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) blanks() {
+	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
+		p.at++
+	}
+}
+
+func (p *parser) done() bool { return p.at >= len(p.text) }
+
+// keyword takes a keyword that stands for itself.
+func (p *parser) keyword(word string) bool {
+	rest, ok := strings.CutPrefix(p.text[p.at:], word)
+	if !ok || rest != "" && strings.IndexByte(" \t\r\n()\"'", rest[0]) < 0 {
+		return false
+	}
+	p.at += len(word)
+	return true
+}
+
+// expression = sequence {"AND" sequence}
+func (p *parser) expression() (node, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, p.errorf(p.at, "more than %d parentheses in each other", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	var all and
+	for {
+		n, err := p.factor()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+		p.blanks()
+		if p.done() || p.text[p.at] == ')' {
+			return all, nil
+		}
+		p.keyword("AND") // two comparisons with nothing between them are joined by AND, too
+	}
+}
+
+// factor = term {"OR" term}
+func (p *parser) factor() (node, error) {
+	var any or
+	for {
+		n, err := p.term()
+		if err != nil {
+			return nil, err
+		}
+		any = append(any, n)
+		p.blanks()
+		if !p.keyword("OR") {
+			return any, nil
+		}
+	}
+}
+
+// term = ["NOT" | "-"] ("(" expression ")" | comparison)
+func (p *parser) term() (node, error) {
+	p.blanks()
+	negated := p.keyword("NOT")
+	if !negated && !p.done() && p.text[p.at] == '-' {
+		p.at++
+		negated = true
+	}
+	p.blanks()
+	var n node
+	var err error
+	if !p.done() && p.text[p.at] == '(' {
+		n, err = p.group()
+	} else {
+		n, err = p.comparison()
+	}
+	if err == nil && negated {
+		n = not{n}
+	}
+	return n, err
+}
+
+func (p *parser) group() (node, error) {
+	open := p.at
+	p.at++
+	n, err := p.expression()
+	if err != nil {
+		return nil, err
+	}
+	if p.done() || p.text[p.at] != ')' {
+		return nil, p.errorf(open, "parenthesis is not closed")
+	}
+	p.at++
+	return n, nil
+}
+
+func (p *parser) comparison() (node, error) {
+	start := p.at
+	path, err := p.path()
+	if err != nil {
+		return nil, err
+	}
+	name := p.text[start:p.at]
+	p.blanks()
+	op := p.operator()
+	if op == "" {
+		return nil, p.errorf(start, "%s", missingOperator(name, p.text[p.at:]))
+	}
+	p.blanks()
+	at := p.at
+	value, quoted, err := p.value()
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.schema.field(path)
+	if err != nil {
+		return nil, p.errorf(start, "%s", err)
+	}
+	c, err := newComparison(f, op, value, quoted)
+	if err != nil {
+		return nil, p.errorf(at, "%s", err)
+	}
+	return c, nil
+}
+
+func missingOperator(name, rest string) string {
+	switch {
+	case strings.HasPrefix(rest, "("):
+		return fmt.Sprintf("%s(…): there are no functions", name)
+	case name == "and" || name == "or" || name == "not":
+		return fmt.Sprintf("write %s in upper case", strings.ToUpper(name))
+	}
+	return fmt.Sprintf("%s stands alone: a comparison such as phase = READY is needed", name)
+}
+
+// path = segment {"." segment}; a segment is a word or a quoted string.
+func (p *parser) path() ([]string, error) {
+	var path []string
+	for {
+		segment, _, err := p.word(" \t\r\n()\"',=<>!:.", "field")
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, segment)
+		if p.done() || p.text[p.at] != '.' {
+			return path, nil
+		}
+		p.at++
+	}
+}
+
+func (p *parser) operator() string {
+	for _, op := range []string{opNotEqual, opLessEqual, opGreaterEqual, opEqual, opLess, opGreater, opHas} {
+		if strings.HasPrefix(p.text[p.at:], op) {
+			p.at += len(op)
+			return op
+		}
+	}
+	return ""
+}
+
+func (p *parser) value() (value string, quoted bool, err error) {
+	return p.word(" \t\r\n()\"',=<>!", "value")
+}
+
+// word reads a quoted string, or a word up to one of the stops.
+func (p *parser) word(stops, what string) (text string, quoted bool, err error) {
+	start := p.at
+	if !p.done() && (p.text[p.at] == '"' || p.text[p.at] == '\'') {
+		text, err = p.quotedString()
+		return text, true, err
+	}
+	for !p.done() && strings.IndexByte(stops, p.text[p.at]) < 0 {
+		p.at++
+	}
+	switch text = p.text[start:p.at]; {
+	case text != "":
+		return text, false, nil
+	case p.done():
+		return "", false, p.errorf(start, "a %s is missing at the end", what)
+	}
+	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
+	return "", false, p.errorf(start, "a %s is needed where %q stands; quote text that holds such characters", what, r)
+}
+
+// quotedString reads a string in single or double quotes, with the escapes of Go and JSON.
+func (p *parser) quotedString() (string, error) {
+	start, quote := p.at, p.text[p.at]
+	p.at++
+	var b strings.Builder
+	for !p.done() {
+		if p.text[p.at] == quote {
+			p.at++
+			return b.String(), nil
+		}
+		if p.text[p.at] != '\\' {
+			b.WriteByte(p.text[p.at])
+			p.at++
+			continue
+		}
+		r, multibyte, tail, err := strconv.UnquoteChar(p.text[p.at:], quote)
+		if err != nil {
+			return "", p.errorf(p.at, "%q is not an escape: write \\\\ for a backslash", p.text[p.at:min(p.at+2, len(p.text))])
+		}
+		if r < utf8.RuneSelf || multibyte {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte(byte(r))
+		}
+		p.at = len(p.text) - len(tail)
+	}
+	return "", p.errorf(start, "string is not closed")
+}
