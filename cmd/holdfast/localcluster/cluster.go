@@ -1,0 +1,259 @@
+package localcluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Cluster is some peers that were started together.
+type Cluster struct {
+	peers   []*Peer
+	ports   *block
+	spawner *spawner
+	http    *http.Client
+	closing sync.Once
+	failed  error // of Close
+}
+
+// Start starts a cluster and waits until it serves. When it fails nothing is left running; the logs are kept.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	c, err := New(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range c.peers {
+		if err := p.Start(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start local cluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+// New makes the peers of a cluster and starts none. Close releases their ports.
+func New(ctx context.Context, cfg Config) (*Cluster, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := claimBlock(ctx, 4*cfg.Peers)
+	if err != nil {
+		return nil, err
+	}
+	// A connection for each look: a peer that was killed leaves none behind that would fail the first look at its successor.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	c := &Cluster{ports: ports, spawner: newSpawner(), http: client}
+	for i := range cfg.Peers {
+		id := "n" + strconv.Itoa(i+1)
+		c.peers = append(c.peers, &Peer{ID: id, GRPCAddr: ports.address(), HTTPAddr: ports.address(), RaftAddr: ports.address(), GossipAddr: ports.address(),
+			DataDir: filepath.Join(cfg.Dir, id, "data"), LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client})
+	}
+	start := new(sync.Mutex)
+	for _, p := range c.peers {
+		p.spawner, p.spawn, p.env = c.spawner, start, environment(cfg.Env)
+		if p.args, err = c.arguments(cfg, p); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return c, nil
+}
+
+// environment is ours without HOLDFAST_*, which would configure peers behind our back, and with what is given.
+func environment(more []string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HOLDFAST_") })
+	return append(env, more...)
+}
+
+// arguments gives a peer's command line, and writes the file that holds what no flag can say.
+func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
+	dir := filepath.Dir(p.DataDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of peer %s: %w", p.ID, err)
+	}
+	args := []string{"server"}
+	if cfg.FakeEndpoint != "" {
+		file := filepath.Join(dir, "config.yaml")
+		endpoint, err := json.Marshal(cfg.FakeEndpoint) // JSON is YAML
+		if err == nil {
+			err = os.WriteFile(file, fmt.Appendf(nil, "providers:\n  fake:\n    kind: fake\n    endpoint: %s\n", endpoint), 0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write the configuration of peer %s: %w", p.ID, err)
+		}
+		args = append(args, "--config", file)
+	}
+	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir, "--insecure",
+		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr,
+		"--bootstrap-expect", strconv.Itoa(cfg.Peers))
+	var others []string
+	for _, o := range c.peers {
+		if o != p {
+			others = append(others, o.GossipAddr)
+		}
+	}
+	if len(others) > 0 {
+		args = append(args, "--join", strings.Join(others, ","))
+	}
+	if cfg.RaftMultiplier != 0 {
+		args = append(args, "--raft-multiplier", strconv.FormatFloat(cfg.RaftMultiplier, 'g', -1, 64))
+	}
+	return append(args, cfg.Args...), nil
+}
+
+// Peers gives all peers, by id.
+func (c *Cluster) Peers() []*Peer { return slices.Clone(c.peers) }
+
+// Peer gives the peer of that id, or nil.
+func (c *Cluster) Peer(id string) *Peer {
+	i := slices.IndexFunc(c.peers, func(p *Peer) bool { return p.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return c.peers[i]
+}
+
+// Addrs gives the gRPC addresses of all peers.
+func (c *Cluster) Addrs() []string {
+	var addrs []string
+	for _, p := range c.peers {
+		addrs = append(addrs, p.GRPCAddr)
+	}
+	return addrs
+}
+
+// Leader waits until a peer that is not paused says that it leads, and gives it.
+func (c *Cluster) Leader(ctx context.Context) (*Peer, error) {
+	var leader *Peer
+	err := c.poll(ctx, func(states map[*Peer]Readiness) error {
+		for p, r := range states {
+			if r.Ready && r.Role == "leader" {
+				leader = p
+				return nil
+			}
+		}
+		return errors.New("no peer leads")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the leader: %w", err)
+	}
+	return leader, nil
+}
+
+// WaitReady waits until all peers that run, and are not paused, are ready and name the same leader. It fails at once when one
+// of them ends.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	started := c.awake()
+	return c.poll(ctx, func(states map[*Peer]Readiness) error {
+		for _, p := range started {
+			if !p.Running() {
+				return final{fmt.Errorf("peer %s has ended: %w; the end of its log:\n%s", p.ID, p.Wait(), p.LogTail(2000))}
+			}
+		}
+		leader := ""
+		for _, p := range c.awake() {
+			switch r, ok := states[p]; {
+			case !ok:
+				return fmt.Errorf("peer %s does not answer", p.ID)
+			case !r.Ready || r.Leader == "":
+				return fmt.Errorf("peer %s is a %s and knows no leader", p.ID, r.Role)
+			case leader == "":
+				leader = r.Leader
+			case leader != r.Leader:
+				return fmt.Errorf("peers disagree: is %s the leader, or %s?", leader, r.Leader)
+			}
+		}
+		if leader == "" {
+			return final{errors.New("no peer is running")}
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) awake() []*Peer {
+	return slices.DeleteFunc(c.Peers(), func(p *Peer) bool { return !p.awake() })
+}
+
+// final is an answer that waiting does not change.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// poll looks at all peers that are awake, at once, until cond is content.
+func (c *Cluster) poll(ctx context.Context, cond func(map[*Peer]Readiness) error) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		err := cond(c.look(ctx))
+		if err == nil || errors.As(err, new(final)) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *Cluster) look(ctx context.Context) map[*Peer]Readiness {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	states := map[*Peer]Readiness{}
+	for _, p := range c.awake() {
+		wg.Go(func() {
+			if r, err := p.Readiness(ctx); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				states[p] = r
+			}
+		})
+	}
+	wg.Wait()
+	return states
+}
+
+// Close ends all peers: it asks them to stop, and kills those that have not after a while. Data and logs stay.
+func (c *Cluster) Close() error {
+	c.closing.Do(func() {
+		ctx, stop := context.WithTimeout(context.Background(), stopTimeout)
+		defer stop()
+		var wg sync.WaitGroup
+		errs := make([]error, len(c.peers))
+		for i, p := range c.peers {
+			wg.Go(func() { errs[i] = p.end(ctx) })
+		}
+		wg.Wait()
+		c.spawner.close()
+		c.http.CloseIdleConnections()
+		c.failed = errors.Join(append(errs, c.ports.release())...)
+	})
+	return c.failed
+}
+
+// end stops the peer, paused or not, by force if it has to.
+func (p *Peer) end(ctx context.Context) error {
+	if !p.Running() {
+		return nil
+	}
+	if _, err := p.signal(syscall.SIGCONT); err != nil && !errors.Is(err, errNotRunning) {
+		return err
+	}
+	err := p.Stop(ctx)
+	if errors.Is(err, errNotRunning) {
+		return nil
+	}
+	return errors.Join(err, p.Kill())
+}

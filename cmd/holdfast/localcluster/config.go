@@ -1,0 +1,49 @@
+package localcluster
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Config says which processes to start, and where.
+type Config struct {
+	Binary string // the holdfast executable
+	// Dir gets each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log. It is made if
+	// it is not there, and it is never removed.
+	Dir   string
+	Peers int // 1, 3, 5 or 7; ids n1 to nN. Default 3
+	// FakeEndpoint is the address of fake hardware, e.g. "http://127.0.0.1:7450". It becomes each peer's provider "fake".
+	FakeEndpoint   string
+	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
+	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
+	Args           []string // more arguments of each peer
+}
+
+// maxPeers is as many as a block of ports has room for.
+const maxPeers = 7
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Peers == 0 {
+		c.Peers = 3
+	}
+	if c.Peers < 1 || c.Peers > maxPeers || c.Peers%2 == 0 {
+		return c, fmt.Errorf("start a local cluster of %d peers: want 1, 3, 5 or %d", c.Peers, maxPeers)
+	}
+	if c.Binary == "" || c.Dir == "" {
+		return c, errors.New("start a local cluster: name its binary and its directory")
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return c, fmt.Errorf("find the directory of the local cluster: %w", err)
+	}
+	c.Dir = dir
+	return c, nil
+}
+
+const (
+	pollInterval = 20 * time.Millisecond // between two looks at a peer
+	pollTimeout  = time.Second           // of one look
+	stopTimeout  = 15 * time.Second      // from SIGTERM to SIGKILL when a cluster is closed
+)

@@ -1,0 +1,207 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+)
+
+// Peer is one peer: a process that can be ended and started again under the same id, with the same addresses and data.
+// It is safe for concurrent use.
+type Peer struct {
+	ID                                       string
+	GRPCAddr, HTTPAddr, RaftAddr, GossipAddr string // host:port
+	DataDir                                  string
+	LogFile                                  string // what all its processes wrote to stdout and stderr
+
+	binary  string
+	args    []string
+	env     []string
+	spawner *spawner
+	spawn   *sync.Mutex // of the cluster: one process is started at a time
+	http    *http.Client
+
+	mu     sync.Mutex
+	now    *process // the last one started, nil before
+	paused bool
+}
+
+// process is one life of a peer.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended and was reaped
+	err  error         // of Wait; read after done
+}
+
+var errNotRunning = errors.New("it is not running")
+
+// Start starts the peer's process and does not wait for it to serve: see Cluster.WaitReady.
+func (p *Peer) Start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("start peer %s: %w", p.ID, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return fmt.Errorf("start peer %s: it is running", p.ID)
+	}
+	log, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start peer %s: %w", p.ID, err)
+	}
+	defer func() { _ = log.Close() }()       // the child has its own
+	cmd := exec.Command(p.binary, p.args...) // without the context, which it outlives: Stop, Kill and Close end it
+	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
+	p.spawn.Lock()
+	err = p.spawner.spawn(cmd)
+	p.spawn.Unlock()
+	if err != nil {
+		return fmt.Errorf("start peer %s: %w", p.ID, err)
+	}
+	proc := &process{cmd: cmd, done: make(chan struct{})}
+	p.now, p.paused = proc, false
+	go func() { // ends with the process
+		proc.err = cmd.Wait()
+		close(proc.done)
+	}()
+	return nil
+}
+
+// running says whether there is a process. The caller holds mu.
+func (p *Peer) running() bool {
+	if p.now == nil {
+		return false
+	}
+	select {
+	case <-p.now.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Running says whether the peer has a process, stopped by Pause or not.
+func (p *Peer) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running()
+}
+
+// awake says whether there is a process that can answer.
+func (p *Peer) awake() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running() && !p.paused
+}
+
+// signal sends a signal and gives the process it went to.
+func (p *Peer) signal(sig syscall.Signal) (*process, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return nil, fmt.Errorf("send %v to peer %s: %w", sig, p.ID, errNotRunning)
+	}
+	if err := p.now.cmd.Process.Signal(sig); err != nil {
+		if errors.Is(err, os.ErrProcessDone) {
+			err = errNotRunning
+		}
+		return nil, fmt.Errorf("send %v to peer %s: %w", sig, p.ID, err)
+	}
+	switch sig {
+	case syscall.SIGSTOP:
+		p.paused = true
+	case syscall.SIGCONT:
+		p.paused = false
+	}
+	return p.now, nil
+}
+
+// Stop asks the peer to stop (SIGTERM) and waits until it has. It fails when the context ends before that, and when
+// the peer's exit status is not zero.
+func (p *Peer) Stop(ctx context.Context) error {
+	proc, err := p.signal(syscall.SIGTERM)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-proc.done:
+	case <-ctx.Done():
+		return fmt.Errorf("stop peer %s: %w", p.ID, ctx.Err())
+	}
+	if proc.err != nil {
+		return fmt.Errorf("stop peer %s: %w", p.ID, proc.err)
+	}
+	return nil
+}
+
+// Kill ends the peer with SIGKILL, as a crash would, and waits until it is gone. To kill a peer that has ended is no error.
+func (p *Peer) Kill() error {
+	proc, err := p.signal(syscall.SIGKILL)
+	if errors.Is(err, errNotRunning) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	<-proc.done
+	return nil
+}
+
+// Pause stops the peer's process where it is (SIGSTOP): its connections stay open, nothing answers.
+func (p *Peer) Pause() error {
+	_, err := p.signal(syscall.SIGSTOP)
+	return err
+}
+
+// Resume lets a paused peer go on (SIGCONT), as if no time had passed.
+func (p *Peer) Resume() error {
+	_, err := p.signal(syscall.SIGCONT)
+	return err
+}
+
+// Wait waits until the peer's process has ended and gives why: nil for exit status 0, else an *exec.ExitError. A peer
+// that was never started is an error.
+func (p *Peer) Wait() error {
+	p.mu.Lock()
+	proc := p.now
+	p.mu.Unlock()
+	if proc == nil {
+		return fmt.Errorf("wait for peer %s: %w", p.ID, errNotRunning)
+	}
+	<-proc.done
+	if proc.err != nil {
+		return fmt.Errorf("peer %s: %w", p.ID, proc.err)
+	}
+	return nil
+}
+
+// Done is closed when the peer's process has ended. It is nil before the first Start.
+func (p *Peer) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		return nil
+	}
+	return p.now.done
+}
+
+// Wipe removes the data of a peer that is not running, as if its disk had been replaced.
+func (p *Peer) Wipe() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return fmt.Errorf("wipe peer %s: it is running", p.ID)
+	}
+	if err := os.RemoveAll(p.DataDir); err != nil {
+		return fmt.Errorf("wipe peer %s: %w", p.ID, err)
+	}
+	return nil
+}
+
+// LogTail gives at most the last n bytes of the peer's log, from the start of a line on.
+func (p *Peer) LogTail(n int) string { return tail(p.LogFile, n) }

@@ -1,0 +1,41 @@
+package localcluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Readiness is what a peer says at /readyz (DESIGN §8).
+type Readiness struct {
+	Ready        bool   `json:"-"`             // it answered 200
+	Role         string `json:"role"`          // leader, follower or candidate
+	Leader       string `json:"leader"`        // peer id; empty when it knows none
+	AppliedIndex uint64 `json:"applied_index"` // of its own state
+}
+
+// Readiness asks the peer how it is. An error means that it did not answer.
+func (p *Peer) Readiness(ctx context.Context) (Readiness, error) {
+	ctx, stop := context.WithTimeout(ctx, pollTimeout)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.HTTPAddr+"/readyz", nil)
+	if err != nil {
+		return Readiness{}, fmt.Errorf("ask peer %s whether it is ready: %w", p.ID, err)
+	}
+	res, err := p.http.Do(req)
+	if err != nil {
+		return Readiness{}, fmt.Errorf("ask peer %s whether it is ready: %w", p.ID, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	if err != nil {
+		return Readiness{}, fmt.Errorf("ask peer %s whether it is ready: %w", p.ID, err)
+	}
+	r := Readiness{Ready: res.StatusCode == http.StatusOK}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return Readiness{}, fmt.Errorf("read what peer %s answered at /readyz (%s): %w", p.ID, res.Status, err)
+	}
+	return r, nil
+}
