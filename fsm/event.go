@@ -1,9 +1,10 @@
 package fsm
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"google.golang.org/protobuf/proto"
 )
 
 // maxEvents bounds how far back a watcher can resume. It is a constant because every peer must

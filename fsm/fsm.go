@@ -58,6 +58,10 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 		f.halt(fmt.Errorf("decode log entry %d: %w", index, err))
 		return nil
 	}
+	if len(e.ProtoReflect().GetUnknown()) > 0 {
+		f.halt(fmt.Errorf("log entry %d: unknown field in %s: this peer is too old for the cluster's commands; upgrade it", index, e.ProtoReflect().Descriptor().FullName()))
+		return nil
+	}
 	// Nothing of an entry is applied unless all of it is understood: a peer that stops in the
 	// middle of one would apply its first half again after an upgrade.
 	for _, c := range e.GetCommands() {
@@ -75,10 +79,10 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 }
 
 func (f *FSM) apply(index uint64, c *internalv1.Command) Result {
+	t := newTx(f.state, index, c) // moves the clock, also for a command that is skipped: other peers may understand it
 	if understood(c) != nil {
 		return Result{Index: index} // ignorable
 	}
-	t := newTx(f.state, index, c)
 	value, err := t.dispatch()
 	return Result{Index: index, Value: value, Err: err}
 }

@@ -35,8 +35,9 @@ func owned(m *holdfastv1.Machine) []string {
 	return keys
 }
 
-// providerOf gives the provider a machine names itself; configuration decides when it names none.
-func providerOf(m *holdfastv1.Machine) string {
+// ProviderOf gives the provider a machine names itself; configuration decides when it names none. It is
+// what StartRun.checked_provider is compared with.
+func ProviderOf(m *holdfastv1.Machine) string {
 	if p := m.GetSpec().GetProvider(); p != "" {
 		return p
 	}
@@ -65,7 +66,7 @@ func checkSteady(old, m *holdfastv1.Machine) *Error {
 	if run == "" {
 		return nil
 	}
-	if providerOf(old) != providerOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
+	if ProviderOf(old) != ProviderOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
 		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint() {
 		return refuse(FailedPrecondition, ReasonActiveRun,
 			"machine %q has the active run %s: its provider and endpoints cannot change before that ends", m.GetMachineId(), run).

@@ -28,19 +28,28 @@ func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 	}
 	p.BuiltIn, p.Referenced, p.CreatedAt = c.GetBuiltIn(), false, t.now
 	if old, ok := t.plans.get(p.GetPlanId()); ok {
-		switch {
-		case SamePlan(old, p):
+		if SamePlan(old, p) {
 			return old, nil
-		case !c.GetReplace():
-			return nil, refuse(AlreadyExists, "PLAN_EXISTS", "plan %q exists with other content: use a new plan_id, or replace it while no run refers to it", p.GetPlanId())
-		case old.GetReferenced():
-			return nil, refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q is immutable since a run refers to it: use a new plan_id", p.GetPlanId())
-		case old.GetBuiltIn():
-			return nil, refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q is built in: use a new plan_id", p.GetPlanId())
+		}
+		if err := CheckReplacePlan(old, c.GetReplace()); err != nil {
+			return nil, err
 		}
 	}
 	t.plans.put(p)
 	return p, nil
+}
+
+// CheckReplacePlan says why a plan cannot be replaced by another one, if it cannot.
+func CheckReplacePlan(old *holdfastv1.Plan, replace bool) *Error {
+	switch id := old.GetPlanId(); {
+	case !replace:
+		return refuse(AlreadyExists, "PLAN_EXISTS", "plan %q exists with other content: use a new plan_id, or replace it while no run refers to it", id)
+	case old.GetReferenced():
+		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q is immutable since a run refers to it: use a new plan_id", id)
+	case old.GetBuiltIn():
+		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q is built in: use a new plan_id", id)
+	}
+	return nil
 }
 
 // SamePlan says whether two plans are the same recipe under the same name.

@@ -138,7 +138,7 @@ func startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.Start
 	if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
 		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed", m.GetMachineId())
 	}
-	if p := providerOf(m); p != c.GetCheckedProvider() {
+	if p := ProviderOf(m); p != c.GetCheckedProvider() {
 		return refuse(Aborted, ReasonProviderChanged, "provider of machine %q changed to %q while the run was being started", m.GetMachineId(), p)
 	}
 	if missing := c.GetMissingCapability(); missing != "" {
@@ -254,6 +254,9 @@ func (v *View) RunByRequest(machineID, requestID string) (*holdfastv1.Run, bool)
 func (v *View) Runs(before string) iter.Seq2[string, *holdfastv1.Run] {
 	return v.runs.scanBack(runsByTime, "", before)
 }
+
+// RunsByAge gives all runs, oldest first, as Runs does.
+func (v *View) RunsByAge() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsByTime, "", "")) }
 
 // MachineRuns gives the runs of one machine as Runs does.
 func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfastv1.Run] {

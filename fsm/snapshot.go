@@ -37,30 +37,29 @@ func (s *Snapshot) Index() uint64 { return s.state.meta.GetAppliedIndex() }
 func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := &countingWriter{w: w}
 	buf := bufio.NewWriterSize(out, 1<<20)
+	sum, trailer := xxhash.New(), &internalv1.SnapshotTrailer{}
+	summed := io.MultiWriter(buf, sum) // all but the trailer
 	write := protodelim.MarshalOptions{}
-	if _, err := write.MarshalTo(buf, &internalv1.SnapshotHeader{Format: snapshotFormat, Meta: s.state.meta}); err != nil {
+	if _, err := write.MarshalTo(summed, &internalv1.SnapshotHeader{Format: snapshotFormat, Meta: s.state.meta}); err != nil {
 		return out.n, fmt.Errorf("write snapshot header: %w", err)
 	}
-	sum, trailer := xxhash.New(), &internalv1.SnapshotTrailer{}
 	var rec internalv1.SnapshotRecord
 	for _, t := range s.state.tables() {
 		err := t.each(func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error {
 			rec.Table, rec.Key, rec.Value = kind, key, value
 			trailer.Records++
-			_, _ = sum.WriteString(key)
-			_, _ = sum.Write(value)
-			_, err := write.MarshalTo(buf, &rec)
+			_, err := write.MarshalTo(summed, &rec)
 			return err
 		})
 		if err != nil {
 			return out.n, fmt.Errorf("write snapshot record %d: %w", trailer.GetRecords(), err)
 		}
 	}
-	trailer.Checksum = sum.Sum64()
 	// An empty record tells that the trailer follows.
-	if _, err := write.MarshalTo(buf, &internalv1.SnapshotRecord{}); err != nil {
+	if _, err := write.MarshalTo(summed, &internalv1.SnapshotRecord{}); err != nil {
 		return out.n, fmt.Errorf("write snapshot end: %w", err)
 	}
+	trailer.Checksum = sum.Sum64()
 	if _, err := write.MarshalTo(buf, trailer); err != nil {
 		return out.n, fmt.Errorf("write snapshot trailer: %w", err)
 	}
@@ -71,7 +70,7 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 }
 
 // Restore replaces the state by a snapshot's. A snapshot that is damaged, or newer than this build, is an error
-// and changes nothing.
+// and changes nothing. So is any snapshot once the FSM has halted.
 func (f *FSM) Restore(r io.Reader) error {
 	s, err := readSnapshot(r)
 	if err != nil {
@@ -79,13 +78,16 @@ func (f *FSM) Restore(r io.Reader) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.haltErr != nil {
+		return fmt.Errorf("restore snapshot: %w", f.haltErr)
+	}
 	f.state = s
 	f.publish()
 	return nil
 }
 
 func readSnapshot(r io.Reader) (*state, error) {
-	in := bufio.NewReaderSize(r, 1<<20)
+	in := &summingReader{Reader: bufio.NewReaderSize(r, 1<<20), sum: xxhash.New()}
 	read := protodelim.UnmarshalOptions{MaxSize: maxRecord}
 	var header internalv1.SnapshotHeader
 	if err := read.UnmarshalFrom(in, &header); err != nil {
@@ -105,7 +107,7 @@ func readSnapshot(r io.Reader) (*state, error) {
 	}
 	s := newState()
 	s.meta = header.GetMeta()
-	sum, n := xxhash.New(), uint64(0)
+	n := uint64(0)
 	for {
 		var rec internalv1.SnapshotRecord
 		if err := read.UnmarshalFrom(in, &rec); err != nil {
@@ -115,8 +117,6 @@ func readSnapshot(r io.Reader) (*state, error) {
 			break
 		}
 		n++
-		_, _ = sum.WriteString(rec.GetKey())
-		_, _ = sum.Write(rec.GetValue())
 		t := s.table(rec.GetTable())
 		if t == nil {
 			return nil, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, rec.GetTable())
@@ -125,12 +125,16 @@ func readSnapshot(r io.Reader) (*state, error) {
 			return nil, err
 		}
 	}
+	sum := in.sum.Sum64()
 	var trailer internalv1.SnapshotTrailer
 	if err := read.UnmarshalFrom(in, &trailer); err != nil {
 		return nil, fmt.Errorf("read trailer: %w", wholeness(err))
 	}
-	if trailer.GetRecords() != n || trailer.GetChecksum() != sum.Sum64() {
-		return nil, fmt.Errorf("snapshot is damaged: %d records with checksum %x, its trailer says %d with %x", n, sum.Sum64(), trailer.GetRecords(), trailer.GetChecksum())
+	if trailer.GetRecords() != n || trailer.GetChecksum() != sum {
+		return nil, fmt.Errorf("snapshot is damaged: %d records with checksum %x, its trailer says %d with %x", n, sum, trailer.GetRecords(), trailer.GetChecksum())
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("snapshot is damaged: it goes on after its end")
 	}
 	return s, nil
 }
@@ -141,6 +145,28 @@ func wholeness(err error) error {
 		return errors.New("snapshot is damaged: it ends too early")
 	}
 	return err
+}
+
+// summingReader sums up what is read through it.
+type summingReader struct {
+	*bufio.Reader
+	sum *xxhash.Digest
+	one [1]byte
+}
+
+func (r *summingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	_, _ = r.sum.Write(p[:n])
+	return n, err
+}
+
+func (r *summingReader) ReadByte() (byte, error) {
+	b, err := r.Reader.ReadByte()
+	if err == nil {
+		r.one[0] = b
+		_, _ = r.sum.Write(r.one[:])
+	}
+	return b, err
 }
 
 type countingWriter struct {

@@ -13,14 +13,14 @@ type tx struct {
 	*state
 	index uint64
 	cmd   *internalv1.Command
-	now   *timestamppb.Timestamp // never goes back, whatever proposers' clocks do
+	now   *timestamppb.Timestamp // never goes back, whatever proposers' clocks do; a copy, for the messages made here
 }
 
 func newTx(s *state, index uint64, c *internalv1.Command) *tx {
-	if t := c.GetTime(); t.AsTime().After(s.meta.GetNow().AsTime()) {
-		s.meta.Now = t
+	if at := c.GetTime().AsTime(); at.After(s.meta.GetNow().AsTime()) {
+		s.meta.Now = timestamppb.New(at)
 	}
-	return &tx{state: s, index: index, cmd: c, now: s.meta.GetNow()}
+	return &tx{state: s, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 
 func (t *tx) dispatch() (proto.Message, *Error) {

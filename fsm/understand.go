@@ -20,6 +20,9 @@ func understood(c *internalv1.Command) error {
 	if c.GetOp() == nil {
 		return fmt.Errorf("command has no operation that this build knows")
 	}
+	if l := c.GetRaiseFeatureLevel().GetLevel(); l > FeatureLevel {
+		return fmt.Errorf("command raises the feature level to %d, this build has %d", l, FeatureLevel)
+	}
 	return nil
 }
 

@@ -1,0 +1,38 @@
+package fsmtest
+
+import (
+	"fmt"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Kinds lists the kinds of steps.
+func Kinds() []string {
+	return []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma"}
+}
+
+// Step gives a valid step of a kind, named after it.
+func Step(kind string) *holdfastv1.Step {
+	s := &holdfastv1.Step{Name: kind}
+	switch kind {
+	case "ssh":
+		s.Kind = &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}
+	case "reboot":
+		s.Kind = &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{}}
+	case "netboot":
+		s.Kind = &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{}}
+	case "repave":
+		s.Kind = &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}
+	case "join":
+		s.Kind = &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{}}
+	case "verify":
+		s.Kind = &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{}}
+	case "net":
+		s.Kind = &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{}}
+	case "rma":
+		s.Kind = &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{}}
+	default:
+		panic(fmt.Sprintf("step kind %q is not known", kind))
+	}
+	return s
+}
