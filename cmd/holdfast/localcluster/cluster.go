@@ -159,7 +159,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	return c.poll(ctx, func(states map[*Peer]Readiness) error {
 		for _, p := range started {
 			if !p.Running() {
-				return final{fmt.Errorf("peer %s has ended: %w; the end of its log:\n%s", p.ID, p.Wait(), p.LogTail(2000))}
+				return final{fmt.Errorf("%w; the end of its log:\n%s", ended(p), p.LogTail(2000))}
 			}
 		}
 		leader := ""
@@ -180,6 +180,13 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+func ended(p *Peer) error {
+	if err := p.Wait(); err != nil {
+		return fmt.Errorf("it has ended: %w", err)
+	}
+	return fmt.Errorf("peer %s: it has ended with exit status 0", p.ID)
 }
 
 func (c *Cluster) awake() []*Peer {

@@ -34,6 +34,10 @@ func actAsPeer(args []string) error {
 	}
 	fs.Bool("insecure", false, "")
 	broken := fs.Bool("broken", false, "")
+	if args[0] == "fake-hardware" && args[1] == "--addr" {
+		http.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+		return http.ListenAndServe(args[2], nil)
+	}
 	if args[0] != "server" {
 		return fmt.Errorf("unknown command %q", args[0])
 	}

@@ -155,10 +155,28 @@ func TestStartFails(t *testing.T) {
 	if time.Since(began) > 20*time.Second {
 		t.Errorf("it took %s to see that a peer had ended", time.Since(began))
 	}
-	for _, want := range []string{"peer n2 has ended", "exit status 1", "peer n2 is broken"} {
+	for _, want := range []string{"has ended", "peer n2: exit status 1", "peer n2 is broken"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)
 		}
+	}
+}
+
+func TestFakeHardware(t *testing.T) {
+	ctx, cfg := testConfig(t)
+	t.Setenv("LOCALCLUSTER_PEER", "1")
+	f, err := StartFakeHardware(ctx, cfg.Binary, cfg.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.wait(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil || f.proc.running() {
+		t.Errorf("close: %v, running = %v", err, f.proc.running())
+	}
+	if _, err := StartFakeHardware(ctx, "/bin/false", cfg.Dir); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("error = %v, want that it has ended", err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 )
@@ -31,13 +30,6 @@ type Peer struct {
 	paused bool
 }
 
-// process is one life of a peer.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and was reaped
-	err  error         // of Wait; read after done
-}
-
 var errNotRunning = errors.New("it is not running")
 
 // Start starts the peer's process and does not wait for it to serve: see Cluster.WaitReady.
@@ -50,40 +42,18 @@ func (p *Peer) Start(ctx context.Context) error {
 	if p.running() {
 		return fmt.Errorf("start peer %s: it is running", p.ID)
 	}
-	log, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("start peer %s: %w", p.ID, err)
-	}
-	defer func() { _ = log.Close() }()       // the child has its own
-	cmd := exec.Command(p.binary, p.args...) // without the context, which it outlives: Stop, Kill and Close end it
-	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
 	p.spawn.Lock()
-	err = p.spawner.spawn(cmd)
+	proc, err := p.spawner.run(p.binary, p.args, p.env, p.LogFile)
 	p.spawn.Unlock()
 	if err != nil {
 		return fmt.Errorf("start peer %s: %w", p.ID, err)
 	}
-	proc := &process{cmd: cmd, done: make(chan struct{})}
 	p.now, p.paused = proc, false
-	go func() { // ends with the process
-		proc.err = cmd.Wait()
-		close(proc.done)
-	}()
 	return nil
 }
 
 // running says whether there is a process. The caller holds mu.
-func (p *Peer) running() bool {
-	if p.now == nil {
-		return false
-	}
-	select {
-	case <-p.now.done:
-		return false
-	default:
-		return true
-	}
-}
+func (p *Peer) running() bool { return p.now != nil && p.now.running() }
 
 // Running says whether the peer has a process, stopped by Pause or not.
 func (p *Peer) Running() bool {

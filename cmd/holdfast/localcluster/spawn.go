@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 )
@@ -24,11 +25,41 @@ func newSpawner() *spawner {
 	return s
 }
 
-// spawn starts one process. The caller serialises calls.
-func (s *spawner) spawn(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = tied()
+// process is one process that was started.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended and was reaped
+	err  error         // of Wait; read after done
+}
+
+// run starts a process that appends what it prints to a log file. The caller serialises calls.
+func (s *spawner) run(binary string, args, env []string, logFile string) (*process, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()   // the child has its own
+	cmd := exec.Command(binary, args...) // without a context: it runs until somebody ends it
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = env, log, log, tied()
 	s.start <- cmd
-	return <-s.done
+	if err := <-s.done; err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	go func() { // ends with the process
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
 }
 
 // close ends the thread, and with it what it has started.

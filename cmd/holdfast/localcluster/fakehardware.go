@@ -1,0 +1,80 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// FakeHardware is a fleet of fake machines in a process of its own: it outlives peers, and can be asked at
+// Endpoint + "/effects" what was done to it (DESIGN §8).
+type FakeHardware struct {
+	Endpoint string // "http://127.0.0.1:port", for Config.FakeEndpoint
+	LogFile  string
+
+	ports   *block
+	spawner *spawner
+	proc    *process
+}
+
+// StartFakeHardware runs `holdfast fake-hardware` on a free port, with more arguments if there are any, and waits until it
+// answers. Its log is <dir>/fake-hardware.log.
+func StartFakeHardware(ctx context.Context, binary, dir string, args ...string) (*FakeHardware, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("start fake hardware: %w", err)
+	}
+	ports, err := claimBlock(ctx, 1)
+	if err != nil {
+		return nil, fmt.Errorf("start fake hardware: %w", err)
+	}
+	addr := ports.address()
+	f := &FakeHardware{Endpoint: "http://" + addr, LogFile: filepath.Join(dir, "fake-hardware.log"), ports: ports, spawner: newSpawner()}
+	f.proc, err = f.spawner.run(binary, append([]string{"fake-hardware", "--addr", addr}, args...), environment(nil), f.LogFile)
+	if err == nil {
+		err = f.wait(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start fake hardware: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// wait waits until it answers, or has ended.
+func (f *FakeHardware) wait(ctx context.Context) error {
+	client := &http.Client{Timeout: pollTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.Endpoint+"/healthz", nil)
+		if err != nil {
+			return err
+		}
+		if res, err := client.Do(req); err == nil {
+			return res.Body.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-f.proc.done:
+			return fmt.Errorf("it has ended (%v); the end of its log:\n%s", f.proc.cmd.ProcessState, tail(f.LogFile, 2000))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close ends the fleet. What it has seen is lost: ask before.
+func (f *FakeHardware) Close() error {
+	defer f.spawner.close()
+	var err error
+	if f.proc != nil && f.proc.running() {
+		if err = f.proc.cmd.Process.Signal(syscall.SIGKILL); err == nil {
+			<-f.proc.done
+		}
+	}
+	return errors.Join(err, f.ports.release())
+}
