@@ -1,0 +1,348 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// attempt is one try of a step.
+type attempt struct {
+	*runner
+	status   *holdfastv1.StepStatus
+	step     *holdfastv1.Step
+	kind     string
+	machine  *holdfastv1.Machine
+	provider providers.Provider
+	number   int32
+	op       providers.Op
+	adopted  *holdfastv1.Attempt // begun by an earlier leader: observe before acting
+
+	before  map[string]string // evidence from before the effect
+	seen    map[string]string // evidence gathered since
+	message string            // what the step has to say in the end
+
+	began      time.Time // by this leader
+	waitingFor string
+	since      time.Time
+	noted      string // what is on record as waited for
+	crossed    bool   // the boundary after the first effect
+	broken     error  // a commit in the middle failed: the attempt cannot be concluded by this leader
+}
+
+// make takes the attempt from intent to outcome and gives the run after it.
+func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
+	timeout := time.Duration(a.status.GetTimeoutSeconds()) * time.Second
+	if timeout <= 0 {
+		timeout = a.cfg.StepDeadline
+	}
+	deadline := time.Now().Add(timeout)
+	if a.adopted != nil {
+		// What the outage took of the time is not the step's fault: there is always time to observe.
+		if d := a.run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
+			deadline = latest(d.AsTime(), time.Now().Add(min(timeout, 30*time.Second)))
+		}
+	}
+	attemptCtx, stop := context.WithDeadlineCause(a.live, deadline, errTimeout)
+	defer stop()
+
+	action, err := a.prepare(attemptCtx, min(timeout, prepareTime))
+	if err != nil {
+		action = func(context.Context) error { return err } // it is an attempt that failed, on record like any other
+	}
+	a.cfg.Boundary(BeforeIntent, a.kind)
+	if err := a.intend(ctx, deadline); err != nil {
+		return nil, err
+	}
+	a.cfg.Boundary(AfterIntent, a.kind)
+	err = action(attemptCtx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the term is over: the attempt stays open for the next leader
+	}
+	if a.broken != nil {
+		return nil, a.broken
+	}
+	if err == nil {
+		a.afterEffect()
+	}
+	a.cfg.Boundary(AfterEvidence, a.kind)
+	return a.conclude(ctx, attemptCtx, err)
+}
+
+var errTimeout = errors.New("deadline passed")
+
+// prepareTime bounds the look at the machine before the intent. An attempt that fails there is on record like any other.
+const prepareTime = 30 * time.Second
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// action is how a step is done: do brings it about and gathers the evidence; before, if there is one,
+// observes what the effect will change.
+type action struct {
+	do     func(context.Context) error
+	before func(context.Context) (map[string]string, error)
+}
+
+// prepare picks the provider and how the step is done, and observes what is there before the effect.
+func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context.Context) error, error) {
+	p, err := a.providers.Of(a.machine)
+	if err != nil {
+		return nil, err
+	}
+	a.provider = p
+	how, err := a.choose()
+	if err != nil {
+		return nil, err
+	}
+	if a.adopted != nil {
+		a.before = a.adopted.GetEvidenceBefore()
+		a.prove(a.adopted.GetEvidenceAfter())
+		return how.do, nil
+	}
+	if how.before != nil {
+		ctx, stop := context.WithTimeout(ctx, most)
+		defer stop()
+		err = a.poll(ctx, "a first look at the machine", func(ctx context.Context) (bool, error) {
+			seen, err := how.before(ctx)
+			a.before = seen
+			return err == nil, err
+		})
+	}
+	return how.do, err
+}
+
+// intend commits that the effect is about to be done.
+func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
+	a.began, a.noted = time.Now(), "the "+a.kind
+	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: &internalv1.BeginAttempt{
+		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, Deadline: at(deadline), WaitingFor: a.noted,
+		EvidenceBefore: a.before, NextActionAt: at(a.began)}}})
+	if err != nil {
+		return err
+	}
+	a.run = run
+	if a.adopted != nil {
+		a.say("attempt %d of %s goes on under the leader of term %d", a.number, a.step.GetName(), a.epoch)
+	} else {
+		a.say("attempt %d of %s (%s)", a.number, a.step.GetName(), a.kind)
+	}
+	return nil
+}
+
+// conclude commits the outcome with its evidence and what is left of the log.
+func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*holdfastv1.Run, error) {
+	end := &internalv1.EndAttempt{RunId: a.id, Step: a.step.GetName(), Attempt: a.number, EvidenceAfter: a.seen, Message: a.message}
+	switch {
+	case failure == nil:
+		end.Outcome = holdfastv1.Attempt_SUCCEEDED
+		a.say("%s succeeded%s", a.step.GetName(), suffix(a.message))
+	case errors.Is(context.Cause(a.live), errCanceled):
+		end.Outcome, end.Error = holdfastv1.Attempt_CANCELED, "canceled while waiting for "+a.waiting()
+		end.Message = end.GetError()
+		a.say("%s %s", a.step.GetName(), end.GetError())
+	default:
+		class := providers.ClassOf(failure)
+		if errors.Is(context.Cause(attemptCtx), errTimeout) {
+			class = providers.Timeout
+			failure = fmt.Errorf("gave up after %s waiting for %s%s", time.Since(a.began).Round(time.Millisecond), a.waiting(), cause(failure))
+		}
+		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, clean(failure.Error()), string(class)
+		end.Permanent = permanent(class, a.status)
+		end.RetryAt = at(time.Now().Add(retryAfter(a.cfg.RetryBase, a.cfg.RetryMax, a.number)))
+		end.Message = end.GetError()
+		a.say("%s failed: %s", a.step.GetName(), end.GetError())
+		a.runner.log.Warn("attempt failed", "step", a.step.GetName(), "attempt", a.number, "class", class, "error", end.GetError())
+	}
+	var run *holdfastv1.Run
+	appendTo := func(l *internalv1.LogAppend) error { return a.appendLogs(ctx, l) }
+	err := a.out.last(appendTo, func(rest *internalv1.LogAppend) error {
+		end.Log = rest
+		var err error
+		run, err = a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_EndAttempt{EndAttempt: end}})
+		return err
+	})
+	return run, err
+}
+
+// permanent says whether a retry is pointless, or dangerous: accounts lock after a few refusals (DESIGN §7).
+func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
+	switch c {
+	case providers.Unsupported, providers.Gone:
+		return true
+	case providers.Auth:
+		for _, earlier := range s.GetAttempts() {
+			if earlier.GetErrorClass() == string(providers.Auth) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// effect does one thing that changes the world. Right before it a majority has to confirm that this leader has not
+// been replaced: a process that was stopped and goes on must not press a button that the next leader has pressed.
+func (a *attempt) effect(ctx context.Context, what string, do func(context.Context) error) error {
+	for {
+		started := time.Now()
+		err := a.confirm(ctx)
+		if err == nil && time.Since(started) < confirmValid {
+			break
+		}
+		if err := sleep(ctx, a.cfg.PollMin); err != nil {
+			return err
+		}
+	}
+	a.say("%s", what)
+	if err := do(ctx); err != nil {
+		return err
+	}
+	a.afterEffect()
+	return nil
+}
+
+// confirmValid bounds how old a confirmation may be when the effect is sent. It is far below any election timeout.
+const confirmValid = 100 * time.Millisecond
+
+// afterEffect reaches the boundary once an attempt, also when there was nothing left to do.
+func (a *attempt) afterEffect() {
+	if !a.crossed {
+		a.crossed = true
+		a.cfg.Boundary(AfterEffect, a.kind)
+	}
+}
+
+// poll observes until cond holds. Errors that may pass are borne until the deadline; the others end the attempt.
+func (a *attempt) poll(ctx context.Context, what string, cond func(context.Context) (bool, error)) error {
+	if a.waitingFor != what {
+		a.waitingFor, a.since = what, time.Now()
+	}
+	p := poller{next: a.cfg.PollMin, most: a.cfg.PollMax}
+	var last error
+	for {
+		ok, err := cond(ctx)
+		if ok {
+			return nil
+		}
+		if err != nil && (ctx.Err() != nil || !passing(err)) {
+			return err
+		}
+		last = err
+		if err := a.note(ctx); err != nil {
+			return err
+		}
+		if err := sleep(ctx, p.interval()); err != nil {
+			if last != nil {
+				return last
+			}
+			return err
+		}
+	}
+}
+
+// passing says whether an error may be gone at the next look.
+func passing(err error) bool {
+	var observed *failure
+	if errors.As(err, &observed) {
+		return false
+	}
+	class := providers.ClassOf(err)
+	return class == providers.Transient || class == providers.Timeout
+}
+
+// failure ends an attempt at once: it is an outcome that was observed, not an observation that failed.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+// settle gives what an earlier leader may have sent the time to show, before it is concluded that nothing was sent.
+// It answers early when cond says that it has shown.
+func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, error)) error {
+	if a.adopted == nil {
+		return nil
+	}
+	wait := time.Second
+	if s, ok := a.provider.(providers.Settler); ok {
+		wait = s.Settle(a.machine)
+	}
+	settled := a.began.Add(wait)
+	return a.poll(ctx, "what the earlier leader may have done to show", func(ctx context.Context) (bool, error) {
+		shown, err := cond(ctx)
+		return shown || (err == nil && time.Now().After(settled)), err
+	})
+}
+
+// note puts on record what the attempt waits for, once it has waited for long enough to interest somebody.
+func (a *attempt) note(ctx context.Context) error {
+	if a.waitingFor == a.noted || a.began.IsZero() || time.Since(a.since) < a.cfg.NoteAfter {
+		return nil
+	}
+	return a.record(ctx, nil)
+}
+
+// record commits evidence in the middle of an attempt, and what it waits for.
+func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
+	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
+		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, WaitingFor: a.waiting(), Evidence: evidence,
+		NextActionAt: at(time.Now().Add(a.cfg.PollMax))}}})
+	if err != nil {
+		a.broken = err
+		return err
+	}
+	a.run, a.noted = run, a.waitingFor
+	a.prove(evidence)
+	return nil
+}
+
+// prove adds to the evidence of the outcome.
+func (a *attempt) prove(evidence map[string]string) {
+	if a.seen == nil {
+		a.seen = map[string]string{}
+	}
+	maps.Copy(a.seen, evidence)
+}
+
+func (a *attempt) waiting() string {
+	if a.waitingFor == "" {
+		return "the " + a.kind
+	}
+	return a.waitingFor
+}
+
+// say writes a line of Holdfast's own into the run's log.
+func (a *attempt) say(format string, args ...any) {
+	a.write("system", fmt.Appendf(nil, format+"\n", args...))
+}
+
+func (a *attempt) write(stream string, data []byte) {
+	a.out.write(&holdfastv1.LogChunk{Ts: at(time.Now()), Stream: stream, Data: data, Step: a.step.GetName(), Attempt: a.number})
+}
+
+// clean keeps what hardware says from breaking the encoding of the record.
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func suffix(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ": " + message
+}
+
+func cause(err error) string {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		return ""
+	}
+	return ": " + err.Error()
+}

@@ -1,0 +1,54 @@
+package executor
+
+import (
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// choose gives how the step is done. Each kind has its file.
+func (a *attempt) choose() (action, error) {
+	switch k := a.step.GetKind().(type) {
+	case *holdfastv1.Step_Netboot:
+		return with(a, providers.CanBoot, func(p providers.BootController) action { return a.netboot(p, k.Netboot) })
+	case *holdfastv1.Step_Reboot:
+		return a.reboot(k.Reboot)
+	case *holdfastv1.Step_Repave:
+		return with(a, providers.CanImage, func(p providers.Imager) action { return a.repave(p, k.Repave) })
+	case *holdfastv1.Step_Ssh:
+		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.ssh(p, k.Ssh) })
+	case *holdfastv1.Step_Join:
+		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) action { return a.join(p, k.Join) })
+	case *holdfastv1.Step_Verify:
+		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) action { return a.verify(p, k.Verify) })
+	case *holdfastv1.Step_Net:
+		return with(a, providers.CanNet, func(p providers.NetConfigurator) action { return a.net(p, k.Net) })
+	case *holdfastv1.Step_Rma:
+		return with(a, providers.CanPower, func(p providers.PowerController) action { return a.rma(p, k.Rma) })
+	}
+	return action{}, providers.Errorf(providers.Unsupported, "choose how to do step "+a.step.GetName(), "this build does not know its kind")
+}
+
+// with hands the provider over as the capability that a step needs. StartRun has checked it, but the
+// configuration may have changed since.
+func with[C any](a *attempt, c providers.Capability, how func(C) action) (action, error) {
+	p, ok := a.provider.(C)
+	if !ok {
+		return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(), "provider %s lacks %s", a.provider.Kind(), c)
+	}
+	return how(p), nil
+}
+
+// param gives the first value that is set: the step's own, the run's parameter, and what else applies.
+func (a *attempt) param(own, name string, others ...string) string {
+	for _, v := range append([]string{own, a.run.GetParams()[name]}, others...) {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (a *attempt) clusterRef(own string) string {
+	return a.param(own, "cluster_ref", a.machine.GetSpec().GetTargetClusterRef(), "default")
+}

@@ -1,0 +1,70 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+var (
+	errCanceled = errors.New("run was canceled")
+	errRunOver  = errors.New("run has ended")
+)
+
+// propose commits a command of this term. What was not applied is proposed again; an outcome that is
+// not known ends the term, because only a new look at the state can tell.
+func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+	cmd.Epoch, cmd.FeatureLevel = l.epoch, 1
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+		cmd.Time = nil // of this proposal
+		res, err := l.proposer.Apply(ctx, cmd)
+		var out *cluster.OutcomeError
+		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || errors.Is(err, cluster.ErrTooLarge) {
+			return res, err
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return res, err
+		}
+	}
+}
+
+// proposeRun commits a command about a run and gives the run as it is after it. errRunOver and errCanceled
+// are the refusals that a runner lives with.
+func (l *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
+	res, err := l.propose(ctx, cmd)
+	var refused *fsm.Error
+	if errors.As(err, &refused) {
+		switch refused.Reason {
+		case fsm.ReasonRunFinished:
+			return nil, errRunOver
+		case fsm.ReasonCancelRequested:
+			return nil, errCanceled
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run, _ := res.Value.(*holdfastv1.Run)
+	return run, nil
+}
+
+// sleep waits, or less when ctx ends, which it answers.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,105 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// maxCompactBlock is how many bytes of log are compressed together. It keeps one command well below what Raft takes.
+const maxCompactBlock = 256 << 10
+
+// compact compresses the logs of runs that have ended, off the path of commits: the leader compresses once, and
+// every peer stores the same bytes.
+func (l *term) compact(ctx context.Context) error {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("make zstd encoder: %w", err)
+	}
+	for {
+		changed := l.state.Changed()
+		view := l.state.View()
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(16)
+		found := false
+		for run := range view.UncompactedRuns() {
+			found = true
+			g.Go(func() error { return l.compactRun(gctx, enc, view, run.GetRunId()) })
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		if found {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+		// Not after each change: a moment's runs together share a look and their Raft entries.
+		if err := sleep(ctx, l.cfg.LogFlush); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View, run string) error {
+	var group []*internalv1.LogBlock
+	size := int64(0)
+	commit := func() error {
+		if len(group) == 0 {
+			return nil
+		}
+		block, err := compress(enc, group)
+		if err != nil {
+			return fmt.Errorf("compress the log of run %s: %w", run, err)
+		}
+		group, size = nil, 0
+		_, err = l.propose(ctx, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{CompactRunLog: &internalv1.CompactRunLog{RunId: run, Block: block}}})
+		return err
+	}
+	blocks := view.LogBlocks(run)
+	for i, b := range blocks {
+		// An earlier leader may have compressed the first blocks. The last one is always proposed: it ends the matter.
+		if b.GetCodec() != internalv1.LogBlock_PLAIN && i < len(blocks)-1 {
+			continue
+		}
+		if size > 0 && size+b.GetSize() > maxCompactBlock {
+			if err := commit(); err != nil {
+				return err
+			}
+		}
+		group, size = append(group, b), size+b.GetSize()
+	}
+	return commit()
+}
+
+// compress makes one block of some that follow each other.
+func compress(enc *zstd.Encoder, group []*internalv1.LogBlock) (*internalv1.LogBlock, error) {
+	if len(group) == 1 && group[0].GetCodec() != internalv1.LogBlock_PLAIN {
+		return group[0], nil
+	}
+	all := &internalv1.LogChunks{}
+	out := &internalv1.LogBlock{Offset: group[0].GetOffset(), Codec: internalv1.LogBlock_ZSTD}
+	for _, b := range group {
+		var chunks internalv1.LogChunks
+		if err := proto.Unmarshal(b.GetPayload(), &chunks); err != nil {
+			return nil, err
+		}
+		all.Chunks = append(all.Chunks, chunks.GetChunks()...)
+		out.Size += b.GetSize()
+	}
+	raw, err := proto.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	out.Payload = enc.EncodeAll(raw, nil)
+	return out, nil
+}

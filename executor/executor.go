@@ -1,0 +1,192 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Config tunes an Executor. The zero value is the default everywhere.
+type Config struct {
+	MaxActive    int           // runs at work at once; the others wait in line. Default 10,000
+	RetryBase    time.Duration // before the first retry, doubled for each further one. Default 1 s
+	RetryMax     time.Duration // the longest wait between retries. Default 1 min
+	PollMin      time.Duration // first interval between observations. Default 20 ms
+	PollMax      time.Duration // longest interval between observations. Default 2 s
+	NoteAfter    time.Duration // how long a wait lasts before it is put on record. Default 1 s
+	SoftOff      time.Duration // how long an operating system has to power off when asked. Default 1 min
+	LogFlush     time.Duration // how often logs are committed. Default 200 ms
+	StepDeadline time.Duration // for steps without a timeout on record. Default 10 min
+	Logger       *slog.Logger
+
+	// Boundary is called at each boundary of each attempt, with the kind of the step. It is for tests that crash there.
+	Boundary func(b Boundary, kind string)
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.RetryBase, time.Second)
+	def(&c.RetryMax, time.Minute)
+	def(&c.PollMin, 20*time.Millisecond)
+	def(&c.PollMax, 2*time.Second)
+	def(&c.NoteAfter, time.Second)
+	def(&c.SoftOff, time.Minute)
+	def(&c.LogFlush, 200*time.Millisecond)
+	def(&c.StepDeadline, 10*time.Minute)
+	if c.MaxActive == 0 {
+		c.MaxActive = 10_000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Boundary == nil {
+		c.Boundary = func(Boundary, string) {}
+	}
+	return c
+}
+
+// Proposer commits commands. It answers an error when the outcome is anything but applied.
+type Proposer interface {
+	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
+}
+
+// State is what the executor reads: the leader's own FSM.
+type State interface {
+	View() *fsm.View
+	Changed() <-chan struct{}
+}
+
+// Executor is the leader task that drives runs.
+type Executor struct {
+	cfg       Config
+	proposer  Proposer
+	state     State
+	providers *providers.Set
+}
+
+// New gives an Executor; Run it in each term.
+func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
+	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set}
+}
+
+// Run drives all active runs until the term ends. It returns when nothing of it is at work any more, with an
+// error when it could not go on and another leader should.
+func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
+	g, gctx := errgroup.WithContext(ctx)
+	l := &term{Executor: e, epoch: t.Epoch, confirm: t.Confirm, runners: map[string]*runner{}, done: make(chan string), group: g, logs: newLogSet()}
+	g.Go(func() error { return l.follow(gctx) })
+	g.Go(func() error { return l.flushLogs(gctx) })
+	g.Go(func() error { return l.compact(gctx) })
+	if err := g.Wait(); ctx.Err() == nil {
+		return fmt.Errorf("execute runs in term %d: %w", t.Epoch, err)
+	}
+	return nil
+}
+
+// term is the executor's work in one term.
+type term struct {
+	*Executor
+	epoch   uint64
+	confirm func(context.Context) error
+	group   *errgroup.Group
+	runners map[string]*runner // by run id; owned by follow
+	done    chan string        // runners that have ended
+	logs    *logSet
+}
+
+// follow starts a runner for each active run, oldest first, and tells runners of cancels. It learns of runs from
+// the event log, so its cost does not grow with the number of runs that are at work.
+func (l *term) follow(ctx context.Context) error {
+	changed, view := l.state.Changed(), l.state.View()
+	cursor := view.LastEvent()
+	var queue []*holdfastv1.Run
+	for run := range view.ActiveRuns() {
+		queue = append(queue, run)
+	}
+	for {
+		for len(queue) > 0 && len(l.runners) < l.cfg.MaxActive {
+			l.start(ctx, queue[0])
+			queue = queue[1:]
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case id := <-l.done:
+			delete(l.runners, id)
+			continue
+		case <-changed:
+		}
+		changed, view = l.state.Changed(), l.state.View()
+		for {
+			events, err := view.Events(cursor, 1024)
+			if err != nil { // so far behind that events are gone: the term has to begin anew
+				return err
+			}
+			if len(events) == 0 {
+				break
+			}
+			cursor = events[len(events)-1].GetCursor()
+			queue = l.learn(queue, events)
+		}
+	}
+}
+
+// learn takes new runs into the queue, takes canceled ones out of it, and passes cancels on.
+func (l *term) learn(queue []*holdfastv1.Run, events []*holdfastv1.RunEvent) []*holdfastv1.Run {
+	for _, ev := range events {
+		run := ev.GetSnapshot()
+		if r, ok := l.runners[run.GetRunId()]; ok {
+			if run.GetCancelRequestedAt() != nil {
+				r.cancel(errCanceled)
+			}
+			continue
+		}
+		switch {
+		case run.GetPhase() == holdfastv1.Run_PENDING:
+			queue = append(queue, run)
+		case fsm.Ended(run):
+			for i, q := range queue {
+				if q.GetRunId() == run.GetRunId() {
+					queue = append(queue[:i:i], queue[i+1:]...)
+					break
+				}
+			}
+		}
+	}
+	return queue
+}
+
+func (l *term) start(ctx context.Context, run *holdfastv1.Run) {
+	r := newRunner(ctx, l, run)
+	l.runners[run.GetRunId()] = r
+	l.group.Go(func() error {
+		defer r.cancel(nil)
+		err := r.drive(ctx)
+		if ctx.Err() != nil {
+			return nil // the term is over: the run goes on under the next leader
+		}
+		if err != nil {
+			return fmt.Errorf("drive run %s: %w", r.id, err)
+		}
+		l.logs.remove(r.id)
+		select {
+		case l.done <- r.id:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}

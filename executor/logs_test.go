@@ -1,0 +1,103 @@
+package executor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+func TestLogsAreCompressedWhenARunEnds(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "yes 20000"}))
+	l.lead(quick())
+	id := l.start("m-1", "", "p", nil).GetRunId()
+	l.ended(id)
+	run := l.wait(id, "compacted", (*holdfastv1.Run).GetLogCompacted)
+	stored := 0
+	for _, b := range l.fsm.View().LogBlocks(id) {
+		stored += len(b.GetPayload())
+		if b.GetCodec() != internalv1.LogBlock_ZSTD {
+			t.Errorf("block at %d is %s", b.GetOffset(), b.GetCodec())
+		}
+	}
+	if out := l.log(id, "stdout"); strings.Count(out, "y\n") < 20000 {
+		t.Errorf("output has %d lines, want 20000", strings.Count(out, "y\n"))
+	}
+	if int64(stored)*5 > run.GetLogBytes() {
+		t.Errorf("%d bytes of log are stored in %d", run.GetLogBytes(), stored)
+	}
+	at := int64(0)
+	for c := range l.fsm.View().RunLog(id, 0) {
+		if c.GetOffset() != at {
+			t.Fatalf("chunk at %d, want %d", c.GetOffset(), at)
+		}
+		at += int64(len(c.GetData()))
+	}
+}
+
+func TestLogIsCappedWithAMarker(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}))
+	l.lead(quick())
+	id := l.start("m-1", "", "p", nil).GetRunId()
+	run := l.ended(id)
+	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || !run.GetLogTruncated() {
+		t.Fatalf("phase %s, truncated %t with %d bytes; want SUCCEEDED and truncated", run.GetPhase(), run.GetLogTruncated(), run.GetLogBytes())
+	}
+	var last *holdfastv1.LogChunk
+	total := 0
+	for c := range l.fsm.View().RunLog(id, 0) {
+		last, total = c, total+len(c.GetData())
+	}
+	if !last.GetTruncated() || total > fsm.MaxRunLog+200 {
+		t.Errorf("last chunk %v of %d bytes, want the marker at the cap", last.GetTruncated(), total)
+	}
+}
+
+// The output of a command is complete and without repeats however often the leader changes.
+func TestOutputSurvivesLeaders(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	var script strings.Builder
+	for range 40 {
+		script.WriteString("yes 50\nsleep 0.01\n")
+	}
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: script.String()}))
+	id := l.start("m-1", "", "p", nil).GetRunId()
+	for range 4 {
+		ld := l.lead(quick())
+		size := func(r *holdfastv1.Run) int64 { return r.GetLogBytes() }
+		r, _ := l.fsm.View().Run(id)
+		before := size(r)
+		l.wait(id, "logging", func(r *holdfastv1.Run) bool { return size(r) > before+200 || fsm.Ended(r) })
+		ld.kill()
+		<-ld.done
+	}
+	l.lead(quick())
+	if run := l.ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		t.Fatalf("phase = %s: %v", run.GetPhase(), run.GetError())
+	}
+	if got, want := strings.Count(l.log(id, "stdout"), "y\n"), 40*50; got != want {
+		t.Errorf("output has %d lines, want %d", got, want)
+	}
+}
+
+func TestRetryAfterGrowsAndIsBounded(t *testing.T) {
+	for attempt := int32(1); attempt < 40; attempt++ {
+		d := retryAfter(time.Second, time.Minute, attempt)
+		most := min(time.Minute, time.Second<<(attempt-1))
+		if attempt > 20 {
+			most = time.Minute
+		}
+		if d < most/2 || d > most {
+			t.Errorf("retry after attempt %d = %s, want %s to %s", attempt, d, most/2, most)
+		}
+	}
+}

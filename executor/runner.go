@@ -1,0 +1,154 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// runner drives one run in one term.
+type runner struct {
+	*term
+	id     string
+	run    *holdfastv1.Run // as of the last commit
+	plan   *holdfastv1.Plan
+	whole  context.Context // ends with the term
+	live   context.Context // ends with the term, or when the run is canceled
+	cancel context.CancelCauseFunc
+	out    *runLog
+	log    *slog.Logger
+}
+
+func newRunner(ctx context.Context, l *term, run *holdfastv1.Run) *runner {
+	r := &runner{term: l, id: run.GetRunId(), log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
+	r.whole = ctx
+	r.live, r.cancel = context.WithCancelCause(ctx)
+	return r
+}
+
+// drive takes the run from where it is to its end. It answers nil when the run has ended.
+func (r *runner) drive(ctx context.Context) error {
+	view := r.state.View()
+	run, ok := view.Run(r.id)
+	if !ok || fsm.Ended(run) {
+		return nil
+	}
+	plan, ok := view.Plan(run.GetPlanId())
+	if !ok {
+		err := r.giveUp(ctx, "PlanMissing", "plan "+run.GetPlanId()+" does not exist")
+		if errors.Is(err, errRunOver) {
+			return nil
+		}
+		return err
+	}
+	r.run, r.plan = run, plan
+	r.out = r.logs.add(r.id, run.GetLogBytes())
+	if run.GetCancelRequestedAt() != nil {
+		r.cancel(errCanceled)
+	}
+	for !fsm.Ended(r.run) {
+		run, err := r.step(ctx)
+		switch {
+		case errors.Is(err, errRunOver):
+			return nil
+		case errors.Is(err, errCanceled):
+			return r.abort(ctx, holdfastv1.Run_CANCELED, nil)
+		case err != nil:
+			return err
+		}
+		r.run = run
+	}
+	r.log.Info("run ended", "phase", r.run.GetPhase(), "error", r.run.GetError().GetMessage())
+	return nil
+}
+
+// abort ends the run between attempts.
+func (r *runner) abort(ctx context.Context, phase holdfastv1.Run_Phase, why *holdfastv1.RunError) error {
+	_, err := r.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_AbortRun{
+		AbortRun: &internalv1.AbortRun{RunId: r.id, Phase: phase, Error: why}}})
+	if errors.Is(err, errRunOver) {
+		return nil
+	}
+	return err
+}
+
+// giveUp fails the run for a reason that no retry can mend. It answers errRunOver when that is on record.
+func (r *runner) giveUp(ctx context.Context, reason, message string) error {
+	if err := r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reason, Message: message}); err != nil {
+		return err
+	}
+	return errRunOver
+}
+
+// step makes one attempt of the current step: a new one, or the one that an earlier leader left open.
+func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
+	status, step := r.current()
+	if step == nil {
+		return nil, r.giveUp(ctx, "PlanMissing", "plan "+r.plan.GetPlanId()+" has no step "+r.run.GetCurrentStep())
+	}
+	machine, ok := r.state.View().Machine(r.run.GetMachineId())
+	if !ok {
+		return nil, r.giveUp(ctx, "MachineMissing", "machine "+r.run.GetMachineId()+" does not exist")
+	}
+	a := &attempt{runner: r, status: status, step: step, machine: machine, kind: fsm.KindOf(step), number: 1,
+		op: providers.Op{RunID: r.id, Step: step.GetName(), Epoch: r.epoch}}
+	if n := len(status.GetAttempts()); n > 0 {
+		last := status.GetAttempts()[n-1]
+		a.number = last.GetNumber() + 1
+		if fsm.Open(last) {
+			a.number, a.adopted = last.GetNumber(), last
+		}
+	}
+	a.op.Attempt = a.number
+	if err := r.waitForRetry(status); err != nil {
+		if errors.Is(err, errCanceled) {
+			a.killLeftover()
+		}
+		return nil, err
+	}
+	return a.make(ctx)
+}
+
+func (r *runner) current() (*holdfastv1.StepStatus, *holdfastv1.Step) {
+	for i, s := range r.run.GetSteps() {
+		if s.GetName() == r.run.GetCurrentStep() && i < len(r.plan.GetSteps()) && r.plan.GetSteps()[i].GetName() == s.GetName() {
+			return s, r.plan.GetSteps()[i]
+		}
+	}
+	return nil, nil
+}
+
+// waitForRetry waits until the time on record for a retry has come.
+func (r *runner) waitForRetry(s *holdfastv1.StepStatus) error {
+	if len(s.GetAttempts()) > 0 && !fsm.Open(s.GetAttempts()[len(s.GetAttempts())-1]) {
+		if at := r.run.GetNextActionAt(); at != nil {
+			// A clock that jumped must not hold a run back for longer than a retry can take.
+			if err := sleep(r.live, min(time.Until(at.AsTime()), r.cfg.RetryMax)); err != nil {
+				return r.whyEnded(err)
+			}
+		}
+	}
+	if err := r.live.Err(); err != nil {
+		return r.whyEnded(err)
+	}
+	return nil
+}
+
+// whyEnded tells a canceled run from the end of the term.
+func (r *runner) whyEnded(err error) error {
+	if errors.Is(context.Cause(r.live), errCanceled) {
+		return errCanceled
+	}
+	return err
+}
+
+func at(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }

@@ -1,0 +1,47 @@
+package executor
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// netboot reads the next boot device, sets it only if it is another, and reads it back. That converges, so
+// a new leader does the same.
+func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) action {
+	want := providers.BootDevice{Mode: s.GetMode(), Persistent: s.GetPersistent(), UEFI: s.GetUefi()}
+	isSet := func(ctx context.Context) (bool, error) {
+		got, err := boot.BootDevice(ctx, a.machine)
+		if err != nil || got != want {
+			return false, err
+		}
+		a.prove(bootProof(got))
+		a.message = "next boot from " + got.Mode
+		return true, nil
+	}
+	return action{
+		before: func(ctx context.Context) (map[string]string, error) {
+			got, err := boot.BootDevice(ctx, a.machine)
+			return bootProof(got), err
+		},
+		do: func(ctx context.Context) error {
+			if set, err := isSet(ctx); err != nil || set {
+				return err
+			}
+			err := a.effect(ctx, "boot from "+want.Mode, func(ctx context.Context) error {
+				return boot.SetBootDevice(ctx, a.op, a.machine, want)
+			})
+			if err != nil {
+				return err
+			}
+			return a.poll(ctx, "the boot device to read back as "+want.Mode, isSet)
+		},
+	}
+}
+
+func bootProof(d providers.BootDevice) map[string]string {
+	return map[string]string{"boot_device": d.Mode, "persistent": strconv.FormatBool(d.Persistent), "uefi": strconv.FormatBool(d.UEFI)}
+}

@@ -1,0 +1,67 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// repave installs an image. The install is known by the attempt's token, so a new leader finds it.
+func (a *attempt) repave(imager providers.Imager, s *holdfastv1.RepaveImage) action {
+	spec := providers.InstallSpec{CloudInit: s.GetCloudInit(), Disk: s.GetDisk(), Wipe: s.GetWipe(),
+		Image: a.param(s.GetImage(), "image", a.machine.GetLabels()["image"], "default")}
+	return action{do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}
+}
+
+// install starts the install of this attempt unless it was started, and waits for it.
+func (a *attempt) install(ctx context.Context, imager providers.Imager, spec providers.InstallSpec) error {
+	token := a.op.Token()
+	var st providers.InstallStatus
+	look := func(ctx context.Context) (err error) {
+		st, err = imager.InstallStatus(ctx, a.machine, token)
+		return err
+	}
+	if err := a.poll(ctx, "the installer to answer", func(ctx context.Context) (bool, error) {
+		err := look(ctx)
+		return err == nil, err
+	}); err != nil {
+		return err
+	}
+	if st.State == providers.WorkNone {
+		what := "install " + spec.Image
+		if spec.Image == "" {
+			what = "wipe the disks"
+		}
+		err := a.effect(ctx, what, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
+		if err != nil {
+			return err
+		}
+	}
+	stage := ""
+	return a.poll(ctx, "the install to finish", func(ctx context.Context) (bool, error) {
+		if err := look(ctx); err != nil {
+			return false, err
+		}
+		if st.Stage != stage {
+			stage = st.Stage
+			a.say("install: %s (%d %%)", clean(stage), st.Progress)
+		}
+		switch st.State {
+		case providers.WorkFailed:
+			return false, &failure{fmt.Errorf("install failed: %s", clean(st.Error))}
+		case providers.WorkNone:
+			return false, &failure{fmt.Errorf("start install: accepted, but there is no install %s", token)}
+		case providers.WorkDone:
+			if st.Image != spec.Image && spec.Image != "" {
+				return false, &failure{fmt.Errorf("install finished, but the disk has %q, not %q", clean(st.Image), spec.Image)}
+			}
+			a.prove(map[string]string{"image": st.Image})
+			a.message = "installed " + st.Image
+			return true, nil
+		}
+		return false, nil
+	})
+}

@@ -1,0 +1,123 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// ssh runs a command durably: it is started once under the attempt's token, and whoever leads follows its
+// output from where the record ends.
+func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) action {
+	return action{do: func(ctx context.Context) error {
+		cmd := providers.Command{Path: s.GetCommand(), Args: s.GetArgs(), Script: s.GetScript(), Env: s.GetEnv(), User: s.GetUser()}
+		if d, ok := ctx.Deadline(); ok {
+			cmd.Timeout = time.Until(d)
+		}
+		err := a.command(ctx, exec, cmd)
+		if ctx.Err() != nil {
+			a.kill(exec)
+		}
+		return err
+	}}
+}
+
+func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, cmd providers.Command) error {
+	token, offset := a.op.Token(), a.logged()
+	var st providers.CommandStatus
+	look := func(ctx context.Context) (err error) {
+		st, err = exec.CommandStatus(ctx, a.machine, token, offset)
+		return err
+	}
+	if err := a.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
+		err := look(ctx)
+		return err == nil, err
+	}); err != nil {
+		return err
+	}
+	if st.State == providers.WorkNone {
+		offset = 0
+		err := a.effect(ctx, "run "+describe(cmd), func(ctx context.Context) error {
+			return exec.StartCommand(ctx, a.op, a.machine, token, cmd)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return a.poll(ctx, "the command to exit", func(ctx context.Context) (bool, error) {
+		if err := look(ctx); err != nil {
+			return false, err
+		}
+		for _, o := range st.Output {
+			a.write(o.Stream, o.Data)
+		}
+		offset = st.Next
+		switch st.State {
+		case providers.WorkRunning:
+			return false, nil
+		case providers.WorkDone:
+			if len(st.Output) > 0 {
+				return false, nil // there may be more
+			}
+			a.prove(map[string]string{"exit_code": strconv.Itoa(st.ExitCode)})
+			if st.ExitCode != 0 {
+				return false, &failure{fmt.Errorf("command exited with %d", st.ExitCode)}
+			}
+			a.message = "exited with 0"
+			return true, nil
+		case providers.WorkFailed:
+			return false, &failure{fmt.Errorf("command was killed on the host")}
+		}
+		return false, &failure{fmt.Errorf("command %s is not known to the host any more", token)}
+	})
+}
+
+// logged counts how much of this attempt's output is in the run's log already.
+func (a *attempt) logged() int64 {
+	if a.adopted == nil {
+		return 0
+	}
+	var n int64
+	for c := range a.state.View().RunLog(a.id, 0) {
+		if c.GetStep() == a.step.GetName() && c.GetAttempt() == a.number && (c.GetStream() == "stdout" || c.GetStream() == "stderr") && !c.GetTruncated() {
+			n += int64(len(c.GetData()))
+		}
+	}
+	return n
+}
+
+// kill ends a command that nobody waits for any more: canceled, or out of time. When it is only the term that is
+// over it does nothing: the next leader goes on with the command.
+func (a *attempt) kill(exec providers.RemoteExecutor) {
+	ctx, stop := context.WithTimeout(a.whole, 10*time.Second)
+	defer stop()
+	err := a.effect(ctx, "kill the command", func(ctx context.Context) error {
+		return exec.KillCommand(ctx, a.op, a.machine, a.op.Token())
+	})
+	if err != nil {
+		a.say("the command could not be killed: %v", err)
+	}
+}
+
+// killLeftover ends the command of an attempt that an earlier leader left open, when the run was canceled meanwhile.
+func (a *attempt) killLeftover() {
+	p, err := a.providers.Of(a.machine)
+	if err != nil {
+		return
+	}
+	if exec, ok := p.(providers.RemoteExecutor); ok && a.step.GetSsh() != nil && a.adopted != nil {
+		a.kill(exec)
+	}
+}
+
+func describe(c providers.Command) string {
+	if c.Script != "" {
+		return fmt.Sprintf("a script of %d bytes", len(c.Script))
+	}
+	return c.Path
+}
