@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Apply commits a command and gives what became of it. It works on a leader that is ready; elsewhere the
+// command is not applied. It sets cmd.Time when that is unset. The error is an *fsm.Error when the
+// state refused the command (it is then in Result.Err too), else an *OutcomeError.
+func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+	start := time.Now()
+	res, err := n.apply(ctx, cmd)
+	n.metrics.applied(time.Since(start), err)
+	if err != nil {
+		err.Leader, _, _ = n.Leader()
+		return fsm.Result{}, err
+	}
+	if res.Err != nil {
+		return res, res.Err
+	}
+	return res, nil
+}
+
+func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, *OutcomeError) {
+	if err := n.notReady(); err != nil {
+		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
+	}
+	if cmd.GetTime() == nil {
+		cmd.Time = timestamppb.Now()
+	}
+	data, err := proto.Marshal(cmd)
+	if err != nil {
+		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("encode command: %w", err)}
+	}
+	if len(data) > maxEntry {
+		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxEntry)}
+	}
+	if err := ctx.Err(); err != nil {
+		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
+	}
+	p := n.batch.add(data)
+	select {
+	case a := <-p.done:
+		return a.result, a.err
+	case <-ctx.Done():
+	case <-n.ended:
+	}
+	why := errors.New("this peer is stopping")
+	if ctx.Err() != nil {
+		why = fmt.Errorf("waiting for the commit: %w", ctx.Err())
+	}
+	if p.state.CompareAndSwap(queued, abandoned) {
+		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: why}
+	}
+	select {
+	case a := <-p.done: // it was answered at the same moment
+		return a.result, a.err
+	default:
+		return fsm.Result{}, &OutcomeError{Outcome: Unknown, Err: why}
+	}
+}
+
+// commitAll commits commands as one entry: all or none. It is for the leader's own commands, which do
+// not wait for the leader to be ready.
+func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fsm.Result, error) {
+	for _, c := range cmds {
+		if c.GetTime() == nil {
+			c.Time = timestamppb.Now()
+		}
+	}
+	data, err := proto.Marshal(&internalv1.Entry{Commands: cmds})
+	if err != nil {
+		return nil, fmt.Errorf("encode commands: %w", err)
+	}
+	results, oerr := propose(ctx, n.raft, data, len(cmds))
+	if oerr != nil {
+		return nil, oerr
+	}
+	return results, nil
+}
+
+// commit commits one of the leader's own commands.
+func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
+	results, err := n.commitAll(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	if e := results[0].Err; e != nil {
+		return e
+	}
+	return nil
+}

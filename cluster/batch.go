@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+const (
+	// maxEntry bounds the bytes of one Raft entry, and so of one command.
+	maxEntry = 512 << 10
+	// maxBatch bounds the commands of one Raft entry.
+	maxBatch = 1024
+	// entriesInFlight is how many entries are proposed at once: while they are committed the next ones fill up.
+	entriesInFlight = 2
+	// enqueueTimeout bounds how long Raft may take to begin with an entry.
+	enqueueTimeout = 10 * time.Second
+	// entryField is the field of internalv1.Entry that holds the commands.
+	entryField = protowire.Number(1)
+)
+
+// What became of a proposal.
+const (
+	queued    int32 = iota // nobody but the batcher's queue knows it
+	taken                  // it may be in Raft's log
+	abandoned              // its caller has gone before it was taken
+)
+
+// proposal is one command on its way to the log.
+type proposal struct {
+	data  []byte // an encoded internalv1.Command
+	state atomic.Int32
+	done  chan answer // buffered
+}
+
+type answer struct {
+	result fsm.Result
+	err    *OutcomeError
+}
+
+// proposer starts the commit of an entry.
+type proposer interface {
+	Apply(cmd []byte, timeout time.Duration) raft.ApplyFuture
+}
+
+// batcher lets commands that come at the same time share Raft entries, so that throughput does not hang on
+// one disk write each. It waits for nothing: a lone command leaves at once, the others
+// gather while entries are in flight.
+type batcher struct {
+	raft  proposer
+	ready func() error // why nothing may be proposed now
+	size  func(commands int)
+
+	mu    sync.Mutex
+	queue []*proposal
+	wake  chan struct{}
+}
+
+func newBatcher(r proposer, ready func() error, size func(int)) *batcher {
+	return &batcher{raft: r, ready: ready, size: size, wake: make(chan struct{}, entriesInFlight)}
+}
+
+// add queues a command.
+func (b *batcher) add(data []byte) *proposal {
+	p := &proposal{data: data, done: make(chan answer, 1)}
+	b.mu.Lock()
+	b.queue = append(b.queue, p)
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default: // every worker will look again
+	}
+	return p
+}
+
+// run proposes until ctx ends; entriesInFlight of them run at once.
+func (b *batcher) run(ctx context.Context) {
+	for {
+		batch, data := b.take()
+		if len(batch) > 0 {
+			b.commit(ctx, batch, data)
+			continue
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take gives the next commands and their entry.
+func (b *batcher) take() (batch []*proposal, data []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, p := range b.queue {
+		size := protowire.SizeTag(entryField) + protowire.SizeBytes(len(p.data))
+		if len(batch) == maxBatch || len(batch) > 0 && len(data)+size > maxEntry {
+			break
+		}
+		n++
+		if !p.state.CompareAndSwap(queued, taken) {
+			continue
+		}
+		batch = append(batch, p)
+		data = protowire.AppendBytes(protowire.AppendTag(data, entryField, protowire.BytesType), p.data)
+	}
+	clear(b.queue[:n])
+	if b.queue = b.queue[n:]; len(b.queue) == 0 {
+		b.queue = nil
+	}
+	return batch, data
+}
+
+func (b *batcher) commit(ctx context.Context, batch []*proposal, data []byte) {
+	results, err := b.propose(ctx, data, len(batch))
+	b.size(len(batch))
+	for i, p := range batch {
+		a := answer{err: err}
+		if err == nil {
+			a.result = results[i]
+		}
+		p.done <- a
+	}
+}
+
+// propose commits one entry and gives one result for each of its commands.
+func (b *batcher) propose(ctx context.Context, data []byte, commands int) ([]fsm.Result, *OutcomeError) {
+	if err := b.ready(); err != nil {
+		return nil, &OutcomeError{Outcome: NotApplied, Err: err}
+	}
+	return propose(ctx, b.raft, data, commands)
+}
+
+func propose(ctx context.Context, r proposer, data []byte, commands int) ([]fsm.Result, *OutcomeError) {
+	future := r.Apply(data, enqueueTimeout)
+	if err := await(ctx, future); err != nil {
+		// The index is only looked at once the future has answered: before that it is Raft's.
+		waiting := errors.Is(err, errAwait)
+		return nil, &OutcomeError{Outcome: raftOutcome(err, waiting || future.Index() > 0), Err: fmt.Errorf("commit: %w", err)}
+	}
+	results, _ := future.Response().([]fsm.Result)
+	if len(results) != commands {
+		return nil, &OutcomeError{Outcome: Unknown, Err: errors.New("the state machine of this peer has stopped")}
+	}
+	return results, nil
+}
+
+var errAwait = errors.New("stopped waiting")
+
+// await waits for a Raft future, which knows no contexts. When ctx ends first the future is left behind.
+func await(ctx context.Context, f raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errAwait, context.Cause(ctx))
+	}
+}

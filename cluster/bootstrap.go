@@ -1,0 +1,229 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// How a cluster forms. Every peer that starts empty watches gossip until BootstrapExpect peers with the same
+// number are there. From them, sorted by id, it derives the id of the cluster that they would form: the
+// same peers give the same id, other peers or other data directories another one. The first of them asks each
+// other one whether it would agree; a peer does only when it has derived the same id itself. When all would, it binds
+// them: each writes the id down and never agrees to another, so two clusters cannot share a peer. Then the first
+// bootstraps Raft. The others follow with the same configuration as soon as gossip shows it, so that the
+// cluster survives losing the first.
+
+const (
+	// settle is how long the view must have stood still before a peer acts on it.
+	settle = 250 * time.Millisecond
+	// promiseTime is how long a peer that would agree agrees to nothing else.
+	promiseTime = 5 * time.Second
+)
+
+// promise is what a founder would agree to.
+type promise struct {
+	mu    sync.Mutex
+	id    string
+	fs    []founder
+	until time.Time
+}
+
+// make promises a cluster id, unless another one is promised.
+func (p *promise) make(id string, fs []founder) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.id != id && time.Now().Before(p.until) {
+		return fmt.Errorf("this peer has just been asked to found cluster %s", p.id)
+	}
+	p.id, p.fs, p.until = id, fs, time.Now().Add(promiseTime)
+	return nil
+}
+
+// kept gives the founders of a cluster id that is promised.
+func (p *promise) kept(id string) ([]founder, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fs, p.id == id && time.Now().Before(p.until)
+}
+
+// founders gives the peers that would form a cluster, sorted by id; nil when it must not or cannot be formed yet.
+func founders(self *internalv1.GossipMeta, members []member) []founder {
+	var fs []founder
+	for _, m := range members {
+		if !m.alive {
+			continue
+		}
+		if m.meta.GetBootstrapExpect() != self.GetBootstrapExpect() {
+			if m.meta.GetClusterId() != "" || m.meta.GetBootstrapped() {
+				return nil // there is a cluster already
+			}
+			continue
+		}
+		fs = append(fs, founder{ID: m.meta.GetId(), Instance: m.meta.GetInstance(), RaftAddr: m.meta.GetRaftAddr()})
+	}
+	expect := int(self.GetBootstrapExpect())
+	if expect == 0 || len(fs) < expect {
+		return nil
+	}
+	slices.SortFunc(fs, func(a, b founder) int { return cmp.Compare(a.ID, b.ID) })
+	fs = fs[:expect]
+	id := formingID(fs)
+	for _, m := range members {
+		if c := m.meta.GetClusterId(); m.alive && (c != "" && c != id || c == "" && m.meta.GetBootstrapped()) {
+			return nil // it belongs to a cluster, this one would be a second one
+		}
+	}
+	if !slices.ContainsFunc(fs, func(f founder) bool { return f.ID == self.GetId() && f.Instance == self.GetInstance() }) {
+		return nil // others form it, this one joins
+	}
+	return fs
+}
+
+// formingID derives the id of the cluster that some peers form.
+func formingID(fs []founder) string {
+	var b strings.Builder
+	for _, f := range fs {
+		fmt.Fprintf(&b, "%q %q %q\n", f.ID, f.Instance, f.RaftAddr)
+	}
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(b.String())).String()
+}
+
+// bootstrap forms a cluster, or ends when the peer has become part of one.
+func (n *Node) bootstrap(ctx context.Context) error {
+	var seen string
+	since := time.Now()
+	tick := time.NewTicker(n.cfg.scale(100 * time.Millisecond))
+	defer tick.Stop()
+	for !n.hasRaftState() {
+		changed := n.gossip.changed.wait()
+		fs := n.currentFounders()
+		id := ""
+		if fs != nil {
+			id = formingID(fs)
+		}
+		if id != seen {
+			seen, since = id, time.Now()
+		}
+		if fs != nil && (len(fs) == 1 || time.Since(since) >= settle) {
+			if err := n.form(ctx, fs, id); err != nil {
+				n.log.Info("cluster is not formed yet", "error", err)
+			}
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// currentFounders gives the founders as gossip shows them now, or those that this peer has agreed to.
+func (n *Node) currentFounders() []founder {
+	if rec := n.ident.get(); len(rec.Forming) > 0 {
+		return rec.Forming
+	}
+	return founders(n.gossipMeta(), n.gossip.peers())
+}
+
+// form does this peer's part in forming the cluster.
+func (n *Node) form(ctx context.Context, fs []founder, id string) error {
+	if fs[0].ID == n.cfg.NodeID {
+		if err := n.promised(id); err != nil {
+			return err
+		}
+		if err := n.askFounders(ctx, fs, id, true); err != nil {
+			return err
+		}
+		if err := n.agree(id); err != nil {
+			return err
+		}
+		if err := n.askFounders(ctx, fs, id, false); err != nil {
+			return err
+		}
+		n.log.Info("all founders agree: forming the cluster", "cluster", id, "peers", len(fs))
+		return n.bootstrapRaft(fs)
+	}
+	if first, ok := n.gossip.peer(fs[0].ID); ok && first.meta.GetBootstrapped() && first.meta.GetClusterId() == id && n.ident.get().ClusterID == id {
+		return n.bootstrapRaft(fs)
+	}
+	return nil
+}
+
+// askFounders asks every other founder whether it would agree, or binds them.
+func (n *Node) askFounders(ctx context.Context, fs []founder, id string, prepare bool) error {
+	var errs []error
+	for _, f := range fs[1:] {
+		c, err := n.conns.peer(f.ID)
+		if err == nil {
+			call, cancel := context.WithTimeout(ctx, time.Second)
+			_, err = c.Admit(call, &internalv1.AdmitRequest{Instance: f.Instance, ClusterId: id, Prepare: prepare})
+			cancel()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ask founder %s: %w", f.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// promised makes this peer hold itself ready for a cluster id, which it must have derived itself.
+func (n *Node) promised(id string) error {
+	fs := n.currentFounders()
+	if fs == nil || formingID(fs) != id {
+		return errors.New("this peer does not see the same founders (yet)")
+	}
+	return n.promise.make(id, fs)
+}
+
+// agree makes this empty peer a founder of a cluster id, for ever.
+func (n *Node) agree(id string) error {
+	fs, ok := n.promise.kept(id)
+	if !ok {
+		if fs = n.currentFounders(); fs == nil || formingID(fs) != id {
+			return errors.New("this peer does not see the same founders (any more)")
+		}
+	}
+	err := n.ident.update(func(r *identityRecord) error {
+		if r.ClusterID != "" && r.ClusterID != id {
+			return fmt.Errorf("this peer has agreed to found cluster %s", r.ClusterID)
+		}
+		r.ClusterID, r.Admitted, r.Forming = id, true, fs
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n.admit()
+	return nil
+}
+
+// bootstrapRaft writes the first configuration. That there is one already is fine: the leader was quicker.
+func (n *Node) bootstrapRaft(fs []founder) error {
+	var c raft.Configuration
+	for _, f := range fs {
+		c.Servers = append(c.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.RaftAddr)})
+	}
+	err := n.raft.BootstrapCluster(c).Error()
+	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+		return fmt.Errorf("bootstrap raft: %w", err)
+	}
+	n.gossip.changed.fire()
+	n.news.fire()
+	return nil
+}
+
+// hasRaftState says whether this peer has ever been part of a cluster.
+func (n *Node) hasRaftState() bool { return n.raft.LastIndex() > 0 || n.raft.CurrentTerm() > 0 }

@@ -1,0 +1,113 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// settled waits until every running peer is a voter that is alive, on every running peer.
+func settled(t *testing.T, c *clustertest.Cluster, voters int) {
+	t.Helper()
+	clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("%d voters", voters), func() error {
+		for _, p := range c.Peers {
+			if !p.Up() {
+				continue
+			}
+			n := 0
+			for _, s := range p.Node.Status(t.Context()).GetPeers() {
+				if s.GetSuffrage() == "voter" && s.GetAlive() {
+					n++
+				}
+			}
+			if n != voters {
+				return fmt.Errorf("%s sees %d", p.ID, n)
+			}
+		}
+		return nil
+	})
+}
+
+func register(ctx context.Context, p *clustertest.Peer, id string) error {
+	_, err := p.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
+	return err
+}
+
+func get(ctx context.Context, p *clustertest.Peer, id string) error {
+	m, err := p.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+	if err == nil && m.GetMachineId() != id {
+		err = fmt.Errorf("got machine %q, want %q", m.GetMachineId(), id)
+	}
+	return err
+}
+
+func TestClusterForms(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{})
+	leader := c.Leader()
+	settled(t, c, 3)
+	id := leader.FSM.View().Meta().GetClusterId()
+	if id == "" {
+		t.Fatal("the cluster has no id")
+	}
+	for _, p := range c.Peers {
+		clustertest.Eventually(t, 10*time.Second, "the same cluster everywhere", func() error {
+			if got := p.FSM.View().Meta().GetClusterId(); got != id {
+				return fmt.Errorf("%s has %q, want %q", p.ID, got, id)
+			}
+			if got := len(p.FSM.View().Peers()); got != 3 {
+				return fmt.Errorf("%s has %d peer records, want 3", p.ID, got)
+			}
+			return nil
+		})
+	}
+	st := c.Peers[0].Node.Status(t.Context())
+	if got, want := st.GetFailureTolerance(), int32(1); got != want {
+		t.Errorf("failure tolerance: got %d, want %d", got, want)
+	}
+	if got, want := st.GetLeader(), leader.ID; got != want {
+		t.Errorf("leader in the status: got %s, want %s", got, want)
+	}
+	if got, want := leader.Node.Role(), "leader"; got != want {
+		t.Errorf("role: got %s, want %s", got, want)
+	}
+}
+
+func TestWriteAndReadAnywhere(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{})
+	leader := c.Leader()
+	if _, err := leader.Node.Apply(t.Context(), clustertest.Register("direct")); err != nil {
+		t.Fatalf("apply on the leader: %v", err)
+	}
+	for round := range 20 {
+		for _, writer := range c.Peers {
+			id := fmt.Sprintf("m-%d-%s", round, writer.ID)
+			if err := register(t.Context(), writer, id); err != nil {
+				t.Fatalf("write through %s: %v", writer.ID, err)
+			}
+			for _, reader := range c.Peers {
+				if err := get(t.Context(), reader, id); err != nil {
+					t.Fatalf("read through %s what was written through %s: %v", reader.ID, writer.ID, err)
+				}
+				v, err := reader.Node.View(t.Context())
+				if err != nil {
+					t.Fatalf("view on %s: %v", reader.ID, err)
+				}
+				if _, ok := v.Machine(id); !ok {
+					t.Fatalf("view on %s lacks a machine that was acknowledged", reader.ID)
+				}
+			}
+		}
+	}
+	follower := c.Followers(leader)[0]
+	_, err := follower.Node.Apply(t.Context(), clustertest.Register("nowhere"))
+	var out *cluster.OutcomeError
+	if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || out.Leader != leader.ID {
+		t.Errorf("apply on a follower: got %v, want not applied with leader %s", err, leader.ID)
+	}
+}

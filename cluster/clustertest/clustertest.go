@@ -1,0 +1,319 @@
+// Package clustertest runs the peers of a cluster inside a test: real Nodes with real sockets on loopback, and a
+// gRPC server each. It owns no behaviour of its own, and production code must not import it.
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// Options shape a cluster. The zero value gives three peers in memory.
+type Options struct {
+	// Peers is their number; default 3.
+	Peers int
+	// OnDisk gives each peer a data directory, so that it keeps its data when it restarts.
+	OnDisk bool
+	// Configure changes a peer's configuration before it starts.
+	Configure func(i int, c *cluster.Config)
+	// Register adds services to a peer's gRPC server. PeerService and Machines are there already.
+	Register func(i int, p *Peer)
+	// Tasks are the peer's leader tasks.
+	Tasks func(i int) []cluster.LeaderTask
+	// Stopped says which peers are not started yet.
+	Stopped func(i int) bool
+}
+
+// Cluster is a number of peers.
+type Cluster struct {
+	t     testing.TB
+	opts  Options
+	dir   string
+	Peers []*Peer // by number, from 0
+}
+
+// Peer is one peer. Its Node and the rest change when it restarts.
+type Peer struct {
+	ID   string
+	Node *cluster.Node
+	FSM  *fsm.FSM
+	GRPC *grpc.Server
+	Conn *grpc.ClientConn // to its own gRPC server, without retries
+
+	i        int
+	grpcAddr string
+	raft     string
+	gossip   string
+	cancel   context.CancelFunc
+	done     chan struct{}
+	err      error
+	mu       sync.Mutex
+	up       bool
+}
+
+// Start starts a cluster; the test's cleanup ends it.
+func Start(t testing.TB, opts Options) *Cluster {
+	t.Helper()
+	if opts.Peers == 0 {
+		opts.Peers = 3
+	}
+	c := &Cluster{t: t, opts: opts, dir: t.TempDir()}
+	var first string
+	for i := range opts.Peers {
+		p := &Peer{ID: fmt.Sprintf("p%d", i+1), i: i, grpcAddr: freeAddr(t), raft: freeAddr(t), gossip: freeAddr(t)}
+		if i == 0 {
+			first = p.gossip
+		}
+		c.Peers = append(c.Peers, p)
+	}
+	t.Cleanup(c.stopAll)
+	for i, p := range c.Peers {
+		if opts.Stopped == nil || !opts.Stopped(i) {
+			c.start(p, first)
+		}
+	}
+	return c
+}
+
+// freeAddr gives an address that nothing listens on: peers keep theirs when they restart. Gossip needs the
+// port for UDP too.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for range 20 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("find a free port: %v", err)
+		}
+		addr := l.Addr().String()
+		u, err := net.ListenPacket("udp", addr)
+		_ = l.Close()
+		if err == nil {
+			_ = u.Close()
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+func (c *Cluster) start(p *Peer, join string) {
+	c.t.Helper()
+	if err := c.TryStart(p, join); err != nil {
+		c.t.Fatalf("start %s: %v", p.ID, err)
+	}
+}
+
+// TryStart starts a peer that does not run.
+func (c *Cluster) TryStart(p *Peer, join ...string) error {
+	cfg := cluster.Config{
+		NodeID: p.ID, RaftAddr: p.raft, GossipAddr: p.gossip, AdvertiseGRPC: p.grpcAddr,
+		BootstrapExpect: c.opts.Peers, RaftMultiplier: 0.4, Version: "test", Logger: Logger(),
+	}
+	for _, addr := range join {
+		if addr != p.gossip {
+			cfg.Join = append(cfg.Join, addr)
+		}
+	}
+	if c.opts.OnDisk {
+		cfg.DataDir = c.DataDir(p)
+	}
+	if c.opts.Configure != nil {
+		c.opts.Configure(p.i, &cfg)
+	}
+	f := fsm.New()
+	n, err := cluster.New(cfg, f)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", p.grpcAddr)
+	if err != nil {
+		n.Close()
+		return err
+	}
+	cc, err := grpc.NewClient(p.grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	if err != nil {
+		n.Close()
+		return err
+	}
+	s := grpc.NewServer(grpc.UnaryInterceptor(n.UnaryInterceptor()), grpc.StreamInterceptor(n.StreamInterceptor()))
+	n.RegisterPeerService(s)
+	p.mu.Lock()
+	p.Node, p.FSM, p.GRPC, p.Conn, p.up = n, f, s, cc, true
+	p.done = make(chan struct{})
+	p.mu.Unlock()
+	registerMachines(s, n)
+	if c.opts.Register != nil {
+		c.opts.Register(p.i, p)
+	}
+	go func() { _ = s.Serve(l) }() // ends with s.Stop
+	var tasks []cluster.LeaderTask
+	if c.opts.Tasks != nil {
+		tasks = c.opts.Tasks(p.i)
+	}
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(context.Background())
+	done := p.done
+	go func() { // ends with the peer
+		defer close(done)
+		p.err = n.Run(ctx, tasks...)
+	}()
+	return nil
+}
+
+// DataDir gives where a peer's data is.
+func (c *Cluster) DataDir(p *Peer) string { return filepath.Join(c.dir, p.ID) }
+
+// Logger logs to stderr when CLUSTERTEST_LOG is set, at that level.
+func Logger() *slog.Logger {
+	level := os.Getenv("CLUSTERTEST_LOG")
+	if level == "" {
+		return slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(level))
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.String("t", a.Value.Time().Format("05.000"))
+		}
+		return a
+	}}))
+}
+
+// Stop stops a peer as an operator would, and gives what Run returned.
+func (c *Cluster) Stop(p *Peer) error { return c.end(p, func() { p.cancel() }) }
+
+// Kill ends a peer at once, as a crash would.
+func (c *Cluster) Kill(p *Peer) {
+	_ = c.end(p, func() {
+		p.Node.Close()
+		p.GRPC.Stop()
+	})
+}
+
+func (c *Cluster) end(p *Peer, how func()) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.up {
+		return nil
+	}
+	p.up = false
+	how()
+	<-p.done
+	p.GRPC.Stop()
+	p.cancel()
+	_ = p.Conn.Close()
+	return p.err
+}
+
+// Wait waits until a peer's Run has returned by itself, and gives what it returned.
+func (c *Cluster) Wait(p *Peer, within time.Duration) error {
+	c.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(within):
+		c.t.Fatalf("%s still runs after %v", p.ID, within)
+	}
+	return c.end(p, func() {})
+}
+
+// Restart starts a peer again, with its data if it is on disk.
+func (c *Cluster) Restart(p *Peer) {
+	c.t.Helper()
+	c.start(p, c.anyGossip(p))
+}
+
+// Wipe removes the data of a peer that does not run.
+func (c *Cluster) Wipe(p *Peer) {
+	c.t.Helper()
+	if err := os.RemoveAll(c.DataDir(p)); err != nil {
+		c.t.Fatalf("wipe %s: %v", p.ID, err)
+	}
+}
+
+func (c *Cluster) anyGossip(but *Peer) string {
+	for _, p := range c.Peers {
+		if p != but && p.Up() {
+			return p.gossip
+		}
+	}
+	return c.Peers[0].gossip
+}
+
+// Up says whether the peer runs.
+func (p *Peer) Up() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.up
+}
+
+func (c *Cluster) stopAll() {
+	var wg sync.WaitGroup
+	for _, p := range c.Peers {
+		wg.Go(func() { c.Kill(p) })
+	}
+	wg.Wait()
+}
+
+// Leader waits for a leader that a majority follows, and gives it.
+func (c *Cluster) Leader() *Peer {
+	c.t.Helper()
+	var leader *Peer
+	Eventually(c.t, 20*time.Second, "a leader", func() error {
+		votes := map[string]int{}
+		for _, p := range c.Peers {
+			if p.Up() {
+				if id, _, ok := p.Node.Leader(); ok {
+					votes[id]++
+				}
+			}
+		}
+		for _, p := range c.Peers {
+			if p.Up() && p.Node.Ready() && votes[p.ID] > c.opts.Peers/2 {
+				leader = p
+				return nil
+			}
+		}
+		return fmt.Errorf("followers by leader: %v", votes)
+	})
+	return leader
+}
+
+// Followers gives the peers that run, without the leader.
+func (c *Cluster) Followers(leader *Peer) []*Peer {
+	var ps []*Peer
+	for _, p := range c.Peers {
+		if p != leader && p.Up() {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// Eventually polls until check gives nil.
+func Eventually(t testing.TB, within time.Duration, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v: %v", what, within, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// confirmer proves that a term has not been replaced: a majority of the voters, this one included, still has it.
+// A newer leader needs the votes of a majority, and each of those has raised its term before it voted.
+//
+// Every question carries the newest ticket that was handed out before it was asked; its answer is good for
+// all tickets up to that one. So any number of reads share one question to each peer, a slow
+// peer holds up nobody, and at most one question is on its way to each.
+type confirmer struct {
+	ctx    context.Context // of the node
+	voters func() (others []string, self bool)
+	ask    func(ctx context.Context, peer string, term uint64) error
+
+	mu      sync.Mutex
+	term    uint64
+	ticket  uint64            // the newest one handed out
+	acked   map[string]uint64 // peer → the newest ticket that its answers are good for
+	busy    map[string]bool
+	waiting []waiter
+}
+
+type waiter struct {
+	ticket uint64
+	done   chan error // buffered
+}
+
+const (
+	confirmTimeout = time.Second
+	confirmPause   = 5 * time.Millisecond
+)
+
+// confirm waits until a majority has confirmed the term after the call. The caller checks that it still leads
+// in that term: a term that this peer itself has left is not noticed here.
+func (c *confirmer) confirm(ctx context.Context, term uint64) error {
+	c.mu.Lock()
+	if term < c.term {
+		c.mu.Unlock()
+		return fmt.Errorf("%w: term %d is over", ErrNotLeader, term)
+	}
+	if term > c.term {
+		c.reset(term)
+	}
+	c.ticket++
+	w := waiter{ticket: c.ticket, done: make(chan error, 1)}
+	c.waiting = append(c.waiting, w)
+	c.settle()
+	others, _ := c.voters()
+	for _, id := range others {
+		if len(c.waiting) > 0 && !c.busy[id] {
+			c.busy[id] = true
+			go c.serve(id) //nolint:contextcheck // the question is shared by many callers and ends when nobody waits
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+		c.forget(w.ticket)
+		return fmt.Errorf("confirm term %d with a majority: %w", term, ctx.Err())
+	case <-c.ctx.Done():
+		return fmt.Errorf("confirm term %d: this peer is stopping", term)
+	}
+}
+
+// forget drops somebody who waits no more, so that nobody is asked on his behalf.
+func (c *confirmer) forget(ticket uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool { return w.ticket == ticket })
+}
+
+// end fails everybody who waits for an older term than this one to be confirmed.
+func (c *confirmer) end(term uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if term > c.term {
+		c.reset(term)
+	}
+}
+
+func (c *confirmer) reset(term uint64) {
+	for _, w := range c.waiting {
+		w.done <- fmt.Errorf("%w: term %d is over", ErrNotLeader, c.term)
+	}
+	c.term, c.waiting, c.acked = term, nil, map[string]uint64{}
+	if c.busy == nil {
+		c.busy = map[string]bool{}
+	}
+}
+
+// serve asks one peer until nobody waits for it.
+func (c *confirmer) serve(id string) {
+	for {
+		c.mu.Lock()
+		others, _ := c.voters()
+		if len(c.waiting) == 0 || c.ctx.Err() != nil || !slices.Contains(others, id) {
+			delete(c.busy, id)
+			c.mu.Unlock()
+			return
+		}
+		if c.acked[id] >= c.waiting[len(c.waiting)-1].ticket {
+			// This peer has confirmed all; the others will be asked by their own.
+			delete(c.busy, id)
+			c.mu.Unlock()
+			return
+		}
+		term, ticket := c.term, c.ticket
+		c.mu.Unlock()
+
+		ctx, cancel := context.WithTimeout(c.ctx, confirmTimeout)
+		err := c.ask(ctx, id, term)
+		cancel()
+
+		c.mu.Lock()
+		if err == nil && term == c.term {
+			c.acked[id] = ticket
+			c.settle()
+		}
+		c.mu.Unlock()
+		if err != nil {
+			t := time.NewTimer(confirmPause)
+			select {
+			case <-t.C:
+			case <-c.ctx.Done():
+				t.Stop()
+			}
+		}
+	}
+}
+
+// settle answers those whose ticket a majority has confirmed. It is called with the lock held.
+func (c *confirmer) settle() {
+	others, self := c.voters()
+	var tickets []uint64
+	if self {
+		tickets = append(tickets, c.ticket)
+	}
+	for _, id := range others {
+		tickets = append(tickets, c.acked[id])
+	}
+	if len(tickets) == 0 {
+		return
+	}
+	slices.Sort(tickets)
+	confirmed := tickets[(len(tickets)-1)/2] // a majority has this one or a newer one
+	n := 0
+	for _, w := range c.waiting { // in the order of their tickets
+		if w.ticket > confirmed {
+			break
+		}
+		w.done <- nil
+		n++
+	}
+	clear(c.waiting[:n])
+	c.waiting = c.waiting[n:]
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/stats"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const maxMessage = 64 << 20 // bytes, between peers
+
+// conns are the gRPC connections to the other peers, one each, made when first needed.
+type conns struct {
+	lookup func(id string) (addr string, ok bool)
+	opts   []grpc.DialOption
+
+	mu     sync.Mutex
+	closed bool
+	byID   map[string]*conn
+}
+
+type conn struct {
+	addr string
+	*grpc.ClientConn
+}
+
+func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
+	opts := cfg.DialOptions
+	if len(opts) == 0 {
+		opts = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	}
+	return &conns{
+		lookup: lookup,
+		byID:   map[string]*conn{},
+		opts: append([]grpc.DialOption{
+			grpc.WithNoProxy(),
+			grpc.WithIdleTimeout(0),
+			grpc.WithStatsHandler(sentHandler{}),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+				MinConnectTimeout: time.Second,
+			}),
+		}, opts...),
+	}
+}
+
+// get gives the connection to a peer at its present address.
+func (c *conns) get(id string) (*grpc.ClientConn, error) {
+	addr, ok := c.lookup(id)
+	if !ok {
+		return nil, fmt.Errorf("the gRPC address of peer %s is not known", id)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("connect to peer %s: this peer is stopping", id)
+	}
+	old := c.byID[id]
+	if old != nil && old.addr == addr {
+		return old.ClientConn, nil
+	}
+	cc, err := grpc.NewClient(addr, c.opts...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to peer %s at %s: %w", id, addr, err)
+	}
+	if old != nil {
+		_ = old.Close()
+	}
+	c.byID[id] = &conn{addr: addr, ClientConn: cc}
+	return cc, nil
+}
+
+// peer gives the PeerService of a peer.
+func (c *conns) peer(id string) (internalv1.PeerServiceClient, error) {
+	cc, err := c.get(id)
+	if err != nil {
+		return nil, err
+	}
+	return internalv1.NewPeerServiceClient(cc), nil
+}
+
+func (c *conns) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, cc := range c.byID {
+		_ = cc.Close()
+	}
+}
+
+type sentKey struct{}
+
+// withSent gives a context whose call notes whether anything of it has been handed to the network.
+func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
+	s := &atomic.Bool{}
+	return context.WithValue(ctx, sentKey{}, s), s
+}
+
+// sentHandler notes when the header of a call leaves. Before that the other side cannot have done anything.
+type sentHandler struct{}
+
+// TagRPC implements stats.Handler.
+func (sentHandler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// HandleRPC implements stats.Handler.
+func (sentHandler) HandleRPC(ctx context.Context, e stats.RPCStats) {
+	if _, ok := e.(*stats.OutHeader); !ok {
+		return
+	}
+	if s, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+		s.Store(true)
+	}
+}
+
+// TagConn implements stats.Handler.
+func (sentHandler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn implements stats.Handler.
+func (sentHandler) HandleConn(context.Context, stats.ConnStats) {}

@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// The death watch. Each follower holds a TCP connection to the leader. When it closes and nobody listens there any
+// more, the leader's process has ended: the follower calls an election at once, instead of
+// waiting until its heartbeat timeout. The followers take turns, so that they do not stand against each
+// other. Elections stay Raft's own; a false alarm costs one. A host that vanishes closes nothing: then the
+// timeouts count.
+
+const (
+	redials     = 6                     // a dying process closes its listener a little later than its connections
+	redialPause = 3 * time.Millisecond  // between them
+	rankPause   = 15 * time.Millisecond // between the followers' turns
+	recall      = 75 * time.Millisecond // between elections of one follower
+	recalls     = 20                    // then the timeouts have taken over
+	watchPause  = 250 * time.Millisecond
+	dialTimeout = time.Second
+)
+
+// deathWatch watches whoever leads.
+func (n *Node) deathWatch(ctx context.Context) error {
+	for ctx.Err() == nil {
+		changed := n.changed.wait()
+		id, self, ok := n.Leader()
+		if ok && !self {
+			n.watchPeer(ctx, id)
+			if next, _, ok := n.Leader(); ok && next != id {
+				continue
+			}
+			changed = nil // look again, but not too often
+		}
+		t := time.NewTimer(watchPause)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+	return nil
+}
+
+// watchPeer returns when the peer leads no more, has died, or cannot be watched.
+func (n *Node) watchPeer(ctx context.Context, id string) {
+	conn, err := n.dialRaft(id)
+	defer n.watching.Store(nil)
+	for err == nil {
+		n.watching.Store(&id)
+		if !n.holdWhileLeads(ctx, id, conn) {
+			return
+		}
+		conn, err = n.redial(ctx, id)
+	}
+	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !n.leads(id) {
+		return
+	}
+	n.log.Warn("the leader's process has ended: calling an election", "leader", id)
+	n.callElection(ctx, id)
+}
+
+func (n *Node) dialRaft(id string) (net.Conn, error) {
+	addr, err := n.ServerAddr(raft.ServerID(id))
+	if err != nil {
+		return nil, err
+	}
+	return n.stream.Dial(addr, dialTimeout)
+}
+
+// redial gives a new connection, or the last error when every try was refused.
+func (n *Node) redial(ctx context.Context, id string) (net.Conn, error) {
+	for try := 1; ; try++ {
+		conn, err := n.dialRaft(id)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || try == redials || !sleep(ctx, redialPause) {
+			return conn, err
+		}
+	}
+}
+
+// holdWhileLeads says whether the connection has closed while the peer was the leader.
+func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) bool {
+	closed := make(chan struct{})
+	go func() { // ends when the connection is closed, below at the latest
+		defer close(closed)
+		_, _ = conn.Read(make([]byte, 1)) // nobody writes
+	}()
+	defer func() {
+		_ = conn.Close()
+		<-closed
+	}()
+	for {
+		changed := n.changed.wait()
+		if !n.leads(id) {
+			return false
+		}
+		select {
+		case <-closed:
+			return true
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// leads says whether the peer is the leader, as far as this one knows.
+func (n *Node) leads(id string) bool {
+	l, _, ok := n.Leader()
+	return ok && l == id
+}
+
+// callElection stands for election, again and again until there is another leader: the first may be refused
+// because the other follower's log is longer.
+func (n *Node) callElection(ctx context.Context, dead string) {
+	others, self := n.voters()
+	if !self || !n.gate.admitted.Load() {
+		return
+	}
+	rank := 0
+	for _, id := range others {
+		if id != dead && id < n.cfg.NodeID {
+			rank++
+		}
+	}
+	if !sleep(ctx, time.Duration(rank)*rankPause) {
+		return
+	}
+	for range recalls {
+		if l, _, ok := n.Leader(); ok && l != dead {
+			return
+		}
+		if conn, err := n.dialRaft(dead); err == nil {
+			_ = conn.Close() // it is back
+			return
+		}
+		if n.raft.State() == raft.Follower && slices.ContainsFunc(n.servers(), n.isSelfVoter) {
+			n.metrics.deathWatch.Inc()
+			n.gate.callElection(recall)
+		}
+		if !sleep(ctx, recall) {
+			return
+		}
+	}
+}
+
+func (n *Node) isSelfVoter(s raft.Server) bool {
+	return string(s.ID) == n.cfg.NodeID && s.Suffrage == raft.Voter
+}
+
+// sleep says whether the whole time has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

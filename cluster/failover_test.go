@@ -1,0 +1,289 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// writer registers machines through a peer until it is stopped, and remembers which were acknowledged.
+type writer struct {
+	mu    sync.Mutex
+	acked []string
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+}
+
+func startWriter(t *testing.T, peers ...*clustertest.Peer) *writer {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &writer{stop: cancel}
+	for i, p := range peers {
+		w.wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				id := fmt.Sprintf("w%d-%d", i, n)
+				call, cancel := context.WithTimeout(ctx, 5*time.Second)
+				if err := register(call, p, id); err == nil {
+					w.mu.Lock()
+					w.acked = append(w.acked, id)
+					w.mu.Unlock()
+				}
+				cancel()
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); w.wg.Wait() })
+	return w
+}
+
+func (w *writer) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acked)
+}
+
+// check stops the writer and looks for everything that was acknowledged on every peer.
+func (w *writer) check(t *testing.T, peers ...*clustertest.Peer) {
+	t.Helper()
+	w.stop()
+	w.wg.Wait()
+	for _, p := range peers {
+		v, err := p.Node.View(t.Context())
+		if err != nil {
+			t.Fatalf("view on %s: %v", p.ID, err)
+		}
+		for _, id := range w.acked {
+			if _, ok := v.Machine(id); !ok {
+				t.Errorf("%s has lost %s, which was acknowledged", p.ID, id)
+			}
+		}
+	}
+}
+
+func waitCount(t *testing.T, w *writer, n int) {
+	t.Helper()
+	clustertest.Eventually(t, 20*time.Second, fmt.Sprintf("%d writes", n), func() error {
+		if got := w.count(); got < n {
+			return fmt.Errorf("%d so far", got)
+		}
+		return nil
+	})
+}
+
+func TestNothingAcknowledgedIsLost(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(*clustertest.Cluster, *clustertest.Peer) error
+	}{
+		{"killed", func(c *clustertest.Cluster, p *clustertest.Peer) error { c.Kill(p); return nil }},
+		{"stopped", (*clustertest.Cluster).Stop},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+			old := c.Leader()
+			settled(t, c, 3)
+			rest := c.Followers(old)
+			w := startWriter(t, rest...)
+			waitCount(t, w, 50)
+			if err := tc.end(c, old); err != nil {
+				t.Fatalf("end the leader: %v", err)
+			}
+			at := w.count()
+			leader := c.Leader()
+			waitCount(t, w, at+50)
+			w.check(t, rest...)
+
+			c.Restart(old)
+			settled(t, c, 3)
+			w.check(t, old)
+			if got := c.Leader(); got != leader {
+				t.Logf("the leader is %s now, it was %s", got.ID, leader.ID)
+			}
+			for _, p := range c.Peers {
+				if got, want := p.FSM.View().Meta().GetClusterId(), leader.FSM.View().Meta().GetClusterId(); got != want {
+					t.Errorf("cluster of %s: got %s, want %s", p.ID, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
+	// With these timeouts an election by timeout takes at least 2 s.
+	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 4 }})
+	old := c.Leader()
+	settled(t, c, 3)
+	rest := c.Followers(old)
+	// The watch begins a moment after the leader is known; a write through a follower needs no more than that.
+	for _, p := range rest {
+		if err := register(t.Context(), p, "before-"+p.ID); err != nil {
+			t.Fatalf("write before: %v", err)
+		}
+	}
+	clustertest.Eventually(t, 5*time.Second, "the followers watch the leader", func() error {
+		for _, p := range rest {
+			if !p.Node.Watching(old.ID) {
+				return fmt.Errorf("%s does not", p.ID)
+			}
+		}
+		return nil
+	})
+	start := time.Now()
+	c.Kill(old)
+	if err := register(t.Context(), rest[0], "after"); err != nil {
+		t.Fatalf("write after the leader was killed: %v", err)
+	}
+	if took := time.Since(start); took > 1500*time.Millisecond {
+		t.Errorf("writes were back after %v: the death watch did not work", took)
+	} else {
+		t.Logf("writes were back after %v", took)
+	}
+}
+
+// spell records when leader tasks run.
+type spell struct {
+	running *atomic.Int32
+	max     *atomic.Int32
+	terms   chan uint64
+}
+
+func (s spell) Run(ctx context.Context, t cluster.Term) error {
+	if n := s.running.Add(1); n > s.max.Load() {
+		s.max.Store(n)
+	}
+	defer s.running.Add(-1)
+	if err := t.Confirm(ctx); err != nil {
+		return err
+	}
+	s.terms <- t.Epoch
+	<-ctx.Done()
+	return nil
+}
+
+func TestLeaderTasksDoNotOverlap(t *testing.T) {
+	s := spell{running: &atomic.Int32{}, max: &atomic.Int32{}, terms: make(chan uint64, 100)}
+	var handovers atomic.Int32
+	c := clustertest.Start(t, clustertest.Options{
+		OnDisk: true,
+		Tasks:  func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
+		Configure: func(_ int, c *cluster.Config) {
+			c.BeforeHandover = func(context.Context) {
+				handovers.Add(1)
+				if n := s.running.Load(); n != 0 {
+					t.Errorf("%d leader tasks run during the hand-over", n)
+				}
+			}
+		},
+	})
+	var last uint64
+	for range 3 {
+		leader := c.Leader()
+		settled(t, c, 3)
+		select {
+		case term := <-s.terms:
+			if term <= last {
+				t.Errorf("term %d came after term %d", term, last)
+			}
+			last = term
+		case <-time.After(10 * time.Second):
+			t.Fatal("no leader task began")
+		}
+		if err := c.Stop(leader); err != nil {
+			t.Fatalf("stop the leader: %v", err)
+		}
+		c.Leader()
+		c.Restart(leader)
+	}
+	if got := s.max.Load(); got != 1 {
+		t.Errorf("leader tasks at a time: got %d, want 1", got)
+	}
+	if got := handovers.Load(); got != 3 {
+		t.Errorf("hand-overs: got %d, want 3", got)
+	}
+}
+
+// failing is a leader task that cannot do its work on one peer.
+type failing struct {
+	on   string
+	self string
+}
+
+func (f failing) Run(ctx context.Context, _ cluster.Term) error {
+	if f.on == f.self {
+		return errors.New("this peer cannot lead")
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func TestTaskErrorGivesTheLeadershipAway(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{Tasks: func(i int) []cluster.LeaderTask {
+		return []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}} // p1 leads first: it forms the cluster
+	}})
+	clustertest.Eventually(t, 20*time.Second, "another peer leads", func() error {
+		if l := c.Leader(); l.ID == "p1" {
+			return errors.New("p1 leads")
+		}
+		return nil
+	})
+	if err := register(t.Context(), c.Peers[0], "m"); err != nil {
+		t.Errorf("write: %v", err)
+	}
+}
+
+func TestNoQuorum(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{})
+	if err := register(t.Context(), c.Peers[0], "m"); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	settled(t, c, 3)
+	for _, p := range c.Peers {
+		if err := get(t.Context(), p, "m"); err != nil {
+			t.Fatalf("read on %s: %v", p.ID, err)
+		}
+	}
+	last := c.Peers[0]
+	c.Kill(c.Peers[1])
+	c.Kill(c.Peers[2])
+
+	const deadline = time.Second
+	for name, call := range map[string]func(context.Context) error{
+		"write": func(ctx context.Context) error { return register(ctx, last, "m2") },
+		"read":  func(ctx context.Context) error { return get(ctx, last, "m") },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		start := time.Now()
+		err := call(ctx)
+		cancel()
+		if got := status.Code(err); got != codes.Unavailable {
+			t.Errorf("%s without a quorum: got %v (%v), want UNAVAILABLE", name, got, err)
+		}
+		t.Logf("%s: %v after %v", name, err, time.Since(start))
+	}
+
+	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
+	if err := get(stale, last, "m"); err != nil {
+		t.Errorf("stale read without a quorum: %v", err)
+	}
+	st, err := holdfastv1.NewClusterServiceClient(last.Conn).GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		t.Fatalf("status without a quorum: %v", err)
+	}
+	if got := len(st.GetPeers()); got != 3 {
+		t.Errorf("peers in the status: got %d, want 3", got)
+	}
+	if st.GetPeers()[1].GetError() == "" {
+		t.Error("the status does not say that p2 cannot be asked")
+	}
+}

@@ -1,0 +1,283 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// class is what a try has come to.
+type class int
+
+const (
+	final      class = iota // an answer, or an error that another try would not change
+	notApplied              // nothing has happened: try again
+	unknown                 // it may have happened
+)
+
+// call is one unary call on its way to where it is served.
+type call struct {
+	n      *Node
+	route  *route
+	method string
+	req    any
+	next   grpc.UnaryHandler
+	md     metadata.MD
+	// Of the answer, when another peer gave it.
+	header, trailer metadata.MD
+}
+
+// hopped says whether another peer has forwarded the call.
+func (c *call) hopped() bool { return len(c.md.Get(headerHop)) > 0 }
+
+// write serves a call that changes something: here when this peer leads, else on the leader. It tries again
+// what has surely not been applied, and what carries a request id.
+func (c *call) write(ctx context.Context) (any, error) {
+	pause := newPause(c.n)
+	var lost error // of a try whose outcome is unknown: that is the answer unless a later try gives one
+	hold := time.Now().Add(holdTimeout)
+	for {
+		reply, what, err := c.tryWrite(ctx, hold)
+		switch {
+		case what == final:
+			return reply, err
+		case what == unknown:
+			lost, hold = err, time.Now().Add(holdTimeout)
+			if c.hopped() || !c.route.replayable(c.req) {
+				return nil, lost
+			}
+		case c.hopped():
+			return nil, err
+		}
+		if errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
+			return nil, firstOf(lost, err)
+		}
+	}
+}
+
+// errNoMoreTime is in errors after which there is no time for another try.
+var errNoMoreTime = errors.New("no time is left")
+
+func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error) {
+	id, err := c.leader(ctx, hold)
+	if err != nil {
+		return nil, notApplied, err
+	}
+	if id == c.n.cfg.NodeID {
+		reply, err := c.next(ctx, c.req)
+		return reply, classOf(err), err
+	}
+	return c.forward(ctx, id, c.md)
+}
+
+// leader gives who serves the call: this peer when it leads and is ready, else the leader that it knows. It waits
+// for one until hold. A forwarded call is served here or not at all.
+func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
+	ctx, cancel := context.WithDeadline(ctx, hold)
+	defer cancel()
+	if c.hopped() {
+		if err := c.n.waitReign(ctx); err != nil {
+			return "", c.n.refusal(err)
+		}
+		return c.n.cfg.NodeID, nil
+	}
+	for {
+		changed := c.n.changed.wait()
+		if _, ok := c.n.current(); ok {
+			return c.n.cfg.NodeID, nil
+		}
+		id, self, ok := c.n.Leader()
+		if ok && !self {
+			return id, nil
+		}
+		t := time.NewTimer(pollLeader)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return "", c.n.refusal(fmt.Errorf("%w: %s (%w)", ErrNoLeader, c.n.why(id), errNoMoreTime))
+		}
+		t.Stop()
+	}
+}
+
+// forward makes the call on another peer.
+func (c *call) forward(ctx context.Context, id string, md metadata.MD) (any, class, error) {
+	reply, what, err := c.invoke(ctx, id, md)
+	c.n.metrics.forwarded(what)
+	return reply, what, err
+}
+
+func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, class, error) {
+	cc, err := c.n.conns.get(id)
+	if err != nil {
+		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: %w", ErrNoLeader, err))
+	}
+	ctx, stop := c.n.whileLeads(ctx, id)
+	defer stop()
+	ctx, sent := withSent(ctx)
+	md = md.Copy()
+	md.Set(headerHop, c.n.cfg.NodeID)
+	reply := c.route.out.New().Interface()
+	var header, trailer metadata.MD
+	err = cc.Invoke(metadata.NewOutgoingContext(ctx, md), c.method, c.req, reply, grpc.Header(&header), grpc.Trailer(&trailer))
+	what := classOf(err)
+	broken := false
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		// The leader words its own outcomes. Without that the call got lost on the way, there or back.
+		broken = outcomeReason(err) == ""
+	}
+	switch {
+	case broken && !sent.Load():
+		cc.ResetConnectBackoff() // the next try is not to wait for it
+		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s cannot be reached: %s", ErrNoLeader, id, status.Convert(err).Message()))
+	case broken:
+		return nil, unknown, &OutcomeError{Outcome: Unknown, Leader: id, Err: fmt.Errorf("the call to leader %s broke: %s", id, brokenBy(ctx, err))}
+	case what == final:
+		c.header, c.trailer = answered(header), answered(trailer)
+	}
+	if err != nil {
+		return nil, what, err
+	}
+	return reply, final, nil
+}
+
+func brokenBy(ctx context.Context, err error) string {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause.Error()
+	}
+	return status.Convert(err).Message()
+}
+
+// classOf classes the error of a handler, here or on another peer.
+func classOf(err error) class {
+	switch outcomeReason(err) {
+	case ReasonNotApplied, ReasonNoLeader:
+		return notApplied
+	case ReasonOutcomeUnknown:
+		return unknown
+	}
+	return final
+}
+
+// behindTimeout is how long a follower waits for its own state before it lets the leader serve a read. It learns of
+// a commit only with the next one, or after Raft's CommitTimeout.
+const behindTimeout = 2 * time.Millisecond
+
+// read serves a call that changes nothing. Its consistency is resolved once, before the handler.
+func (c *call) read(ctx context.Context) (any, error) {
+	want, err := consistencyOf(c.md)
+	if err != nil {
+		return nil, err
+	}
+	if want.Stale {
+		if err := c.n.waitApplied(ctx, want.MinIndex); err != nil {
+			return nil, c.n.refusal(err)
+		}
+		c.n.metrics.read("stale")
+		return c.local(ctx, want.MinIndex)
+	}
+	pause, hold := newPause(c.n), time.Now().Add(holdTimeout)
+	for {
+		reply, what, err := c.tryRead(ctx, hold, want.MinIndex)
+		if what == final {
+			return reply, err
+		}
+		if err = c.n.unread(err); c.hopped() || errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
+			return nil, err
+		}
+	}
+}
+
+func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any, class, error) {
+	id, err := c.leader(ctx, hold)
+	if err != nil {
+		return nil, notApplied, err
+	}
+	if id == c.n.cfg.NodeID {
+		index, err := c.n.leaderReadIndex(ctx)
+		if err == nil {
+			index = max(index, atLeast)
+			err = c.n.waitApplied(ctx, index)
+		}
+		if err != nil {
+			return nil, notApplied, err
+		}
+		c.n.metrics.read("leader")
+		reply, err := c.local(ctx, index)
+		return reply, final, err
+	}
+	index, err := c.n.indexes.get(ctx)
+	if err != nil {
+		return nil, notApplied, err
+	}
+	index = max(index, atLeast)
+	if c.n.caughtUp(ctx, index) {
+		c.n.metrics.read("follower")
+		reply, err := c.local(ctx, index)
+		return reply, final, err
+	}
+	// The index is good for any peer: the leader need not prove again that it leads.
+	c.n.metrics.read("forwarded")
+	md := c.md.Copy()
+	md.Set(HeaderConsistency, "stale")
+	md.Set(HeaderMinIndex, strconv.FormatUint(index, 10))
+	return c.forward(ctx, id, md)
+}
+
+// unread makes the error of a read that was not served: whatever happened to the call, nothing has changed.
+func (n *Node) unread(err error) error {
+	o, ok := errors.AsType[*OutcomeError](n.refusal(err))
+	if !ok {
+		return err
+	}
+	return &OutcomeError{Outcome: NotApplied, Leader: o.Leader, Err: o.Err}
+}
+
+// caughtUp says whether the local state includes an index within behindTimeout.
+func (n *Node) caughtUp(ctx context.Context, index uint64) bool {
+	if n.fsm.Applied() >= index {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
+	defer cancel()
+	return n.fsm.WaitApplied(ctx, index) == nil
+}
+
+// local lets the handler read the local state, which includes index.
+func (c *call) local(ctx context.Context, index uint64) (any, error) {
+	return c.next(WithConsistency(ctx, Consistency{Stale: true, MinIndex: index}), c.req)
+}
+
+// pause waits between tries, longer each time, but no longer than until the leader changes.
+type pause struct {
+	n    *Node
+	next time.Duration
+}
+
+func newPause(n *Node) *pause { return &pause{n: n, next: pollLeader} }
+
+// wait says whether there is time for another try.
+func (p *pause) wait(ctx context.Context) bool {
+	t := time.NewTimer(p.next)
+	defer t.Stop()
+	p.next = min(2*p.next, maxPause)
+	select {
+	case <-p.n.changed.wait():
+	case <-t.C:
+	case <-ctx.Done():
+	case <-p.n.ended:
+		return false
+	}
+	return ctx.Err() == nil && p.n.raft.State() != raft.Shutdown
+}

@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/memberlist"
+	"google.golang.org/protobuf/proto"
+)
+
+// The methods below are called by memberlist, some with its lock held: they must not call it back.
+
+var (
+	_ memberlist.Delegate         = (*gossip)(nil)
+	_ memberlist.EventDelegate    = (*gossip)(nil)
+	_ memberlist.AliveDelegate    = (*gossip)(nil)
+	_ memberlist.MergeDelegate    = (*gossip)(nil)
+	_ memberlist.ConflictDelegate = (*gossip)(nil)
+)
+
+// NodeMeta implements memberlist.Delegate. It gives nothing when the meta does not fit; openGossip checks that.
+func (g *gossip) NodeMeta(limit int) []byte {
+	data, err := proto.Marshal(g.meta())
+	if err != nil || len(data) > limit {
+		return nil
+	}
+	return data
+}
+
+// NotifyMsg implements memberlist.Delegate. Peers send no messages through gossip.
+func (g *gossip) NotifyMsg([]byte) {}
+
+// GetBroadcasts implements memberlist.Delegate.
+func (g *gossip) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState implements memberlist.Delegate.
+func (g *gossip) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState implements memberlist.Delegate.
+func (g *gossip) MergeRemoteState([]byte, bool) {}
+
+// NotifyJoin implements memberlist.EventDelegate.
+func (g *gossip) NotifyJoin(n *memberlist.Node) { g.set(n, true) }
+
+// NotifyUpdate implements memberlist.EventDelegate.
+func (g *gossip) NotifyUpdate(n *memberlist.Node) { g.set(n, true) }
+
+// NotifyLeave implements memberlist.EventDelegate. Memberlist does not tell leaving from dying.
+func (g *gossip) NotifyLeave(n *memberlist.Node) { g.set(n, false) }
+
+func (g *gossip) set(n *memberlist.Node, alive bool) {
+	meta, err := decodeMeta(n)
+	if err != nil {
+		g.log.Warn("ignore gossip", "error", err)
+		return
+	}
+	g.mu.Lock()
+	old, known := g.members[n.Name]
+	now := member{meta: meta, gossip: n.Address(), alive: alive}
+	g.members[n.Name] = now
+	g.mu.Unlock()
+	if !known || old.alive != alive {
+		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.gossip, "raft", meta.GetRaftAddr(), "version", meta.GetVersion())
+	}
+	g.changed.fire()
+}
+
+// NotifyAlive implements memberlist.AliveDelegate: peers of another cluster are kept out.
+func (g *gossip) NotifyAlive(n *memberlist.Node) error {
+	what := g.mismatch(n)
+	if what == "" {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m, ok := g.members[n.Name]; ok && n.Name != g.self && m.gossip == n.Address() {
+		delete(g.members, n.Name)
+	}
+	return errForeign(what)
+}
+
+// NotifyMerge implements memberlist.MergeDelegate: nothing is taken from another cluster.
+func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
+	var err error
+	for _, n := range nodes {
+		what := g.mismatch(n)
+		if what == "" || n.State != memberlist.StateAlive {
+			continue
+		}
+		g.mu.Lock()
+		g.foreign[n.Address()] = what
+		g.mu.Unlock()
+		err = errForeign(what)
+	}
+	if err != nil {
+		g.log.Error("refuse gossip with another cluster", "error", err)
+	}
+	return err
+}
+
+// mismatch says why a node cannot belong to this cluster; empty when it can.
+func (g *gossip) mismatch(n *memberlist.Node) string {
+	meta, err := decodeMeta(n)
+	if err != nil {
+		return err.Error()
+	}
+	own := g.meta()
+	if a, b := own.GetClusterId(), meta.GetClusterId(); a != "" && b != "" && a != b {
+		return fmt.Sprintf("peer %s at %s belongs to cluster %s, but this peer, %s at %s, has data of cluster %s: join a peer of that cluster, or start with an empty data directory",
+			meta.GetId(), n.Address(), b, own.GetId(), own.GetRaftAddr(), a)
+	}
+	return ""
+}
+
+// NotifyConflict implements memberlist.ConflictDelegate.
+func (g *gossip) NotifyConflict(existing, other *memberlist.Node) {
+	g.log.Error("two addresses for one peer id: a second peer with this id, or a peer that moved and is not given up yet at its old address",
+		"id", existing.Name, "known", existing.Address(), "other", other.Address())
+}

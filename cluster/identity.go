@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+const identityFile = "identity.json"
+
+// identity is what a peer knows of itself for ever, beside its Raft log.
+type identity struct {
+	path string // empty: in memory
+
+	mu  sync.Mutex
+	rec identityRecord
+}
+
+// identityRecord is the content of identity.json.
+type identityRecord struct {
+	NodeID string `json:"node_id"`
+	// Instance is made with the data directory. The same node id with another instance is a peer
+	// that has lost what it acknowledged.
+	Instance  string `json:"instance"`
+	ClusterID string `json:"cluster_id,omitempty"`
+	// Admitted peers may vote: they hold all that they ever acknowledged.
+	Admitted bool `json:"admitted"`
+	// Forming is set while the cluster of these peers is being formed, until its first leader is known.
+	Forming []founder `json:"forming,omitempty"`
+}
+
+// founder is a peer of a cluster's first configuration.
+type founder struct {
+	ID       string `json:"id"`
+	Instance string `json:"instance"`
+	RaftAddr string `json:"raft_addr"`
+}
+
+// openIdentity reads the identity in a data directory, or makes one in a new directory. It writes nothing over
+// another peer's.
+func openIdentity(dir, nodeID string) (*identity, error) {
+	if dir == "" {
+		return &identity{rec: newIdentity(nodeID)}, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("close data directory to others: %w", err)
+	}
+	id := &identity{path: filepath.Join(dir, identityFile)}
+	data, err := os.ReadFile(id.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, raftFile)); err == nil {
+			return nil, fmt.Errorf("data directory %s has a raft log but no %s: restore the file, or move the directory away to join as a new peer", dir, identityFile)
+		}
+		rec := newIdentity(nodeID)
+		return id, id.store(rec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read identity: %w", err)
+	}
+	if err := json.Unmarshal(data, &id.rec); err != nil {
+		return nil, fmt.Errorf("read identity %s: %w: restore the file, or move the data directory away to join as a new peer", id.path, err)
+	}
+	if id.rec.NodeID != nodeID {
+		return nil, fmt.Errorf("data directory %s belongs to peer %q, but this peer is %q: start it with its own directory or node id", dir, id.rec.NodeID, nodeID)
+	}
+	return id, nil
+}
+
+func newIdentity(nodeID string) identityRecord {
+	return identityRecord{NodeID: nodeID, Instance: uuid.NewString()}
+}
+
+// get gives a copy.
+func (i *identity) get() identityRecord {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.rec
+}
+
+// update changes the identity; it is on disk when update returns without an error.
+func (i *identity) update(change func(*identityRecord) error) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	rec := i.rec
+	if err := change(&rec); err != nil {
+		return err
+	}
+	return i.store(rec)
+}
+
+// store is called with the lock held, or before the identity is shared.
+func (i *identity) store(rec identityRecord) error {
+	if i.path != "" {
+		data, err := json.MarshalIndent(rec, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encode identity: %w", err)
+		}
+		if err := writeFileSync(i.path, append(data, '\n')); err != nil {
+			return fmt.Errorf("write identity: %w", err)
+		}
+	}
+	i.rec = rec
+	return nil
+}
+
+// writeFileSync replaces a file (0600) as a whole: after a crash it is the old one or the new one.
+func writeFileSync(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

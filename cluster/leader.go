@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sync/errgroup"
+)
+
+// LeaderTask is work that only the leader does.
+type LeaderTask interface {
+	// Run does it until ctx ends, which is with the leadership. An error ends the leadership.
+	Run(ctx context.Context, t Term) error
+}
+
+// Term is one leadership.
+type Term struct {
+	// Epoch is the Raft term; the state refuses commands of an older one.
+	Epoch   uint64
+	confirm func(context.Context) error
+}
+
+// NewTerm makes a Term for tests of leader tasks.
+func NewTerm(epoch uint64, confirm func(context.Context) error) Term {
+	return Term{Epoch: epoch, confirm: confirm}
+}
+
+// Confirm gives nil only if a majority has confirmed after the call that the term is current. Call it
+// right before each effect outside of the cluster: a leader that was paused may have been replaced.
+func (t Term) Confirm(ctx context.Context) error {
+	if t.confirm == nil {
+		return errors.New("term was not given by a leader")
+	}
+	return t.confirm(ctx)
+}
+
+// reign is the leadership that is ready: its first command has been applied here.
+type reign struct {
+	term  uint64
+	floor uint64 // the index of its first command
+}
+
+// current gives the reign when this peer leads and is ready.
+func (n *Node) current() (reign, bool) {
+	r := n.reign.Load()
+	if r == nil || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != r.term {
+		return reign{}, false
+	}
+	return *r, true
+}
+
+// notReady says why this peer cannot take commands.
+func (n *Node) notReady() error {
+	if _, ok := n.current(); ok {
+		return nil
+	}
+	if n.raft.State() == raft.Leader {
+		return fmt.Errorf("%w yet: it is taking over", ErrNotLeader)
+	}
+	return ErrNotLeader
+}
+
+// session is the work of one leadership.
+type session struct {
+	term   uint64
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when everything has stopped
+	err    error         // why it ended by itself; set before done is closed
+}
+
+// stop ends the work and waits for it.
+func (s *session) stop(why error) {
+	s.cancel(why)
+	<-s.done
+}
+
+// sessions holds the running session, for those who must stop it from outside.
+type sessions struct {
+	mu  sync.Mutex
+	cur *session
+}
+
+func (s *sessions) set(cur *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cur = cur
+}
+
+// stopBefore stops the session of an older term and waits for it as long as ctx lasts.
+func (s *sessions) stopBefore(ctx context.Context, term uint64) error {
+	s.mu.Lock()
+	cur := s.cur
+	s.mu.Unlock()
+	if cur == nil || cur.term >= term {
+		return nil
+	}
+	cur.cancel(fmt.Errorf("a new leader has begun term %d", term))
+	select {
+	case <-cur.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop the leader tasks of term %d: %w", cur.term, ctx.Err())
+	}
+}
+
+// lead follows the leadership until ctx ends: it starts the work when it is gained, and stops it and waits
+// when it is lost. Two gains in a row are a loss between.
+func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
+	var cur *session
+	var ended <-chan struct{}
+	var again <-chan time.Time
+	stop := func(why error) {
+		if cur != nil {
+			cur.stop(why)
+			n.sessions.set(nil)
+			cur, ended = nil, nil
+		}
+	}
+	start := func() {
+		if n.raft.State() != raft.Leader {
+			return // it will be told
+		}
+		cur = n.startSession(ctx, n.raft.CurrentTerm(), tasks)
+		ended = cur.done
+		n.sessions.set(cur)
+	}
+	for {
+		select {
+		case gained := <-n.notify:
+			again = nil
+			stop(errors.New("the leadership is lost"))
+			if gained {
+				start()
+			}
+		case <-ended:
+			err := cur.err
+			stop(nil)
+			if err == nil || n.raft.State() != raft.Leader {
+				continue
+			}
+			n.log.Error("leader work has failed: giving the leadership away", "error", err)
+			if err := n.transfer(ctx); err != nil {
+				n.log.Warn("keeping the leadership: trying again soon", "error", err)
+			}
+			again = time.After(n.cfg.scale(time.Second))
+		case <-again:
+			again = nil
+			start()
+		case <-ctx.Done():
+			stop(context.Cause(ctx))
+			return
+		}
+	}
+}
+
+func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &session{term: term, cancel: cancel, done: make(chan struct{})}
+	go func() { // stop waits for it
+		defer close(s.done)
+		defer cancel(nil)
+		err := n.reignOver(ctx, term, tasks)
+		if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {
+			n.dethrone(term) // else the reign goes on: a leader that stops on purpose still hands over
+		}
+		if ctx.Err() == nil {
+			s.err = err
+		}
+	}()
+	return s
+}
+
+// dethrone makes this peer refuse what only a ready leader may do.
+func (n *Node) dethrone(term uint64) {
+	if r := n.reign.Load(); r != nil && r.term <= term {
+		n.reign.Store(nil)
+	}
+	n.confirmer.end(term + 1)
+	n.changed.fire()
+}
+
+// reignOver does all the work of one leadership.
+func (n *Node) reignOver(ctx context.Context, term uint64, tasks []LeaderTask) error {
+	start := time.Now()
+	floor, err := n.establish(ctx, term)
+	if err != nil {
+		return fmt.Errorf("establish term %d: %w", term, err)
+	}
+	n.reign.Store(&reign{term: term, floor: floor})
+	n.changed.fire()
+	n.log.Info("leading", "term", term, "index", floor, "took", time.Since(start))
+
+	// Tasks of an old leader that has not noticed yet end before ours begin.
+	n.standDownOthers(ctx, term)
+	t := Term{Epoch: term, confirm: func(ctx context.Context) error { return n.confirmTerm(ctx, term) }}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return n.reconcileMembers(gctx, term) })
+	for _, task := range tasks {
+		g.Go(func() error { return task.Run(gctx, t) })
+	}
+	err = g.Wait()
+	if err == nil {
+		<-ctx.Done()
+	}
+	return err
+}
+
+// confirmTerm implements Term.Confirm.
+func (n *Node) confirmTerm(ctx context.Context, term uint64) error {
+	if r, ok := n.current(); !ok || r.term != term {
+		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
+	}
+	if err := n.confirmer.confirm(ctx, term); err != nil {
+		return err
+	}
+	if r, ok := n.current(); !ok || r.term != term {
+		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
+	}
+	return nil
+}

@@ -1,0 +1,292 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const (
+	// promoteLag is how many entries a peer may be behind when it is given a vote.
+	promoteLag = 1024
+	// changeTimeout bounds one change of the membership.
+	changeTimeout = 5 * time.Second
+)
+
+// reconciler brings Raft's configuration in line with gossip, on the leader.
+type reconciler struct {
+	n        *Node
+	term     uint64
+	floor    map[string]uint64 // nonvoter's instance → what it must have applied before it may vote
+	admitted map[string]bool   // instances that have been told in this term that they may vote
+	refused  map[string]bool   // instances whose refusal has been logged
+	pending  bool              // something will change without a word from gossip
+	trouble  string            // what was logged last
+}
+
+// reconcileMembers is the leader's work on the membership.
+func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
+	r := &reconciler{n: n, term: term, floor: map[string]uint64{}, admitted: map[string]bool{}, refused: map[string]bool{}}
+	for {
+		changed := n.gossip.changed.wait()
+		r.pending = false
+		r.report(ctx, r.pass(ctx))
+		every := n.cfg.scale(5 * time.Second)
+		if r.pending {
+			every = n.cfg.scale(200 * time.Millisecond)
+		}
+		t := time.NewTimer(every)
+		select {
+		case <-t.C:
+		case <-changed:
+			t.Stop()
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		}
+	}
+}
+
+// report logs what keeps the membership from being settled, each thing once.
+func (r *reconciler) report(ctx context.Context, err error) {
+	if err == nil {
+		r.trouble = ""
+		return
+	}
+	r.pending = true
+	if ctx.Err() == nil && err.Error() != r.trouble {
+		r.trouble = err.Error()
+		r.n.log.Warn("membership is not settled", "error", err)
+	}
+}
+
+// pass looks at every peer once. One that fails does not hold up the others.
+func (r *reconciler) pass(ctx context.Context) error {
+	var errs []error
+	for _, m := range r.n.gossip.peers() {
+		if !m.alive {
+			r.n.departed.forget(m.meta.GetId())
+			continue
+		}
+		if err := r.peer(ctx, m); err != nil {
+			errs = append(errs, fmt.Errorf("peer %s: %w", m.meta.GetId(), err))
+		}
+	}
+	if err := r.raiseLevel(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// peer does the next thing that one peer needs.
+func (r *reconciler) peer(ctx context.Context, m member) error {
+	id := m.meta.GetId()
+	srv, in := r.n.server(id)
+	if !in && r.n.departed.has(id, m.meta.GetInstance()) {
+		return nil // it has left, and is about to be gone
+	}
+	meta := r.n.fsm.View().Meta()
+	if level := meta.GetFeatureLevel(); m.meta.GetMaxFeatureLevel() < level {
+		r.refuse(m, level)
+		if !in {
+			return nil
+		}
+	}
+	if !in {
+		r.n.log.Info("peer joins", "id", id, "raft", m.meta.GetRaftAddr(), "instance", m.meta.GetInstance())
+		return r.change(ctx, r.n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
+	}
+	rec, known := r.n.fsm.View().Peer(id)
+	same := known && rec.GetInstance() == m.meta.GetInstance()
+	if id != r.n.cfg.NodeID && srv.Suffrage == raft.Voter && !same {
+		return r.demote(ctx, m, rec)
+	}
+	if string(srv.Address) != m.meta.GetRaftAddr() {
+		r.n.log.Info("peer has moved", "id", id, "from", srv.Address, "to", m.meta.GetRaftAddr())
+		if err := r.move(ctx, srv, raft.ServerAddress(m.meta.GetRaftAddr())); err != nil {
+			return err
+		}
+	}
+	if want := record(m); !proto.Equal(rec, want) && m.meta.GetMaxFeatureLevel() >= meta.GetFeatureLevel() {
+		if err := r.n.commit(ctx, putPeer(want)); err != nil {
+			return fmt.Errorf("record the peer: %w", err)
+		}
+	}
+	if id == r.n.cfg.NodeID {
+		return nil
+	}
+	if srv.Suffrage == raft.Voter {
+		return r.admit(ctx, m)
+	}
+	return r.promote(ctx, m)
+}
+
+// refuse says once that a peer is too old.
+func (r *reconciler) refuse(m member, level uint32) {
+	if r.refused[m.meta.GetInstance()] {
+		return
+	}
+	r.refused[m.meta.GetInstance()] = true
+	r.n.log.Error("peer refused: its version is too old for this cluster; upgrade it", "id", m.meta.GetId(),
+		"version", m.meta.GetVersion(), "understands_level", m.meta.GetMaxFeatureLevel(), "cluster_level", level)
+}
+
+func (r *reconciler) move(ctx context.Context, srv raft.Server, to raft.ServerAddress) error {
+	if srv.Suffrage == raft.Voter {
+		return r.change(ctx, r.n.raft.AddVoter(srv.ID, to, 0, changeTimeout))
+	}
+	return r.change(ctx, r.n.raft.AddNonvoter(srv.ID, to, 0, changeTimeout))
+}
+
+// demote takes the vote of a peer that has come back without its data, or that nobody has recorded: what it
+// acknowledged must not be counted on. It keeps the vote as long as the others could not do without it.
+func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerRecord) error {
+	id := m.meta.GetId()
+	voters, alive := 0, 0
+	for _, s := range r.n.servers() {
+		if s.Suffrage != raft.Voter || string(s.ID) == id {
+			continue
+		}
+		voters++
+		if o, ok := r.n.gossip.peer(string(s.ID)); ok && o.alive {
+			alive++
+		}
+	}
+	if alive < voters/2+1 {
+		return fmt.Errorf("it has lost its data, but %d of the %d other voters are gone: waiting for them before its vote is taken", voters-alive, voters)
+	}
+	r.n.log.Warn("peer has lost its data: it does not vote until it has caught up", "id", id,
+		"instance", m.meta.GetInstance(), "recorded", rec.GetInstance())
+	r.pending = true
+	return r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
+}
+
+// promote gives a nonvoter its vote when it holds all that was committed when this leader first saw it.
+func (r *reconciler) promote(ctx context.Context, m member) error {
+	id, instance := m.meta.GetId(), m.meta.GetInstance()
+	r.pending = true
+	commit := r.n.raft.CommitIndex()
+	if _, ok := r.floor[instance]; !ok {
+		r.floor[instance] = commit
+	}
+	st, err := r.n.peerStats(ctx, id)
+	if err != nil {
+		return fmt.Errorf("ask how far it is: %w", err)
+	}
+	if st.GetInstance() != instance {
+		return nil // gossip is behind
+	}
+	if at := st.GetAppliedIndex(); at < r.floor[instance] || at+promoteLag < commit {
+		r.n.log.Debug("peer catches up", "id", id, "applied", at, "commit", commit)
+		return nil
+	}
+	if err := r.admit(ctx, m); err != nil {
+		return err
+	}
+	r.n.log.Info("peer has caught up and votes from now on", "id", id)
+	return r.change(ctx, r.n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
+}
+
+// admit tells a peer that it may vote. Peers that may already do not mind.
+func (r *reconciler) admit(ctx context.Context, m member) error {
+	if r.admitted[m.meta.GetInstance()] {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := r.n.conns.peer(m.meta.GetId())
+	if err == nil {
+		_, err = c.Admit(ctx, &internalv1.AdmitRequest{Instance: m.meta.GetInstance(), ClusterId: r.n.fsm.View().Meta().GetClusterId()})
+	}
+	if err != nil {
+		return fmt.Errorf("let it vote: %w", err)
+	}
+	r.admitted[m.meta.GetInstance()] = true
+	return nil
+}
+
+// raiseLevel raises the feature level to what every server understands.
+func (r *reconciler) raiseLevel(ctx context.Context) error {
+	v := r.n.fsm.View()
+	level := r.n.cfg.MaxFeatureLevel
+	for _, s := range r.n.servers() {
+		rec, ok := v.Peer(string(s.ID))
+		if !ok {
+			return nil
+		}
+		level = min(level, rec.GetMaxFeatureLevel())
+	}
+	if level <= v.Meta().GetFeatureLevel() {
+		return nil
+	}
+	err := r.n.commit(ctx, &internalv1.Command{
+		FeatureLevel: 1,
+		Op:           &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: level}},
+	})
+	if err != nil {
+		return fmt.Errorf("raise feature level to %d: %w", level, err)
+	}
+	r.n.log.Info("feature level raised", "level", level)
+	return nil
+}
+
+// change waits for a change of the configuration, after which there is more to do.
+func (r *reconciler) change(ctx context.Context, f raft.Future) error {
+	r.pending = true
+	ctx, cancel := context.WithTimeout(ctx, 2*changeTimeout)
+	defer cancel()
+	if err := await(ctx, f); err != nil {
+		return fmt.Errorf("change the raft configuration: %w", err)
+	}
+	r.n.gossip.changed.fire()
+	return nil
+}
+
+// record gives what the state keeps of a peer.
+func record(m member) *internalv1.PeerRecord {
+	return &internalv1.PeerRecord{
+		Id: m.meta.GetId(), Instance: m.meta.GetInstance(),
+		RaftAddr: m.meta.GetRaftAddr(), GrpcAddr: m.meta.GetGrpcAddr(), HttpAddr: m.meta.GetHttpAddr(), GossipAddr: m.gossip,
+		MaxFeatureLevel: m.meta.GetMaxFeatureLevel(), Version: m.meta.GetVersion(),
+	}
+}
+
+func putPeer(p *internalv1.PeerRecord) *internalv1.Command {
+	return &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
+}
+
+// departed remembers who has left, so that the leader does not take a peer back that is still
+// in gossip for a moment.
+type departed struct {
+	mu sync.Mutex
+	m  map[string]string // id → instance
+}
+
+func (d *departed) add(id, instance string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.m == nil {
+		d.m = map[string]string{}
+	}
+	d.m[id] = instance
+}
+
+func (d *departed) forget(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.m, id)
+}
+
+func (d *departed) has(id, instance string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	have, ok := d.m[id]
+	return ok && have == instance
+}

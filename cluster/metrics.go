@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	gometrics "github.com/hashicorp/go-metrics/compat"
+	gomprom "github.com/hashicorp/go-metrics/compat/prometheus"
+	"github.com/hashicorp/raft"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// BridgeMetrics sends the metrics of raft, memberlist and bolt to a Prometheus registerer, as holdfast_raft_… and so
+// on. Those libraries have one sink for the whole process: call it once, before New.
+func BridgeMetrics(reg prometheus.Registerer) error {
+	sink, err := gomprom.NewPrometheusSinkFrom(gomprom.PrometheusOpts{Registerer: reg})
+	if err != nil {
+		return fmt.Errorf("bridge metrics: %w", err)
+	}
+	c := gometrics.DefaultConfig("holdfast")
+	c.EnableHostname, c.EnableRuntimeMetrics = false, false
+	if _, err := gometrics.NewGlobal(c, sink); err != nil {
+		return fmt.Errorf("bridge metrics: %w", err)
+	}
+	return nil
+}
+
+// metrics are this package's own.
+type metrics struct {
+	applySeconds *prometheus.HistogramVec
+	batchSize    prometheus.Histogram
+	reads        *prometheus.CounterVec
+	forwards     *prometheus.CounterVec
+	deathWatch   prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
+	gauge := func(name, help string, f func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "cluster", Name: name, Help: help}, func() float64 {
+			if n.raft == nil {
+				return 0
+			}
+			return f()
+		})
+	}
+	opts := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "cluster", Name: name, Help: help}
+	}
+	m := &metrics{
+		applySeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "holdfast", Subsystem: "cluster", Name: "apply_seconds",
+			Help:    "Time from the proposal of a command to its answer, by result: applied, not_applied, unknown.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
+		}, []string{"result"}),
+		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "holdfast", Subsystem: "cluster", Name: "entry_commands",
+			Help:    "Commands that shared one Raft entry.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
+		}),
+		reads:      prometheus.NewCounterVec(opts("reads_total", "Reads by where they were served: leader, follower, forwarded, stale."), []string{"served"}),
+		forwards:   prometheus.NewCounterVec(opts("forwards_total", "Calls made on the leader for a client, by result: answered, not_applied, unknown."), []string{"result"}),
+		deathWatch: prometheus.NewCounter(opts("death_watch_elections_total", "Elections called because the leader's process was seen to end.")),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch,
+		gauge("is_leader", "1 when this peer leads and is ready.", func() float64 {
+			if _, ok := n.current(); ok {
+				return 1
+			}
+			return 0
+		}),
+		gauge("has_leader", "1 when this peer knows a leader.", func() float64 {
+			if _, _, ok := n.Leader(); ok {
+				return 1
+			}
+			return 0
+		}),
+		gauge("applied_index", "Raft index of this peer's state.", func() float64 { return float64(n.fsm.Applied()) }),
+		gauge("commit_index", "Raft index that this peer knows to be committed.", func() float64 { return float64(n.raft.CommitIndex()) }),
+		gauge("term", "Raft term.", func() float64 { return float64(n.raft.CurrentTerm()) }),
+		gauge("voters", "Voters in the Raft configuration.", func() float64 {
+			v := 0
+			for _, s := range n.servers() {
+				if s.Suffrage == raft.Voter {
+					v++
+				}
+			}
+			return float64(v)
+		}),
+		gauge("last_contact_seconds", "Time since the leader was heard; 0 on the leader, -1 for never.", func() float64 {
+			if ms := n.lastContact(); ms >= 0 {
+				return float64(ms) / 1000
+			}
+			return -1
+		}),
+	} {
+		if err := reg.Register(c); err != nil {
+			errs = append(errs, fmt.Errorf("register metrics: %w", err))
+		}
+	}
+	return m, errors.Join(errs...)
+}
+
+func (m *metrics) applied(d time.Duration, err *OutcomeError) {
+	result := "applied"
+	switch {
+	case err == nil:
+	case err.Outcome == Unknown:
+		result = "unknown"
+	default:
+		result = "not_applied"
+	}
+	m.applySeconds.WithLabelValues(result).Observe(d.Seconds())
+}
+
+func (m *metrics) batched(commands int) { m.batchSize.Observe(float64(commands)) }
+
+func (m *metrics) read(served string) { m.reads.WithLabelValues(served).Inc() }
+
+func (m *metrics) forwarded(what class) {
+	m.forwards.WithLabelValues([]string{"answered", "not_applied", "unknown"}[what]).Inc()
+}

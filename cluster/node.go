@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Node is one peer of a cluster.
+type Node struct {
+	cfg    Config
+	log    *slog.Logger
+	fsm    *fsm.FSM
+	ident  *identity
+	stores *stores
+	stream *stream
+	gate   *gate
+	raft   *raft.Raft
+	driver *raftFSM
+	gossip *gossip
+	conns  *conns
+
+	notify    chan bool // raft's word on the leadership
+	reign     atomic.Pointer[reign]
+	sessions  sessions
+	departed  departed
+	promise   promise
+	confirmer *confirmer
+	batch     *batcher
+	indexes   *coalescer
+	routes    routes
+	metrics   *metrics
+
+	changed    *signal                   // the leader, or its readiness
+	news       *signal                   // what this peer tells of itself
+	leaderless atomic.Pointer[time.Time] // since when no leader is known
+	watching   atomic.Pointer[string]    // whom the death watch holds a connection to
+
+	life  context.Context // ends when the node does
+	end   context.CancelFunc
+	ended <-chan struct{}
+
+	closeOnce sync.Once
+	closing   chan struct{}
+	ran       atomic.Bool
+}
+
+// New opens the data directory, the listeners and gossip, restores the state into f and starts Raft. It
+// gives one clear error when a port or the directory is in use, when the directory belongs
+// to another peer, or when its files are damaged. The Node does its work in Run; one that is not run must be closed.
+func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
+		notify: make(chan bool, 64), changed: newSignal(), news: newSignal(), closing: make(chan struct{}),
+	}
+	n.life, n.end = context.WithCancel(context.Background())
+	n.ended = n.life.Done()
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for i := len(undo) - 1; i >= 0; i-- {
+				undo[i]()
+			}
+			n.end()
+		}
+	}()
+	if n.metrics, err = newMetrics(cfg.Registerer, n); err != nil {
+		return nil, err
+	}
+	if n.ident, err = openIdentity(cfg.DataDir, cfg.NodeID); err != nil {
+		return nil, err
+	}
+	defer faultsPanic()()
+	if n.stores, err = openStores(&n.cfg); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = n.stores.close() })
+	if err := n.checkState(); err != nil {
+		return nil, err
+	}
+	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft); err != nil {
+		return nil, err
+	}
+	n.gate = newGate(n.stream, n, n.log)
+	undo = append(undo, func() { _ = n.gate.Close() })
+	admitted := n.ident.get().Admitted
+	n.gate.admitted.Store(admitted)
+	if n.raft, err = startRaft(raftConfig(&n.cfg, admitted, n.notify), n.driver, n.stores, n.gate); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
+	if n.gossip, err = openGossip(&n.cfg, n.gossipMeta); err != nil {
+		return nil, err
+	}
+	n.conns = newConns(&n.cfg, n.grpcAddr)
+	n.confirmer = &confirmer{ctx: n.life, voters: n.voters, ask: n.askConfirm}
+	n.batch = newBatcher(n.raft, n.notReady, n.metrics.batched)
+	n.indexes = &coalescer{ctx: n.life, do: n.askReadIndex}
+	return n, nil
+}
+
+// checkState compares the identity with Raft's state: a data directory that lost one of them must not be used.
+func (n *Node) checkState() error {
+	has, err := n.stores.hasState()
+	if err != nil {
+		return fmt.Errorf("read raft state: %w", err)
+	}
+	rec := n.ident.get()
+	if !has && len(rec.Forming) == 0 && (rec.Admitted || rec.ClusterID != "") {
+		return fmt.Errorf("data directory %s has lost its raft log (it was of cluster %s): restore it, or move the directory away to rejoin from the other peers", n.cfg.DataDir, rec.ClusterID)
+	}
+	if !has && n.cfg.BootstrapExpect == 1 && len(n.cfg.Join) > 0 {
+		return fmt.Errorf("bootstrap expect 1 forms a cluster of its own, but %s are to be joined: leave one of them out", strings.Join(n.cfg.Join, ", "))
+	}
+	return nil
+}
+
+// gossipMeta is what this peer tells of itself. Gossip asks for it before Raft has told its cluster.
+func (n *Node) gossipMeta() *internalv1.GossipMeta {
+	rec := n.ident.get()
+	return &internalv1.GossipMeta{
+		Id: n.cfg.NodeID, Instance: rec.Instance, ClusterId: rec.ClusterID,
+		RaftAddr: n.stream.Addr().String(), GrpcAddr: n.cfg.AdvertiseGRPC, HttpAddr: n.cfg.AdvertiseHTTP,
+		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.hasRaftState(),
+		MaxFeatureLevel: n.cfg.MaxFeatureLevel, Version: n.cfg.Version,
+	}
+}
+
+// admit lets this peer vote and stand, now that its identity says so.
+func (n *Node) admit() {
+	if !n.gate.admitted.Swap(true) {
+		n.log.Info("this peer may vote")
+		wake(n.raft, &n.cfg, n.log)
+	}
+	n.news.fire()
+}
+
+// servers gives the latest Raft configuration.
+func (n *Node) servers() []raft.Server {
+	f := n.raft.GetConfiguration()
+	if f.Error() != nil {
+		return nil
+	}
+	return f.Configuration().Servers
+}
+
+func (n *Node) server(id string) (raft.Server, bool) {
+	for _, s := range n.servers() {
+		if string(s.ID) == id {
+			return s, true
+		}
+	}
+	return raft.Server{}, false
+}
+
+// voters gives the other voters of the latest configuration, and whether this peer is one.
+func (n *Node) voters() (others []string, self bool) {
+	for _, s := range n.servers() {
+		switch {
+		case s.Suffrage != raft.Voter:
+		case string(s.ID) == n.cfg.NodeID:
+			self = true
+		default:
+			others = append(others, string(s.ID))
+		}
+	}
+	return others, self
+}
+
+// ServerAddr implements raft.ServerAddressProvider: where a peer is now, as gossip or the state tells.
+func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if string(id) == n.cfg.NodeID {
+		return raft.ServerAddress(n.stream.Addr().String()), nil
+	}
+	if n.gossip != nil {
+		if m, ok := n.gossip.peer(string(id)); ok {
+			return raft.ServerAddress(m.meta.GetRaftAddr()), nil
+		}
+	}
+	if rec, ok := n.fsm.View().Peer(string(id)); ok && rec.GetRaftAddr() != "" {
+		return raft.ServerAddress(rec.GetRaftAddr()), nil
+	}
+	return "", errors.New("it has not been seen in gossip")
+}
+
+// grpcAddr tells where a peer's gRPC is.
+func (n *Node) grpcAddr(id string) (string, bool) {
+	if m, ok := n.gossip.peer(id); ok && m.meta.GetGrpcAddr() != "" {
+		return m.meta.GetGrpcAddr(), true
+	}
+	rec, ok := n.fsm.View().Peer(id)
+	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
+}
+
+// Leader gives the leader as far as this peer knows, and whether it is this one. ok is false when none is known.
+func (n *Node) Leader() (id string, self, ok bool) {
+	_, l := n.raft.LeaderWithID()
+	return string(l), string(l) == n.cfg.NodeID, l != ""
+}
+
+// Role gives this peer's part in Raft: leader, follower, candidate or shutdown.
+func (n *Node) Role() string { return strings.ToLower(n.raft.State().String()) }
+
+// GossipAddr gives where this peer gossips: what others put into Join.
+func (n *Node) GossipAddr() string { return n.gossip.addr() }
+
+// RaftAddr gives the Raft address that this peer tells others.
+func (n *Node) RaftAddr() string { return n.stream.Addr().String() }
+
+// Close ends the peer at once and hands nothing over, as a crash would. Run returns soon after. It is for
+// a Node that was never run, and for tests.
+func (n *Node) Close() {
+	n.closeOnce.Do(func() { close(n.closing) })
+	if !n.ran.Load() {
+		_ = n.shutdown(context.Background(), false)
+	}
+}
+
+// Ready says whether this peer leads and takes commands.
+func (n *Node) Ready() bool {
+	_, ok := n.current()
+	return ok
+}

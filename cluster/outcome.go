@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Outcome is what is known of a command that did not succeed.
+type Outcome int
+
+const (
+	// NotApplied commands have changed nothing and never will: they may be made again freely.
+	NotApplied Outcome = iota + 1
+	// Unknown commands may have been applied, or may still be: they may be made again only under the same request id.
+	Unknown
+)
+
+// String gives the outcome in words.
+func (o Outcome) String() string {
+	switch o {
+	case NotApplied:
+		return "not applied"
+	case Unknown:
+		return "outcome unknown"
+	}
+	return fmt.Sprintf("outcome(%d)", int(o))
+}
+
+// The reasons in the ErrorInfo of outcome errors, in ErrorDomain.
+const (
+	ErrorDomain = "holdfast.dev"
+	// ReasonNotApplied: nothing has changed, retry freely.
+	ReasonNotApplied = "NOT_APPLIED"
+	// ReasonOutcomeUnknown: retry only under the same request id.
+	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN"
+	// ReasonNoLeader: nothing has changed, no leader was found in time.
+	ReasonNoLeader = "NO_LEADER"
+	// ReasonTooLarge: nothing has changed, and the same command will never be taken.
+	ReasonTooLarge = "COMMAND_TOO_LARGE"
+)
+
+var (
+	// ErrNoLeader is in an OutcomeError when no leader is known or could be reached.
+	ErrNoLeader = errors.New("no leader")
+	// ErrNotLeader is in an OutcomeError when this peer does not lead, or does not lead yet.
+	ErrNotLeader = errors.New("this peer is not the leader")
+	// ErrTooLarge is in an OutcomeError when a command is larger than a Raft entry may be (512 KiB).
+	ErrTooLarge = errors.New("command is too large")
+)
+
+// OutcomeError says that a command was not applied, or that nobody knows whether it was.
+type OutcomeError struct {
+	Outcome Outcome
+	Leader  string // the leader as far as this peer knows; may be empty
+	Err     error
+}
+
+// Error words the outcome and its cause.
+func (e *OutcomeError) Error() string {
+	if e.Outcome == NotApplied && errors.Is(e.Err, ErrNoLeader) {
+		return e.Err.Error()
+	}
+	return e.Outcome.String() + ": " + e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *OutcomeError) Unwrap() error { return e.Err }
+
+// GRPCStatus lets a handler return the error as it is: UNAVAILABLE with an ErrorInfo that names
+// the outcome and the leader. A command that is too large is INVALID_ARGUMENT: trying it again is no use.
+func (e *OutcomeError) GRPCStatus() *status.Status {
+	code, reason := codes.Unavailable, ReasonNotApplied
+	switch {
+	case e.Outcome == Unknown:
+		reason = ReasonOutcomeUnknown
+	case errors.Is(e.Err, ErrNoLeader):
+		reason = ReasonNoLeader
+	case errors.Is(e.Err, ErrTooLarge):
+		code, reason = codes.InvalidArgument, ReasonTooLarge
+	}
+	info := &errdetails.ErrorInfo{Domain: ErrorDomain, Reason: reason}
+	if e.Leader != "" {
+		info.Metadata = map[string]string{"leader": e.Leader}
+	}
+	st := status.New(code, e.Error())
+	if with, err := st.WithDetails(info); err == nil {
+		return with
+	}
+	return st
+}
+
+// outcomeReason gives the reason of an outcome error that came over gRPC; empty when it is none.
+func outcomeReason(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if i, ok := d.(*errdetails.ErrorInfo); ok && i.GetDomain() == ErrorDomain {
+			switch r := i.GetReason(); r {
+			case ReasonNotApplied, ReasonOutcomeUnknown, ReasonNoLeader:
+				return r
+			}
+		}
+	}
+	return ""
+}
+
+// raftOutcome classes an error of a Raft future. dispatched says whether the entry got an index, that is
+// whether its bytes may be on a disk.
+func raftOutcome(err error, dispatched bool) Outcome {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader),
+		errors.Is(err, raft.ErrLeadershipTransferInProgress),
+		errors.Is(err, raft.ErrEnqueueTimeout),
+		errors.Is(err, raft.ErrAbortedByRestore):
+		return NotApplied
+	case errors.Is(err, raft.ErrRaftShutdown) && !dispatched:
+		return NotApplied
+	}
+	// ErrLeadershipLost, ErrRaftShutdown in flight, an error of the log store, the end of our patience.
+	return Unknown
+}

@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
+)
+
+const (
+	raftFile = "raft.db"
+	// logCacheEntries keeps what followers still need out of bolt. Entries hold up to maxEntry bytes.
+	logCacheEntries = 512
+	// dormant is the election timeout of a peer that may not vote: a partial log could hold an old
+	// configuration in which it alone is the majority.
+	dormant = 10 * 365 * 24 * time.Hour
+)
+
+// stores are Raft's files, or its memory.
+type stores struct {
+	logs   raft.LogStore
+	stable raft.StableStore
+	snaps  raft.SnapshotStore
+	closer io.Closer // nil in memory
+}
+
+func openStores(cfg *Config) (s *stores, err error) {
+	defer damage("open raft log in "+cfg.DataDir, &err)
+	if cfg.DataDir == "" {
+		mem := raft.NewInmemStore()
+		s = &stores{logs: mem, stable: mem, snaps: raft.NewInmemSnapshotStore()}
+	} else {
+		path := filepath.Join(cfg.DataDir, raftFile)
+		bolt, err := raftboltdb.New(raftboltdb.Options{
+			Path: path,
+			BoltOptions: &bbolt.Options{
+				Timeout: time.Second,
+				// A synced free list is written with every commit, and grows with the file.
+				NoFreelistSync: true,
+				FreelistType:   bbolt.FreelistMapType,
+			},
+			MsgpackUseNewTimeFormat: true, // for ever: see newGate
+		})
+		if errors.Is(err, bbolterrors.ErrTimeout) {
+			return nil, fmt.Errorf("data directory %s is in use by another process", cfg.DataDir)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open raft log %s: %w", path, err)
+		}
+		cache, err := raft.NewLogCache(logCacheEntries, bolt)
+		if err != nil {
+			return nil, errors.Join(err, bolt.Close())
+		}
+		snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, 2, newHCLog(cfg.Logger, "raft-snapshot"))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err), bolt.Close())
+		}
+		s = &stores{logs: cache, stable: &voteStore{StableStore: bolt}, snaps: snaps, closer: bolt}
+	}
+	if cfg.wrapLogs != nil {
+		s.logs = cfg.wrapLogs(s.logs)
+	}
+	return s, nil
+}
+
+func (s *stores) close() error {
+	if s.closer == nil {
+		return nil
+	}
+	if err := s.closer.Close(); err != nil {
+		return fmt.Errorf("close raft log: %w", err)
+	}
+	return nil
+}
+
+// hasState says whether the peer has ever been part of a cluster.
+func (s *stores) hasState() (bool, error) { return raft.HasExistingState(s.logs, s.stable, s.snaps) }
+
+// raftConfig makes Raft's configuration. A peer that is not admitted gets dormant timeouts.
+func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(cfg.NodeID)
+	c.HeartbeatTimeout, c.ElectionTimeout = dormant, dormant
+	if admitted {
+		c.HeartbeatTimeout, c.ElectionTimeout = cfg.scale(baseHeartbeat), cfg.scale(baseHeartbeat)
+	}
+	c.LeaderLeaseTimeout = cfg.scale(baseLease)
+	// Followers learn of a commit with the next entry or after this: linearizable reads on them wait for it.
+	c.CommitTimeout = 10 * time.Millisecond
+	c.MaxAppendEntries = 1024
+	c.SnapshotThreshold = cfg.SnapshotThreshold
+	c.SnapshotInterval = cfg.SnapshotInterval
+	c.TrailingLogs = cfg.TrailingLogs
+	c.ShutdownOnRemove = false
+	c.NoLegacyTelemetry = true
+	c.NotifyCh = notify
+	c.Logger = newHCLog(cfg.Logger, "raft")
+	return c
+}
+
+// startRaft restores the state and starts Raft. Damage in the log or the snapshots is an error.
+func startRaft(c *raft.Config, f raft.FSM, s *stores, t raft.Transport) (r *raft.Raft, err error) {
+	defer damage("start raft", &err)
+	r, err = raft.NewRaft(c, f, s.logs, s.stable, s.snaps, t)
+	if err != nil {
+		return nil, fmt.Errorf("start raft: %w", err)
+	}
+	return r, nil
+}
+
+// damage turns a panic over damaged files into an error. Bolt maps its file into memory, so that even a
+// file that has become too short is a fault instead of an error.
+func damage(what string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: the files are damaged: %v: restore this peer's data directory, or move it away to rejoin from the other peers", what, p)
+	}
+}
+
+// faultsPanic makes memory faults of the calling goroutine panics until the returned function is called.
+func faultsPanic() func() {
+	old := debug.SetPanicOnFault(true)
+	return func() { debug.SetPanicOnFault(old) }
+}
+
+// wake gives an admitted peer its election timeouts.
+func wake(r *raft.Raft, cfg *Config, log *slog.Logger) {
+	rc := r.ReloadableConfig()
+	rc.HeartbeatTimeout, rc.ElectionTimeout = cfg.scale(baseHeartbeat), cfg.scale(baseHeartbeat)
+	if err := r.ReloadConfig(rc); err != nil {
+		log.Error("set election timeouts", "error", err)
+	}
+}

@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// raftFSM lets Raft drive the FSM. Raft calls it from one goroutine.
+type raftFSM struct {
+	fsm     *fsm.FSM
+	applied atomic.Uint64 // log entries applied by this process: the watchdog's sign of life
+}
+
+var (
+	_ raft.FSM                = (*raftFSM)(nil)
+	_ raft.ConfigurationStore = (*raftFSM)(nil)
+)
+
+// Apply implements raft.FSM. The answer is a []fsm.Result, one for each command of the entry.
+func (r *raftFSM) Apply(l *raft.Log) any {
+	results := r.fsm.Apply(l.Index, l.Term, l.Data)
+	r.applied.Add(1)
+	return results
+}
+
+// StoreConfiguration implements raft.ConfigurationStore: a change of the configuration moves the visible
+// index, so that nobody waits for it in vain. Raft does not tell its term here. The term of the command before
+// it is the same on every peer, which is what snapshots that are byte-equal need.
+func (r *raftFSM) StoreConfiguration(index uint64, _ raft.Configuration) {
+	r.fsm.Observe(index, r.fsm.View().Meta().GetAppliedTerm())
+	r.applied.Add(1)
+}
+
+// Snapshot implements raft.FSM.
+func (r *raftFSM) Snapshot() (raft.FSMSnapshot, error) {
+	s, err := r.fsm.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return raftSnapshot{s}, nil
+}
+
+// Restore implements raft.FSM.
+func (r *raftFSM) Restore(rc io.ReadCloser) error {
+	err := r.fsm.Restore(rc)
+	return errors.Join(err, rc.Close())
+}
+
+type raftSnapshot struct{ snap io.WriterTo }
+
+// Persist implements raft.FSMSnapshot.
+func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
+	if _, err := s.snap.WriteTo(sink); err != nil {
+		return errors.Join(fmt.Errorf("persist snapshot %s: %w", sink.ID(), err), sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Release implements raft.FSMSnapshot. The state is shared and collected when nobody refers to it.
+func (raftSnapshot) Release() {}

@@ -1,0 +1,265 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	handoverTimeout = 5 * time.Second
+	leaveTimeout    = 5 * time.Second
+	shutdownTimeout = 10 * time.Second
+)
+
+// errClosed ends Run after Close.
+var errClosed = errors.New("peer closed")
+
+// Run does the peer's work until ctx ends, and leads with tasks while it is the leader. When ctx ends it stops
+// the tasks, calls BeforeHandover, hands the leadership over and shuts down; it returns nil then. It returns
+// ErrStalled when the disk hangs, and an error when the state machine has halted or the data is of another
+// cluster: the process must exit. Run may be called once.
+func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
+	if n.ran.Swap(true) {
+		return errors.New("run: the node has been run before")
+	}
+	bg, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	leadCtx, stopLeading := context.WithCancelCause(bg)
+	defer stopLeading(nil)
+
+	fatal := make(chan error, 8)
+	var wg sync.WaitGroup
+	do := func(f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(bg); err != nil {
+				fatal <- err
+			}
+		})
+	}
+	for range entriesInFlight {
+		do(func(ctx context.Context) error { n.batch.run(ctx); return nil })
+	}
+	do(n.watchLeader)
+	do(n.bootstrap)
+	do(n.keepJoined)
+	do(n.keepIdentity)
+	do(n.watchdog)
+	do(n.watchHalt)
+	if !n.cfg.NoDeathWatch {
+		do(n.deathWatch)
+	}
+	leading := make(chan struct{})
+	go func() { // waited for below
+		defer close(leading)
+		n.lead(leadCtx, tasks)
+	}()
+
+	err := n.wait(ctx, fatal)
+	stopLeading(firstOf(err, context.Cause(ctx)))
+	if errors.Is(err, ErrStalled) {
+		return err // nothing that touches the disk would end
+	}
+	<-leading
+	if err == nil {
+		n.handOver(ctx)
+	}
+	serr := n.shutdown(context.WithoutCancel(ctx), err == nil)
+	stop()
+	if errors.Is(serr, errShutdownHangs) {
+		return errors.Join(err, serr)
+	}
+	wg.Wait()
+	if errors.Is(err, errClosed) {
+		err = nil
+	}
+	return errors.Join(err, serr)
+}
+
+// wait waits for the reason to stop: nil when ctx has ended.
+func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-n.closing:
+		return errClosed
+	case err := <-fatal:
+		n.log.Error("this peer must stop", "error", err)
+		return err
+	}
+}
+
+// firstOf gives the first error that there is.
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOver ends a leadership on purpose, and the membership if that was asked for. The leader tasks
+// have stopped.
+func (n *Node) handOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handoverTimeout)
+	defer cancel()
+	if _, ok := n.current(); ok && n.cfg.BeforeHandover != nil {
+		n.cfg.BeforeHandover(ctx)
+	}
+	if n.raft.State() == raft.Leader {
+		if others, _ := n.voters(); len(others) > 0 {
+			if err := n.transfer(ctx); err != nil {
+				n.log.Warn("leadership not handed over", "error", err)
+			}
+		}
+	}
+	if n.cfg.LeaveOnStop {
+		if err := n.leave(ctx); err != nil {
+			n.log.Error("this peer is still a member: remove it by hand", "error", err)
+		}
+	}
+}
+
+// leave asks the leader to take this peer out of the cluster.
+func (n *Node) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	for {
+		changed := n.changed.wait()
+		var err error
+		if id, self, ok := n.Leader(); ok && !self {
+			if err = n.askLeave(ctx, id); err == nil {
+				return nil
+			}
+		} else if self {
+			return errors.New("it leads and could not hand the leadership over")
+		}
+		t := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return errors.Join(fmt.Errorf("leave the cluster: %w", ctx.Err()), err)
+		}
+		t.Stop()
+	}
+}
+
+var errShutdownHangs = errors.New("raft does not shut down: its disk may hang")
+
+// shutdown ends everything that New has begun.
+func (n *Node) shutdown(ctx context.Context, orderly bool) error {
+	if !orderly {
+		_ = n.stream.Close() // as a crash would
+	}
+	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	defer cancel()
+	err := await(ctx, n.raft.Shutdown())
+	n.end() // after Raft has answered what was in flight
+	n.dethrone(n.raft.CurrentTerm())
+	n.gossip.close(orderly)
+	n.conns.close()
+	if errors.Is(err, errAwait) {
+		return errShutdownHangs
+	}
+	return errors.Join(err, n.stores.close())
+}
+
+// keepJoined finds the other peers.
+func (n *Node) keepJoined(ctx context.Context) error {
+	known := func() map[string]string {
+		m := map[string]string{}
+		for _, p := range n.fsm.View().Peers() {
+			m[p.GetId()] = p.GetGossipAddr()
+		}
+		return m
+	}
+	return n.gossip.keepJoined(ctx, n.cfg.Join, known, n.cfg.scale(5*time.Second))
+}
+
+// keepIdentity writes the cluster's id down when the state tells it, and spreads news of this peer.
+func (n *Node) keepIdentity(ctx context.Context) error {
+	for told := n.gossipMeta(); ; {
+		news, changed := n.news.wait(), n.fsm.Changed()
+		if err := n.learnCluster(); err != nil {
+			return err
+		}
+		if now := n.gossipMeta(); now.GetClusterId() != told.GetClusterId() || now.GetBootstrapped() != told.GetBootstrapped() {
+			told = now
+			n.gossip.tell()
+		}
+		if told.GetClusterId() != "" && told.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
+			changed = nil // the state has no more to tell
+		}
+		select {
+		case <-news:
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (n *Node) learnCluster() error {
+	id := n.fsm.View().Meta().GetClusterId()
+	rec := n.ident.get()
+	if id == "" || rec.ClusterID == id && len(rec.Forming) == 0 {
+		return nil
+	}
+	if rec.ClusterID != "" && rec.ClusterID != id {
+		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: restore its data directory", n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
+	}
+	return n.ident.update(func(r *identityRecord) error {
+		r.ClusterID, r.Forming = id, nil
+		return nil
+	})
+}
+
+// watchHalt ends the peer when the state machine has met what this build does not understand.
+func (n *Node) watchHalt(ctx context.Context) error {
+	select {
+	case <-n.fsm.Halted():
+		return n.fsm.HaltError()
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// watchLeader tells those who wait that the leader has changed.
+func (n *Node) watchLeader(ctx context.Context) error {
+	ch := make(chan raft.Observation, 16)
+	o := raft.NewObserver(ch, false, func(o *raft.Observation) bool {
+		switch o.Data.(type) {
+		case raft.LeaderObservation, raft.RaftState:
+			return true
+		}
+		return false
+	})
+	n.raft.RegisterObserver(o)
+	defer n.raft.DeregisterObserver(o)
+	for {
+		select {
+		case <-ch:
+			n.noteLeader()
+			n.changed.fire()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// noteLeader remembers since when there is no leader.
+func (n *Node) noteLeader() {
+	if _, _, ok := n.Leader(); ok {
+		n.leaderless.Store(nil)
+		return
+	}
+	now := time.Now()
+	n.leaderless.CompareAndSwap(nil, &now)
+}

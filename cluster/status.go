@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// statusTimeout bounds asking one peer for its status.
+const statusTimeout = 500 * time.Millisecond
+
+// Status tells how the cluster is doing, as this peer sees it. It needs no quorum: peers that do not answer within
+// half a second are shown with the reason.
+func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	leader, _, _ := n.Leader()
+	meta := n.fsm.View().Meta()
+	st := &holdfastv1.ClusterStatus{
+		ClusterId: meta.GetClusterId(), Leader: leader, Term: n.raft.CurrentTerm(),
+		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID, Peers: n.knownPeers(leader),
+	}
+	var wg sync.WaitGroup
+	voters, alive := 0, 0
+	for _, p := range st.GetPeers() {
+		if p.GetSuffrage() == "voter" {
+			voters++
+			if p.GetAlive() {
+				alive++
+			}
+		}
+		wg.Go(func() { n.ask(ctx, p) })
+	}
+	wg.Wait()
+	st.FailureTolerance = int32(max(0, alive-(voters/2+1)))
+	return st
+}
+
+// knownPeers lists the peers of the Raft configuration and of gossip, by id.
+func (n *Node) knownPeers(leader string) []*holdfastv1.Peer {
+	peers := map[string]*holdfastv1.Peer{}
+	for _, s := range n.servers() {
+		p := &holdfastv1.Peer{Id: string(s.ID), Suffrage: "nonvoter", RaftAddr: string(s.Address)}
+		if s.Suffrage == raft.Voter {
+			p.Suffrage = "voter"
+		}
+		if rec, ok := n.fsm.View().Peer(p.GetId()); ok {
+			p.GrpcAddr, p.HttpAddr, p.GossipAddr = rec.GetGrpcAddr(), rec.GetHttpAddr(), rec.GetGossipAddr()
+			p.Version, p.MaxFeatureLevel = rec.GetVersion(), rec.GetMaxFeatureLevel()
+		}
+		peers[p.GetId()] = p
+	}
+	for _, m := range n.gossip.peers() {
+		p, ok := peers[m.meta.GetId()]
+		if !ok {
+			if !m.alive {
+				continue // it has left
+			}
+			p = &holdfastv1.Peer{Id: m.meta.GetId(), Suffrage: "none"}
+			peers[p.GetId()] = p
+		}
+		p.Alive = m.alive
+		p.RaftAddr, p.GrpcAddr, p.HttpAddr, p.GossipAddr = m.meta.GetRaftAddr(), m.meta.GetGrpcAddr(), m.meta.GetHttpAddr(), m.gossip
+		p.Version, p.MaxFeatureLevel = m.meta.GetVersion(), m.meta.GetMaxFeatureLevel()
+	}
+	list := make([]*holdfastv1.Peer, 0, len(peers))
+	for _, p := range peers {
+		p.Leader = p.GetId() == leader
+		p.LastContactMs = -1
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b *holdfastv1.Peer) int { return cmp.Compare(a.GetId(), b.GetId()) })
+	return list
+}
+
+// ask fills in what the peer itself says.
+func (n *Node) ask(ctx context.Context, p *holdfastv1.Peer) {
+	st, err := n.peerStats(ctx, p.GetId())
+	if err != nil {
+		p.Error = status.Convert(err).Message()
+		return
+	}
+	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
+}

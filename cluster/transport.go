@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+var errNotAdmitted = errors.New("peer may not vote yet: it has not caught up with the cluster since it lost its data")
+
+// gate stands between Raft and its network. A peer that lost its data must not vote before it has
+// caught up: with its forgotten acknowledgements it could elect a leader that lacks committed
+// entries. The gate answers such votes itself. It also lets this peer call an election.
+type gate struct {
+	*raft.NetworkTransport
+
+	rpcs     chan raft.RPC
+	admitted atomic.Bool
+
+	stopOnce sync.Once
+	stop     chan struct{}
+	done     chan struct{}
+}
+
+// transportTimeout bounds one Raft call on the network. A follower may be slow for as long
+// as its disk is; a call that ends early is only repeated.
+const transportTimeout = 10 * time.Second
+
+func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Logger) *gate {
+	g := &gate{
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			ServerAddressProvider:   addrs,
+			Logger:                  newHCLog(log, "raft-net"),
+			Stream:                  s,
+			MaxPool:                 3,
+			Timeout:                 transportTimeout,
+			MsgpackUseNewTimeFormat: true, // for ever: peers of both formats could not talk
+		}),
+		rpcs: make(chan raft.RPC),
+		stop: make(chan struct{}),
+		done: make(chan struct{}),
+	}
+	go g.pump() // ends with Close
+	return g
+}
+
+// Consumer implements raft.Transport.
+func (g *gate) Consumer() <-chan raft.RPC { return g.rpcs }
+
+func (g *gate) pump() {
+	defer close(g.done)
+	in := g.NetworkTransport.Consumer()
+	for {
+		select {
+		case rpc := <-in:
+			if !g.admitted.Load() && refuse(rpc) {
+				continue
+			}
+			select {
+			case g.rpcs <- rpc:
+			case <-g.stop:
+				return
+			}
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// refuse answers a request that only a voter may serve, and says whether it was one.
+func refuse(rpc raft.RPC) bool {
+	switch req := rpc.Command.(type) {
+	case *raft.RequestVoteRequest:
+		rpc.Respond(&raft.RequestVoteResponse{RPCHeader: header(), Term: req.Term}, nil)
+	case *raft.RequestPreVoteRequest:
+		rpc.Respond(&raft.RequestPreVoteResponse{RPCHeader: header(), Term: req.Term}, nil)
+	case *raft.TimeoutNowRequest:
+		rpc.Respond(&raft.TimeoutNowResponse{RPCHeader: header()}, errNotAdmitted)
+	default:
+		return false
+	}
+	return true
+}
+
+func header() raft.RPCHeader { return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax} }
+
+// RequestVote implements raft.Transport. Dormant timeouts keep a peer that is not admitted from standing;
+// this makes sure of it.
+func (g *gate) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	if !g.admitted.Load() {
+		return errNotAdmitted
+	}
+	return g.NetworkTransport.RequestVote(id, addr, req, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (g *gate) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	if !g.admitted.Load() {
+		return errNotAdmitted
+	}
+	return g.NetworkTransport.RequestPreVote(id, addr, req, resp)
+}
+
+// callElection makes this peer stand for election now, as a leader that hands over would. The others vote
+// although their timers have not run out. It says whether Raft took it.
+func (g *gate) callElection(timeout time.Duration) bool {
+	resp := make(chan raft.RPCResponse, 1)
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	select {
+	case g.rpcs <- raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header()}, RespChan: resp}:
+	case <-g.stop:
+		return false
+	case <-t.C:
+		return false
+	}
+	select {
+	case r := <-resp:
+		return r.Error == nil
+	case <-g.stop:
+	case <-t.C:
+	}
+	return false
+}
+
+// Close implements raft.WithClose; Raft calls it when it has shut down.
+func (g *gate) Close() error {
+	g.stopOnce.Do(func() { close(g.stop) })
+	<-g.done
+	return g.NetworkTransport.Close()
+}
+
+var (
+	_ raft.Transport   = (*gate)(nil)
+	_ raft.WithPreVote = (*gate)(nil)
+	_ io.Closer        = (*gate)(nil)
+)
