@@ -46,8 +46,17 @@ func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
 	}
 }
 
-// requestKey is unambiguous: a machine id has no slash.
+// requestKey is unambiguous: the id of a machine that is registered has no slash.
 func requestKey(machineID, requestID string) string { return machineID + "/" + requestID }
+
+// byRequest gives the run that a request id names.
+func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
+	run, ok := s.runs.lookup(runsByRequest, requestKey(machineID, requestID))
+	if !ok || run.GetMachineId() != machineID { // asked with a slash, for what may belong to another machine
+		return nil, false
+	}
+	return run, true
+}
 
 // Ended says whether a run is terminal.
 func Ended(r *holdfastv1.Run) bool {
@@ -107,7 +116,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if !ok {
 		return nil, planNotFound(c.GetPlanId())
 	}
-	if run, ok := t.runs.lookup(runsByRequest, requestKey(c.GetMachineId(), c.GetRequestId())); ok {
+	if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {
 		return t.withQueue(run), sameRequest(run, c)
 	}
 	m, ok := t.machines.get(c.GetMachineId())
@@ -116,6 +125,9 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	}
 	if err := startable(m, plan, c); err != nil {
 		return nil, err
+	}
+	if !validName(c.GetRunId(), 64) { // without one the machine would seem to be free
+		return nil, invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", c.GetRunId())
 	}
 	if t.runs.has(c.GetRunId()) {
 		return nil, refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", c.GetRunId())
@@ -246,7 +258,7 @@ func (v *View) Run(id string) (*holdfastv1.Run, bool) {
 
 // RunByRequest gives the run that a request id names.
 func (v *View) RunByRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
-	return v.runs.lookup(runsByRequest, requestKey(machineID, requestID))
+	return v.byRequest(machineID, requestID)
 }
 
 // Runs gives all runs, newest first, with the key of each for the next page; from the newest on

@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 	"iter"
+	"sort"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -180,7 +181,10 @@ func (t *table[M, P]) descend(prefix, before string) iter.Seq[P] {
 // lookup gives the row that an index has under exactly key.
 func (t *table[M, P]) lookup(index int, key string) (P, bool) {
 	for k, m := range t.scan(index, key, "") {
-		return m, k == key
+		if k == key {
+			return m, true
+		}
+		break // a longer one
 	}
 	return nil, false
 }
@@ -213,15 +217,11 @@ func (t *table[M, P]) scanBack(index int, prefix, before string) iter.Seq2[strin
 	}
 }
 
-// count counts the entries of an index whose key is below before.
+// count counts the entries of an index whose key is below before, without a walk over them.
 func (t *table[M, P]) count(index int, before string) int {
-	n := 0
-	t.indexes[index].Scan(func(e entry) bool {
-		if e.key >= before {
-			return false
-		}
-		n++
-		return true
+	ix := t.indexes[index]
+	return sort.Search(ix.Len(), func(i int) bool {
+		e, _ := ix.GetAt(i)
+		return e.key >= before
 	})
-	return n
 }

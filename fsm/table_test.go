@@ -1,0 +1,135 @@
+package fsm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// labelled is a table of machines with an index by their labels' values.
+func labelled() *table[holdfastv1.Machine, *holdfastv1.Machine] {
+	s := machineSchema()
+	s.indexes = []func(*holdfastv1.Machine) []string{func(m *holdfastv1.Machine) []string {
+		var keys []string
+		for _, k := range []string{"a", "b"} {
+			if v := m.GetLabels()[k]; v != "" {
+				keys = append(keys, v)
+			}
+		}
+		return keys
+	}}
+	return newTable(s)
+}
+
+func row(id string, labels ...string) *holdfastv1.Machine {
+	m := &holdfastv1.Machine{MachineId: id, Labels: map[string]string{}}
+	for i, l := range labels {
+		m.Labels[string(rune('a'+i))] = l
+	}
+	return m
+}
+
+func TestTableScans(t *testing.T) {
+	tab := labelled()
+	for _, m := range []*holdfastv1.Machine{row("b", "x/2"), row("a", "x/1"), row("c", "y/1", "x/3"), row("ab", "x/1"), row("", "z")} {
+		tab.put(m)
+	}
+	ids := func(seq func(func(*holdfastv1.Machine) bool)) []string {
+		var got []string
+		for m := range seq {
+			got = append(got, m.GetMachineId())
+		}
+		return got
+	}
+	pairs := func(seq func(func(string, *holdfastv1.Machine) bool)) []string {
+		var got []string
+		for k, m := range seq {
+			got = append(got, k+"="+m.GetMachineId())
+		}
+		return got
+	}
+	for _, tt := range []struct {
+		name      string
+		want, got []string
+	}{
+		{"all but the empty key", []string{"a", "ab", "b", "c"}, ids(tab.ascend("", ""))},
+		{"after a key", []string{"b", "c"}, ids(tab.ascend("", "ab"))},
+		{"after a key that is not there", []string{"ab", "b", "c"}, ids(tab.ascend("", "aa"))},
+		{"with a prefix", []string{"a", "ab"}, ids(tab.ascend("a", ""))},
+		{"backwards", []string{"b", "ab", "a", ""}, ids(tab.descend("", "c"))},
+		{"backwards with a prefix", []string{"ab", "a"}, ids(tab.descend("a", "b"))},
+		{"backwards from elsewhere", nil, ids(tab.descend("a", "c"))},
+		{"index", []string{"x/1=a", "x/1=ab", "x/2=b", "x/3=c"}, pairs(tab.scan(0, "x/", ""))},
+		{"index after a key", []string{"x/2=b", "x/3=c"}, pairs(tab.scan(0, "x/", "x/1"))},
+		{"index after another prefix", nil, pairs(tab.scan(0, "x/", "y/0"))},
+		{"index backwards", []string{"x/3=c", "x/2=b", "x/1=ab", "x/1=a"}, pairs(tab.scanBack(0, "x/", ""))},
+		{"index backwards from a key", []string{"x/1=ab", "x/1=a"}, pairs(tab.scanBack(0, "x/", "x/2"))},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	if m, ok := tab.lookup(0, "x/"); ok || m != nil {
+		t.Errorf("lookup of a prefix: got %v, %v, want nothing", m, ok)
+	}
+	if m, ok := tab.lookup(0, "x/2"); !ok || m.GetMachineId() != "b" {
+		t.Errorf("lookup: got %v, %v, want b", m, ok)
+	}
+	for range tab.ascend("", "") { // a caller may stop
+		break
+	}
+	for range tab.scan(0, "", "") {
+		break
+	}
+}
+
+func TestTableIndexesFollow(t *testing.T) {
+	tab := labelled()
+	tab.put(row("m", "x", "y"))
+	tab.put(row("n", "x"))
+	tab.put(row("m", "y", "z"))
+	for key, want := range map[string]string{"x": "n", "y": "m", "z": "m"} {
+		if m, ok := tab.lookup(0, key); !ok || m.GetMachineId() != want {
+			t.Errorf("%s: got %v, want %s", key, m, want)
+		}
+	}
+	frozen := tab.freeze()
+	tab.delete("m")
+	tab.delete("never there")
+	if tab.indexes[0].Len() != 1 || tab.len() != 1 || tab.has("m") {
+		t.Errorf("after delete: %d rows, %d index entries, want 1 and 1", tab.len(), tab.indexes[0].Len())
+	}
+	if frozen.indexes[0].Len() != 3 || frozen.len() != 2 || !frozen.has("m") {
+		t.Errorf("frozen copy: %d rows, %d index entries, want 2 and 3", frozen.len(), frozen.indexes[0].Len())
+	}
+}
+
+func TestTableCounts(t *testing.T) {
+	tab := labelled()
+	const n = 1000
+	for i := range n {
+		tab.put(row(fmt.Sprintf("m%04d", i), fmt.Sprintf("k%04d", i*2)))
+	}
+	for _, below := range []int{0, 1, 2, 999, 1000, 1001, 1998, 1999, 5000} {
+		if got, want := tab.count(0, fmt.Sprintf("k%04d", below)), min(n, (below+1)/2); got != want {
+			t.Errorf("count below %d: got %d, want %d", below, got, want)
+		}
+	}
+}
+
+func BenchmarkCount(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			tab := labelled()
+			for i := range n {
+				tab.put(row(fmt.Sprintf("m%06d", i), fmt.Sprintf("k%06d", i)))
+			}
+			for b.Loop() {
+				tab.count(0, "l")
+			}
+		})
+	}
+}
