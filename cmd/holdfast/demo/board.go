@@ -1,0 +1,221 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// board is what is known at a moment. Those who learn something write on it; whoever draws takes a view.
+type board struct {
+	mu      sync.Mutex
+	now     func() time.Time
+	started time.Time
+	v       view
+	index   map[string]int // of a machine in v.Machines
+	known   []recorded     // of each machine, what was told already
+	quarter int            // the last quarter of the work that was told
+	takes   int            // index of the event that counts attempts taken over, -1 for none
+	took    time.Time      // when it last changed
+
+	killAt   int           // steps done at which half opens
+	half     chan struct{} // closed when killAt steps are done
+	finished chan struct{} // closed when all runs have ended
+}
+
+// recorded counts what a run's record has of things worth telling.
+type recorded struct{ failed, taken int }
+
+// killShare is how much of the work is done when the leader is killed, in percent: at the second step of five most
+// machines are between power off and power on.
+const killShare = 36
+
+func newBoard(machines []*holdfastv1.Machine, now func() time.Time) *board {
+	b := &board{now: now, started: now(), index: make(map[string]int, len(machines)), known: make([]recorded, len(machines)),
+		takes: -1, half: make(chan struct{}), finished: make(chan struct{})}
+	b.v.Machines = make([]machineView, len(machines))
+	for i, m := range machines {
+		b.index[m.GetMachineId()] = i
+		b.v.Machines[i].ID = m.GetMachineId()
+	}
+	return b
+}
+
+// plan says which steps there are. It comes before the first run.
+func (b *board) plan(p *holdfastv1.Plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.v.Steps = nil
+	for _, s := range p.GetSteps() {
+		b.v.Steps = append(b.v.Steps, s.GetName())
+	}
+	total := len(b.v.Machines) * len(b.v.Steps)
+	b.killAt = (total*killShare + 99) / 100
+}
+
+// run takes the state of a run. Several of one run come in order.
+func (b *board) run(r *holdfastv1.Run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, ok := b.index[r.GetMachineId()]
+	if !ok {
+		return
+	}
+	m, known := &b.v.Machines[i], &b.known[i]
+	wasDone, wasEnded := m.Done, m.ended()
+	m.Phase, m.Step, m.Waiting = r.GetPhase(), r.GetCurrentStep(), r.GetWaitingFor()
+	m.Error = r.GetError().GetMessage()
+	m.Done, m.Attempt, m.TakenOver = 0, 0, false
+	var is recorded
+	var last string // the last failure
+	for _, s := range r.GetSteps() {
+		if s.GetState() == holdfastv1.StepStatus_SUCCEEDED {
+			m.Done++
+		}
+		for _, a := range s.GetAttempts() {
+			if len(a.GetEpochs()) > 1 {
+				is.taken++
+			}
+			if a.GetOutcome() == holdfastv1.Attempt_FAILED {
+				is.failed++
+				last = fmt.Sprintf("%s, step %s, attempt %d failed: %s", m.ID, s.GetName(), a.GetNumber(), a.GetError())
+			}
+			if s.GetName() == r.GetCurrentStep() {
+				m.Attempt, m.TakenOver = a.GetNumber(), len(a.GetEpochs()) > 1
+				m.Failure = ""
+				if a.GetOutcome() == holdfastv1.Attempt_FAILED {
+					m.Failure = a.GetError()
+				}
+			}
+		}
+	}
+	m.Retries = is.failed
+	if m.ended() {
+		m.Took = r.GetFinishedAt().AsTime().Sub(r.GetCreatedAt().AsTime())
+	}
+	if is.failed > known.failed && m.Phase == holdfastv1.Run_RUNNING {
+		b.tell(event{Kind: warning, Text: last, Retry: true})
+	}
+	if m.Phase == holdfastv1.Run_FAILED && !wasEnded {
+		b.tell(event{Kind: bad, Text: fmt.Sprintf("%s: run %s failed: %s", m.ID, r.GetRunId(), m.Error)})
+	}
+	b.takenOver(is.taken - known.taken)
+	*known = is
+	b.v.Done += m.Done - wasDone
+	if m.ended() && !wasEnded {
+		b.v.Ended++
+	}
+	b.milestones()
+}
+
+// takenOver counts attempts that a new leader goes on with, all in one event.
+func (b *board) takenOver(n int) {
+	if n <= 0 {
+		return
+	}
+	b.v.TakenOver += n
+	if b.takes < 0 {
+		b.takes = len(b.v.Events)
+		b.tell(event{Kind: good})
+	}
+	b.took = b.now()
+	b.v.Events[b.takes].Text = "the new leader takes over " + plural(b.v.TakenOver, "attempt", "attempts") + " that the dead one left open"
+}
+
+// milestones tells of progress and opens the gates.
+func (b *board) milestones() {
+	total := b.v.total()
+	if total == 0 {
+		return
+	}
+	if q := 4 * b.v.Done / total; q > b.quarter && q < 4 {
+		b.quarter = q
+		b.tell(event{Text: fmt.Sprintf("%d %% done: %d of %d steps", 25*q, b.v.Done, total), Quiet: true})
+	}
+	open(b.half, b.v.Done >= b.killAt)
+	open(b.finished, b.v.Ended == len(b.v.Machines))
+}
+
+// open closes a gate's channel, once.
+func open(gate chan struct{}, when bool) {
+	select {
+	case <-gate:
+	default:
+		if when {
+			close(gate)
+		}
+	}
+}
+
+// say notes an event.
+func (b *board) say(k kind, format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tell(event{Kind: k, Text: fmt.Sprintf(format, args...)})
+}
+
+// tell is say for those who hold the lock.
+func (b *board) tell(e event) {
+	e.At = b.now().Sub(b.started)
+	b.v.Events = append(b.v.Events, e)
+}
+
+// peers says which peers there are.
+func (b *board) peers(ids ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.v.Peers = nil
+	for _, id := range ids {
+		b.v.Peers = append(b.v.Peers, peerView{ID: id, State: starting})
+	}
+}
+
+// peer says how a peer is.
+func (b *board) peer(id string, s peerState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.v.Peers {
+		if b.v.Peers[i].ID == id {
+			b.v.Peers[i].State = s
+		}
+	}
+}
+
+// leader says who leads, "" for nobody.
+func (b *board) leader(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.v.Peers {
+		p := &b.v.Peers[i]
+		p.Leader = p.ID == id && p.State != killed
+	}
+}
+
+// progress gives the steps that are done, and all there are.
+func (b *board) progress() (done, total int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.v.Done, b.v.total()
+}
+
+// elapsed is the time since the start.
+func (b *board) elapsed() time.Duration { return b.now().Sub(b.started) }
+
+// settle is how long the count of attempts taken over must stand still before it is told where it cannot be corrected.
+const settle = 1500 * time.Millisecond
+
+// view gives what is to be seen now. The caller owns it.
+func (b *board) view() view {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := b.v
+	v.Elapsed = b.now().Sub(b.started)
+	v.Machines, v.Peers, v.Events = slices.Clone(v.Machines), slices.Clone(v.Peers), slices.Clone(v.Events)
+	if b.takes >= 0 && v.Ended < len(v.Machines) && b.now().Sub(b.took) < settle {
+		v.Events[b.takes].Unsettled = true
+	}
+	return v
+}

@@ -1,0 +1,195 @@
+package demo
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// The effects that are compared: all that are destructive, and the other half of pressing power buttons. They are
+// named as the fake hardware names them.
+const (
+	powerOff = "power_off"
+	powerOn  = "power_on"
+	reboot   = "reboot"   // by the host itself
+	poweroff = "poweroff" // by the host itself
+	install  = "install"
+	wipe     = "wipe"
+)
+
+// isPower says whether an effect is a press of a power button, or as good as one.
+func isPower(effect string) bool {
+	return slices.Contains([]string{powerOff, powerOn, reboot, poweroff}, effect)
+}
+
+// need is what an attempt on record means for one effect.
+type need int
+
+const (
+	once      need = iota + 1 // it happened, exactly once
+	atMostOne                 // the record leaves open whether it happened: the attempt failed on the way, or is not over
+)
+
+// needs reads from an attempt on record which effects it stands for (DESIGN §7; executor/step_*.go). What is not named
+// must not have happened.
+func needs(kind string, a *holdfastv1.Attempt) map[string]need {
+	before, after := a.GetEvidenceBefore(), a.GetEvidenceAfter()
+	settled := atMostOne
+	if a.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
+		settled = once
+	}
+	switch kind {
+	case "reboot":
+		switch {
+		case before["power"] == "off": // an attempt before this one has turned it off
+			return map[string]need{powerOn: settled}
+		case before["power"] != "":
+			off := settled
+			if after["power_off_seen"] != "" {
+				off = once
+			}
+			return map[string]need{powerOff: off, powerOn: settled}
+		case before["boot_id"] != "": // there was no power button to look at
+			return map[string]need{reboot: settled}
+		}
+		return map[string]need{powerOff: atMostOne, powerOn: atMostOne, reboot: atMostOne}
+	case "repave":
+		return map[string]need{install: settled}
+	case "rma":
+		n := map[string]need{wipe: atMostOne, powerOff: atMostOne}
+		if after["wiped"] != "" {
+			n[wipe] = once
+		} else if settled == once {
+			delete(n, wipe)
+		}
+		if before["power"] == "off" && n[wipe] == 0 {
+			delete(n, powerOff)
+		} else if before["power"] == "on" && settled == once {
+			n[powerOff] = once
+		}
+		return n
+	case "ssh": // what a script does to its host, the record does not say
+		return map[string]need{reboot: atMostOne, poweroff: atMostOne}
+	}
+	return nil
+}
+
+// tally counts one effect over all attempts.
+type tally struct {
+	Asked      int `json:"asked"`      // by the record; where it leaves that open, what was seen counts as asked for
+	Seen       int `json:"seen"`       // by the hardware
+	Duplicated int `json:"duplicated"` // seen more often than asked for, or by nobody on record
+	Missing    int `json:"missing"`    // asked for and not seen
+}
+
+func (t *tally) add(o tally) {
+	t.Asked += o.Asked
+	t.Seen += o.Seen
+	t.Duplicated += o.Duplicated
+	t.Missing += o.Missing
+}
+
+// comparison is the record held against the witness.
+type comparison struct {
+	Effects  map[string]tally
+	Findings []string // what is wrong, one line each
+}
+
+func (c *comparison) count(effect string, t tally) {
+	sum := c.Effects[effect]
+	sum.add(t)
+	c.Effects[effect] = sum
+}
+
+// total sums over the effects that want names.
+func (c *comparison) total(want func(effect string) bool) tally {
+	var sum tally
+	for effect, t := range c.Effects {
+		if want(effect) {
+			sum.add(t)
+		}
+	}
+	return sum
+}
+
+// deed is who did what: an effect of one attempt.
+type deed struct {
+	machine, run, step string
+	attempt            int32
+	effect             string
+}
+
+func (d deed) String() string {
+	return fmt.Sprintf("%s of %s by attempt %d of step %s of run %s", d.effect, d.machine, d.attempt, d.step, d.run)
+}
+
+// compare holds what the attempts on record did against what the hardware saw.
+func compare(runs []*holdfastv1.Run, effects []fake.Effect) comparison {
+	c := comparison{Effects: map[string]tally{}}
+	seen := map[deed]int{}
+	for _, e := range effects {
+		if e.Destructive || isPower(e.Effect) {
+			seen[deed{e.MachineID, e.RunID, e.Step, e.Attempt, e.Effect}]++
+		}
+	}
+	for _, run := range runs {
+		for _, step := range run.GetSteps() {
+			for _, a := range step.GetAttempts() {
+				for effect, n := range needs(step.GetKind(), a) {
+					d := deed{run.GetMachineId(), run.GetRunId(), step.GetName(), a.GetNumber(), effect}
+					c.judge(d, n, seen[d])
+					delete(seen, d)
+				}
+			}
+		}
+	}
+	for d, n := range seen {
+		c.count(d.effect, tally{Seen: n, Duplicated: n})
+		c.Findings = append(c.Findings, fmt.Sprintf("seen %s, not on record: %s", times(n), d))
+	}
+	slices.Sort(c.Findings)
+	return c
+}
+
+// judge counts one deed that the record stands for.
+func (c *comparison) judge(d deed, n need, seen int) {
+	t := tally{Seen: seen, Duplicated: max(seen-1, 0)}
+	if n == once || seen > 0 {
+		t.Asked = 1
+	}
+	if n == once && seen == 0 {
+		t.Missing = 1
+		c.Findings = append(c.Findings, fmt.Sprintf("on record, never seen: %s", d))
+	}
+	if seen > 1 {
+		c.Findings = append(c.Findings, fmt.Sprintf("seen %s: %s", times(seen), d))
+	}
+	if t != (tally{}) {
+		c.count(d.effect, t)
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// inOrder gives the effects that were counted: power first, then the disk, then what else there is.
+func (c *comparison) inOrder() []string {
+	order := []string{powerOff, powerOn, reboot, poweroff, install, wipe}
+	rank := func(e string) int {
+		if i := slices.Index(order, e); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	return slices.SortedFunc(maps.Keys(c.Effects), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+}

@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
+)
+
+// finish tells the report: to people, and to programs if they asked.
+func (c *console) finish(r *report) error {
+	c.print(summary(r, c.glyphs)...)
+	if c.json {
+		return r.write(c.out)
+	}
+	return nil
+}
+
+// logs shows the end of the logs of peers that an error is about.
+func (c *console) logs(err error) {
+	var died *diedError
+	if !errors.As(err, &died) {
+		return
+	}
+	var lines []string
+	for _, p := range died.peers {
+		lines = append(lines, fmt.Sprintf("the end of the log of %s:", p.ID))
+		text := strings.TrimRight(p.LogTail(2000), "\n")
+		if text == "" {
+			text = "(empty)"
+		}
+		for l := range strings.SplitSeq(text, "\n") {
+			lines = append(lines, "  "+render.Clean(l))
+		}
+	}
+	_, _ = fmt.Fprintln(c.err, strings.Join(lines, "\n")) // nobody is left to tell
+}
+
+// stay leaves the cluster up until ctx ends, and says how to look at it.
+func (s *story) stay(ctx context.Context, binary string, c *console) {
+	c.println(s.invitation(binary, onPath(binary))...)
+	if err := s.guard(ctx); err != nil {
+		c.logs(err)
+		c.println(err.Error(), "Ctrl-C ends what is left.")
+		<-ctx.Done()
+	}
+	c.println("", "stopping")
+}
+
+// onPath says whether "holdfast" in a shell is this very program.
+func onPath(binary string) bool {
+	found, err := exec.LookPath("holdfast")
+	if err != nil {
+		return false
+	}
+	a, errA := os.Stat(found)
+	b, errB := os.Stat(binary)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// invitation says what can be done with a cluster that is up.
+func (s *story) invitation(binary string, onPath bool) []string {
+	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", ""}
+	for _, p := range s.cluster.Peers() {
+		lines = append(lines, fmt.Sprintf("    %s  gRPC %s  http://%s/metrics", p.ID, p.GRPCAddr, p.HTTPAddr))
+	}
+	lines = append(lines, fmt.Sprintf("    the fake hardware's own account: %s/effects", s.hardware.url()), "", "  In another terminal:", "")
+	if !onPath {
+		lines = append(lines, "    alias holdfast="+binary)
+	}
+	lines = append(lines,
+		"    export HOLDFAST_ADDR="+strings.Join(s.cluster.Addrs(), ","),
+		"    holdfast cluster status",
+		"    holdfast machine list",
+		"    holdfast run list",
+		"    holdfast run start "+s.machines[0].GetMachineId()+" --type REBOOT --wait",
+		"    curl -s http://"+s.cluster.Peers()[0].HTTPAddr+"/readyz",
+	)
+	if s.kept() {
+		lines = append(lines, "", "  Data and logs: "+s.dir)
+	}
+	return append(lines, "")
+}
