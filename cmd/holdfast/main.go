@@ -1,0 +1,26 @@
+// Command holdfast is the one binary: the control plane's peers and every verb of an operator.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/demo"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
+)
+
+var version = "dev" // set by the build
+
+func main() { os.Exit(run()) }
+
+// run ends the context at the first signal; the second one ends the process.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	return cli.Main(ctx, cli.OSStreams(), os.Args[1:],
+		serve.Command(version), serve.FakeHardwareCommand(), demo.Command())
+}

@@ -1,0 +1,129 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Config is all that a peer can be told. Each field is a flag, an environment variable and a key of the
+// configuration file (DESIGN §4): --node-id, HOLDFAST_NODE_ID, node_id.
+type Config struct {
+	File string // --config
+
+	NodeID, DataDir                                                 string
+	GRPCAddr, HTTPAddr, RaftAddr, GossipAddr                        string
+	AdvertiseGRPC, AdvertiseHTTP, AdvertiseRaft, AdvertiseGossip    string
+	Join                                                            []string
+	BootstrapExpect                                                 int
+	Insecure, Dev, LeaveOnStop                                      bool
+	OnShutdown                                                      string
+	LogLevel, LogFormat                                             string
+	RaftMultiplier                                                  float64
+	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
+	ReconcileIntervalSeconds                                        int
+
+	Providers map[string]providers.Config // in the file only
+}
+
+// flags declares every key once. The file and the environment go through the same table.
+func (c *Config) flags(fs *pflag.FlagSet) {
+	host, _ := os.Hostname()
+	fs.StringVar(&c.File, "config", "", "read keys from this YAML `file`; flags and environment win over it")
+	fs.StringVar(&c.NodeID, "node-id", host, "stable `name` of this peer, unique in the cluster")
+	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` of all state; made with mode 0700")
+	fs.StringVar(&c.GRPCAddr, "grpc-addr", "127.0.0.1:7400", "`address` of the gRPC API")
+	fs.StringVar(&c.HTTPAddr, "http-addr", "127.0.0.1:7401", "`address` of HTTP: metrics, health, version")
+	fs.StringVar(&c.RaftAddr, "raft-addr", "127.0.0.1:7402", "`address` of Raft between peers")
+	fs.StringVar(&c.GossipAddr, "gossip-addr", "127.0.0.1:7403", "`address` of gossip between peers (TCP and UDP)")
+	fs.StringVar(&c.AdvertiseGRPC, "advertise-grpc", "", "`address` others reach the gRPC API at, where it differs")
+	fs.StringVar(&c.AdvertiseHTTP, "advertise-http", "", "`address` others reach HTTP at, where it differs")
+	fs.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "`address` others reach Raft at, where it differs")
+	fs.StringVar(&c.AdvertiseGossip, "advertise-gossip", "", "`address` others reach gossip at, where it differs")
+	fs.StringSliceVar(&c.Join, "join", nil, "gossip `addresses` of other peers, host:port,…")
+	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "`peers` that must see each other before a new cluster forms; 0 only joins")
+	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
+	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
+	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover", "what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
+	fs.BoolVar(&c.LeaveOnStop, "leave-on-stop", false, "leave the cluster for good on a graceful stop")
+	fs.StringVar(&c.LogLevel, "log-level", "info", "`level`: debug, info, warn, error")
+	fs.StringVar(&c.LogFormat, "log-format", "text", "`format`: text or json")
+	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1, "`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
+	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "`runs` at work at once; the others wait in line")
+	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600, "`seconds` for steps that set no timeout")
+	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
+	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30, "`seconds` between two looks at a machine's conditions")
+}
+
+// settle fills in what follows from other keys, and refuses what cannot be.
+func (c *Config) settle() error {
+	if c.Dev {
+		c.Insecure, c.DataDir, c.BootstrapExpect, c.Join = true, "", 1, nil
+		if len(c.Providers) == 0 {
+			c.Providers = map[string]providers.Config{"fake": {Kind: "fake", Raw: []byte("{}")}}
+		}
+	} else if c.DataDir == "" {
+		return errors.New("set --data-dir: all state is kept there (or try --dev, which keeps it in memory)")
+	}
+	if c.NodeID == "" {
+		return errors.New("set --node-id: the stable name of this peer")
+	}
+	if c.OnShutdown != "handover" && c.OnShutdown != "cancel" {
+		return fmt.Errorf("set --on-shutdown to handover or cancel, not %q", c.OnShutdown)
+	}
+	if c.BootstrapExpect < 0 || c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
+		return fmt.Errorf("set --bootstrap-expect to 1, 3, 5 or 7, not %d: an even number of voters survives no more failures", c.BootstrapExpect)
+	}
+	if c.BootstrapExpect != 1 && len(c.Join) == 0 {
+		return errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)")
+	}
+	if !c.Insecure {
+		return errors.New("pass --insecure: this build serves without TLS and authentication only, and so on loopback addresses only")
+	}
+	return c.checkLoopback()
+}
+
+// checkLoopback keeps an unprotected peer from being reached from elsewhere (DESIGN §4).
+func (c *Config) checkLoopback() error {
+	for _, a := range []struct{ flag, addr string }{
+		{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"raft-addr", c.RaftAddr}, {"gossip-addr", c.GossipAddr},
+		{"advertise-grpc", c.AdvertiseGRPC}, {"advertise-http", c.AdvertiseHTTP}, {"advertise-raft", c.AdvertiseRaft}, {"advertise-gossip", c.AdvertiseGossip},
+	} {
+		if a.addr == "" && strings.HasPrefix(a.flag, "advertise") {
+			continue
+		}
+		host, _, err := net.SplitHostPort(a.addr)
+		if err != nil {
+			return fmt.Errorf("read --%s %q: want host:port", a.flag, a.addr)
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return fmt.Errorf("refuse --insecure with --%s %s: without TLS only loopback addresses are served, such as 127.0.0.1", a.flag, a.addr)
+		}
+	}
+	return nil
+}
+
+// logger makes the process's logger.
+func (c *Config) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return nil, fmt.Errorf("read --log-level %q: want debug, info, warn or error", c.LogLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if !slices.Contains([]string{"text", "json"}, c.LogFormat) {
+		return nil, fmt.Errorf("read --log-format %q: want text or json", c.LogFormat)
+	}
+	var h slog.Handler = slog.NewTextHandler(os.Stderr, opts)
+	if c.LogFormat == "json" {
+		h = slog.NewJSONHandler(os.Stderr, opts)
+	}
+	return slog.New(h), nil
+}

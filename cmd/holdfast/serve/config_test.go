@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// loaded is a configuration as a command line, an environment and a file make it.
+func loaded(t *testing.T, args []string, env map[string]string, file string) (*Config, error) {
+	t.Helper()
+	var c Config
+	fs := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	c.flags(fs)
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "peer.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return &c, c.load(fs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+}
+
+func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
+	file := "node_id: from-file\ndata_dir: /file\njoin: [a:1, b:2]\nbootstrap_expect: 3\nproviders:\n  dc-1: {kind: fake, endpoint: 'http://x'}\n"
+	c, err := loaded(t, []string{"--node-id", "from-flag"}, map[string]string{"HOLDFAST_NODE_ID": "from-env", "HOLDFAST_DATA_DIR": "/env"}, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{c.NodeID, c.DataDir, c.Join, c.BootstrapExpect, c.Providers["dc-1"].Kind, string(c.Providers["dc-1"].Raw)}
+	want := []any{"from-flag", "/env", []string{"a:1", "b:2"}, 3, "fake", `{"endpoint":"http://x"}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+func TestBadFilesNameKeyAndLine(t *testing.T) {
+	for _, tc := range []struct{ name, file, want string }{
+		{"unknown key", "node_id: a\nbotstrap_expect: 3\n", `line 2: unknown key "botstrap_expect"`},
+		{"flag spelling", "node-id: a\n", `line 1: unknown key "node-id"`},
+		{"wrong type", "node_id: a\n\nbootstrap_expect: three\n", `line 3: key "bootstrap_expect"`},
+		{"twice", "node_id: a\nnode_id: b\n", `line 2: key "node_id" is there twice`},
+		{"not a mapping", "- a\n", "line 1: want keys and values"},
+		{"provider without kind", "providers:\n  x: {endpoint: y}\n", "provider has no kind"},
+		{"nested where a value belongs", "join: {a: b}\n", `line 1: key "join"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := loaded(t, nil, nil, tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want it to say %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestSettleRefuses(t *testing.T) {
+	base := []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=1", "--insecure"}
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string // "" is fine
+	}{
+		{"a peer alone", base, ""},
+		{"dev needs nothing", []string{"--node-id=n1", "--dev"}, ""},
+		{"three with addresses to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--join=127.0.0.1:1", "--insecure"}, ""},
+		{"no data directory", []string{"--node-id=n1", "--insecure"}, "--data-dir"},
+		{"no TLS and not insecure", base[:3], "--insecure"},
+		{"insecure for all to reach", append([]string{"--grpc-addr=0.0.0.0:7400"}, base...), "--grpc-addr 0.0.0.0:7400"},
+		{"insecure on a name", append([]string{"--http-addr=example.org:80"}, base...), "--http-addr"},
+		{"insecure, advertised elsewhere", append([]string{"--advertise-raft=10.0.0.1:7402"}, base...), "--advertise-raft"},
+		{"an even number of voters", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=4", "--join=127.0.0.1:1", "--insecure"}, "--bootstrap-expect"},
+		{"nobody to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--insecure"}, "--join"},
+		{"what a stop does", append([]string{"--on-shutdown=explode"}, base...), "--on-shutdown"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, err := loaded(t, tc.args, nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = c.settle()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want it to say %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("node_id: a\njoin: [a, b]\n"))
+	f.Add([]byte("providers: {fake: {kind: fake}}\n"))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		var c Config
+		fs := pflag.NewFlagSet("server", pflag.ContinueOnError)
+		c.flags(fs)
+		_ = c.parse(fs, map[string]bool{}, b)
+	})
+}

@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// FakeHardwareCommand gives the command that runs a fake fleet as a process of its own, so that it
+// outlives the peers and can be asked afterwards what was done to it.
+func FakeHardwareCommand() *cobra.Command {
+	var addr, file string
+	var faults fake.Faults
+	var latency time.Duration
+	cmd := &cobra.Command{
+		Use:   "fake-hardware",
+		Short: "Run a fleet of fake machines that counts every effect it sees",
+		Long: `Run a fleet of fake machines. Machines appear when they are first used. Peers drive it with
+
+  providers: {fake: {kind: fake, endpoint: "http://127.0.0.1:7450"}}
+
+in their configuration. GET /effects answers every effect that really happened, in order.`,
+		Example: `  holdfast fake-hardware --addr 127.0.0.1:7450 --latency 200ms --fail 0.01
+  curl -s http://127.0.0.1:7450/effects`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var cfg fake.Config
+			if file != "" {
+				b, err := os.ReadFile(file)
+				if err != nil {
+					return fmt.Errorf("read fleet configuration: %w", err)
+				}
+				if cfg, err = fake.ParseConfig(b); err != nil {
+					return fmt.Errorf("read fleet configuration %s: %w", file, err)
+				}
+			}
+			set := cmd.Flags().Changed
+			if set("latency") {
+				cfg.Latency = fake.Duration(latency)
+			}
+			if set("fail") {
+				cfg.Fail = faults.Fail
+			}
+			if set("hang") {
+				cfg.Hang = faults.Hang
+			}
+			if set("lie") {
+				cfg.Lie = faults.Lie
+			}
+			if err := cfg.Validate(); err != nil {
+				return fmt.Errorf("read fleet configuration: %w", err)
+			}
+			ln, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr)
+			if err != nil {
+				return fmt.Errorf("listen for --addr: %w", err)
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "fake hardware at http://%s, effects at /effects\n", ln.Addr())
+			return serveHTTP(cmd.Context(), &http.Server{Handler: fake.NewFleet(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second}, ln)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&addr, "addr", "127.0.0.1:7450", "listen `address`")
+	fs.StringVar(&file, "config", "", "YAML `file` with times and faults, for all machines and for each")
+	fs.DurationVar(&latency, "latency", 0, "`time` before each effect")
+	fs.Float64Var(&faults.Fail, "fail", 0, "`share` of effects that fail, 0 to 1")
+	fs.StringSliceVar(&faults.Hang, "hang", nil, "`operations` that never answer, or *")
+	fs.StringSliceVar(&faults.Lie, "lie", nil, "`operations` that are accepted and do nothing, or *")
+	return cmd
+}
+
+// serveHTTP serves until ctx ends, then lets requests end for a moment.
+func serveHTTP(ctx context.Context, s *http.Server, ln net.Listener) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve HTTP on %s: %w", ln.Addr(), err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-gctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(gctx), 2*time.Second)
+		defer cancel()
+		if err := s.Shutdown(stop); err != nil {
+			return s.Close()
+		}
+		return nil
+	})
+	return g.Wait()
+}

@@ -1,0 +1,119 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// load completes the configuration from the environment and the file. A flag that was given wins
+// over the environment, and that over the file. Every key of the file has to be known.
+func (c *Config) load(fs *pflag.FlagSet, getenv func(string) (string, bool)) error {
+	given := map[string]bool{}
+	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	var err error
+	fs.VisitAll(func(f *pflag.Flag) {
+		name := "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		v, ok := getenv(name)
+		if !ok || given[f.Name] || err != nil || f.Name == "help" {
+			return
+		}
+		if e := fs.Set(f.Name, v); e != nil {
+			err = fmt.Errorf("read %s=%q: %w", name, v, e)
+		}
+		given[f.Name] = true
+	})
+	if err != nil || c.File == "" {
+		return err
+	}
+	b, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	if err := c.parse(fs, given, b); err != nil {
+		return fmt.Errorf("read configuration %s: %w", c.File, err)
+	}
+	return nil
+}
+
+// parse takes the keys of a file that were not given otherwise.
+func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return err
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: want keys and values", root.Line)
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if seen[key.Value] {
+			return fmt.Errorf("line %d: key %q is there twice", key.Line, key.Value)
+		}
+		seen[key.Value] = true
+		if key.Value == "providers" {
+			if err := c.parseProviders(value); err != nil {
+				return err
+			}
+			continue
+		}
+		name := strings.ReplaceAll(key.Value, "_", "-")
+		f := fs.Lookup(name)
+		if f == nil || strings.Contains(key.Value, "-") || name == "config" || name == "help" {
+			return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
+		}
+		if given[name] {
+			continue
+		}
+		text, err := scalar(value)
+		if err == nil {
+			err = fs.Set(name, text)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: key %q: %w", value.Line, key.Value, err)
+		}
+	}
+	return nil
+}
+
+// scalar gives a value as the flag would take it: lists are joined by commas.
+func scalar(n *yaml.Node) (string, error) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return n.Value, nil
+	case yaml.SequenceNode:
+		parts := make([]string, 0, len(n.Content))
+		for _, e := range n.Content {
+			if e.Kind != yaml.ScalarNode {
+				return "", fmt.Errorf("want a list of plain values")
+			}
+			parts = append(parts, e.Value)
+		}
+		return strings.Join(parts, ","), nil
+	}
+	return "", fmt.Errorf("want a plain value or a list of them")
+}
+
+func (c *Config) parseProviders(n *yaml.Node) error {
+	var tree map[string]map[string]any
+	if err := n.Decode(&tree); err != nil {
+		return fmt.Errorf("line %d: key \"providers\": want a kind and options for each name: %w", n.Line, err)
+	}
+	b, err := json.Marshal(tree)
+	if err != nil {
+		return fmt.Errorf("line %d: key \"providers\": %w", n.Line, err)
+	}
+	if err := json.Unmarshal(b, &c.Providers); err != nil {
+		return fmt.Errorf("line %d: key \"providers\": %w", n.Line, err)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/server"
+)
+
+// Command gives the command that runs a peer. Version is the build's.
+func Command(version string) *cobra.Command {
+	var cfg Config
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run one peer of a cluster",
+		Long: `Run one peer of a cluster. Every flag is an environment variable too (HOLDFAST_NODE_ID) and a
+key of the configuration file (node_id); flags win over the environment, and that over the file.`,
+		Example: `  holdfast server --dev
+  holdfast server --config /etc/holdfast/peer.yaml
+  holdfast server --insecure --node-id n1 --data-dir /tmp/n1 --bootstrap-expect 3 --join 127.0.0.1:7413,127.0.0.1:7423`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cfg.load(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			if err := cfg.settle(); err != nil {
+				return err
+			}
+			log, err := cfg.logger()
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), &cfg, version, log)
+		},
+	}
+	cfg.flags(cmd.Flags())
+	return cmd
+}
+
+// stopTime is how long a stop waits for calls in flight.
+const stopTime = 3 * time.Second
+
+// run puts a peer together and runs it until ctx ends.
+func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) error {
+	set, err := providers.NewSet(map[string]providers.Factory{"fake": fake.Factory}, cfg.Providers, log)
+	if err != nil {
+		return err
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := cluster.BridgeMetrics(reg); err != nil {
+		return fmt.Errorf("bridge metrics: %w", err)
+	}
+	// Listen first: a port in use must be known before anything is written.
+	grpcLn, err := listen(ctx, "grpc-addr", cfg.GRPCAddr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = grpcLn.Close() }()
+	httpLn, err := listen(ctx, "http-addr", cfg.HTTPAddr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = httpLn.Close() }()
+
+	state := fsm.New()
+	peerLog := log.With("peer", cfg.NodeID) // the cluster says so itself
+	p := &peer{cfg: cfg, log: peerLog}
+	p.node, err = cluster.New(cluster.Config{
+		NodeID: cfg.NodeID, DataDir: cfg.DataDir, RaftAddr: cfg.RaftAddr, GossipAddr: cfg.GossipAddr,
+		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
+		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
+		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
+		Version: version, Logger: log, Registerer: reg, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop,
+	}, state)
+	if err != nil {
+		return err
+	}
+	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns, StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
+		Logger: peerLog, Boundary: boundaryHook()}, p.node, state, set)
+	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second, Logger: peerLog}, p.node, state, set)
+	retries := int32(cfg.DefaultStepMaxRetries)
+	if retries == 0 {
+		retries = -1 // none: zero is the server's word for its default
+	}
+	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg,
+		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
+	api := grpc.NewServer(append(server.ServerOptions(),
+		grpc.ChainUnaryInterceptor(append(srv.UnaryInterceptors(), p.node.UnaryInterceptor())...),
+		grpc.ChainStreamInterceptor(append(srv.StreamInterceptors(), p.node.StreamInterceptor())...))...)
+	srv.Register(api)
+	p.node.RegisterPeerService(api)
+
+	peerLog.Info("peer is up", "version", version, "grpc", grpcLn.Addr().String(), "http", httpLn.Addr().String(), "raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr())
+	g, gctx := errgroup.WithContext(ctx)
+	web, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWeb()
+	g.Go(func() error {
+		if err := api.Serve(grpcLn); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("serve gRPC on %s: %w", grpcLn.Addr(), err)
+		}
+		return nil
+	})
+	g.Go(func() error { return serveHTTP(web, srv.HTTPServer(srv.HTTPHandler()), httpLn) })
+	g.Go(func() error {
+		<-gctx.Done()
+		srv.Drain() // watchers go on with another peer while this one hands over
+		return nil
+	})
+	g.Go(func() error {
+		// The API goes on while the node hands over: what comes meanwhile is forwarded.
+		err := p.node.Run(gctx, p.exec, reconciler)
+		stopWeb()
+		if ctx.Err() == nil {
+			api.Stop() // the peer cannot go on: no time for manners
+			return err
+		}
+		stopGracefully(api)
+		return err
+	})
+	err = g.Wait()
+	if err == nil {
+		peerLog.Info("peer has stopped")
+	}
+	return err
+}
+
+// peer is what the parts of a running peer need of each other.
+type peer struct {
+	cfg  *Config
+	log  *slog.Logger
+	node *cluster.Node
+	exec *executor.Executor
+}
+
+// beforeHandover cancels active runs where a stop is meant to, or where no other peer could go on with them
+// (bare-metal API §Context lifecycle, DESIGN §7).
+func (p *peer) beforeHandover(ctx context.Context) {
+	voters := 0
+	for _, peer := range p.node.Status(ctx).GetPeers() {
+		if peer.GetSuffrage() == "voter" {
+			voters++
+		}
+	}
+	if p.cfg.OnShutdown != "cancel" && voters > 1 {
+		return
+	}
+	if err := p.exec.CancelActive(ctx, "peer "+p.cfg.NodeID+" was stopped"); err != nil {
+		p.log.Warn("not all active runs were canceled", "error", err)
+	}
+}
+
+func stopGracefully(s *grpc.Server) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.GracefulStop()
+	}()
+	t := time.NewTimer(stopTime)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		s.Stop()
+		<-done
+	}
+}
+
+func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for --%s: %w", flag, err)
+	}
+	return ln, nil
+}
+
+// genesis is what a new cluster begins with.
+func genesis() []*internalv1.Command {
+	var cmds []*internalv1.Command
+	for _, p := range fsm.DefaultPlans() {
+		cmds = append(cmds, &internalv1.Command{FeatureLevel: 1, Principal: "system", Op: &internalv1.Command_CreatePlan{
+			CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
+	}
+	return cmds
+}
+
+func orElse(s, other string) string {
+	if s != "" {
+		return s
+	}
+	return other
+}
