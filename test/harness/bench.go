@@ -1,0 +1,50 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// atOnce is how many clusters run at once. More of them, each with the race detector, starve each other's
+// elections on a small machine.
+const atOnce = 3
+
+// Bench is the binary under test, and room for some clusters.
+type Bench struct {
+	Binary string
+	dir    string // of the binary; empty when it was given
+	room   chan struct{}
+}
+
+// Open builds the binary with the race detector and failpoints, into a directory that Close removes.
+// HOLDFAST_TEST_BINARY names one that was built before.
+func Open(ctx context.Context) (*Bench, error) {
+	b := &Bench{Binary: os.Getenv("HOLDFAST_TEST_BINARY"), room: make(chan struct{}, atOnce)}
+	if b.Binary != "" {
+		return b, nil
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bin-")
+	if err != nil {
+		return nil, fmt.Errorf("build holdfast: %w", err)
+	}
+	b.dir, b.Binary = dir, filepath.Join(dir, "holdfast")
+	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-tags", "failpoint", "-buildvcs=false", "-o", b.Binary,
+		"github.com/holdfast-metal/holdfast/cmd/holdfast")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1") // the race detector needs it
+	if out, err := cmd.CombinedOutput(); err != nil {
+		_ = b.Close()
+		return nil, fmt.Errorf("build holdfast: %w\n%s", err, out)
+	}
+	return b, nil
+}
+
+// Close removes what Open has built.
+func (b *Bench) Close() error {
+	if b.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(b.dir)
+}

@@ -1,0 +1,173 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+)
+
+// Patience is how long a test waits for what should take a second or two: the machine may be busy.
+const Patience = 60 * time.Second
+
+// Options vary a cluster.
+type Options struct {
+	Fleet          []string // more arguments of the fake hardware, e.g. "--latency", "20ms"
+	FleetConfig    string   // its configuration, YAML
+	RaftMultiplier float64  // default 0.5
+	Args           []string // more arguments of each peer
+}
+
+// Cluster is three peers with fake hardware, and a client that knows all of them.
+type Cluster struct {
+	*localcluster.Cluster
+	Client *client.Client
+	Fake   *localcluster.FakeHardware
+	Dir    string
+	Points Failpoints
+
+	t testing.TB
+}
+
+// Cluster starts a cluster. When the test has ended it is stopped; its directory is removed, or kept and
+// named beside the tails of the logs when the test has failed. A data race or a panic in a peer fails the test.
+func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	b.room <- struct{}{}
+	t.Cleanup(func() { <-b.room })
+	dir, err := os.MkdirTemp("", "holdfast-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.RaftMultiplier == 0 {
+		o.RaftMultiplier = 0.5
+	}
+	c := &Cluster{Dir: dir, t: t}
+	t.Cleanup(c.tidy)
+	if c.Points, err = newFailpoints(filepath.Join(dir, "failpoints")); err != nil {
+		t.Fatal(err)
+	}
+	args := o.Fleet
+	if o.FleetConfig != "" {
+		file := filepath.Join(dir, "fleet.yaml")
+		if err := os.WriteFile(file, []byte(o.FleetConfig), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", file)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), Patience)
+	defer stop()
+	if c.Fake, err = localcluster.StartFakeHardware(ctx, b.Binary, dir, args...); err != nil {
+		t.Fatal(err)
+	}
+	c.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: b.Binary, Dir: dir, FakeEndpoint: c.Fake.Endpoint,
+		RaftMultiplier: o.RaftMultiplier, Env: []string{c.Points.environment()}, Args: o.Args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Client = c.Dial(c.Addrs()...)
+	return c
+}
+
+// In gives the same cluster for a subtest: what fails, fails there.
+func (c *Cluster) In(t testing.TB) *Cluster {
+	same := *c
+	same.t = t
+	return &same
+}
+
+// Dial gives a client of some peers, closed when the test has ended.
+func (c *Cluster) Dial(addrs ...string) *client.Client {
+	c.t.Helper()
+	cl, err := client.Dial(client.Config{Addrs: addrs, Timeout: Patience})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = cl.Close() })
+	return cl
+}
+
+// Rotated gives a client for each peer, which asks that peer first and the others when it does not answer.
+func (c *Cluster) Rotated() []*client.Client {
+	c.t.Helper()
+	var all []*client.Client
+	addrs := c.Addrs()
+	for i := range addrs {
+		all = append(all, c.Dial(append(append([]string{}, addrs[i:]...), addrs[:i]...)...))
+	}
+	return all
+}
+
+// Conn gives a connection to one peer, without the client's retries, closed when the test has ended.
+func (c *Cluster) Conn(p *localcluster.Peer) *grpc.ClientConn {
+	c.t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// tidy stops everything and says what the logs say.
+func (c *Cluster) tidy() {
+	if c.Cluster != nil {
+		if err := c.Close(); err != nil {
+			c.t.Errorf("stop the cluster: %v", err)
+		}
+	}
+	if c.Fake != nil {
+		if err := c.Fake.Close(); err != nil {
+			c.t.Errorf("stop the fake hardware: %v", err)
+		}
+	}
+	logs, err := filepath.Glob(filepath.Join(c.Dir, "*.log"))
+	if err != nil {
+		c.t.Error(err)
+	}
+	for _, name := range logs {
+		if found := trouble(name); found != "" {
+			c.t.Errorf("%s has:\n%s", filepath.Base(name), found)
+		}
+	}
+	if !c.t.Failed() {
+		_ = os.RemoveAll(c.Dir)
+		return
+	}
+	c.t.Logf("kept %s", c.Dir)
+	for _, name := range logs {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			c.t.Error(err)
+		}
+		c.t.Logf("the end of %s:\n%s", filepath.Base(name), lastLines(b, 40))
+	}
+}
+
+// trouble finds what must stand in no log.
+func trouble(name string) string {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err.Error()
+	}
+	for _, mark := range []string{"WARNING: DATA RACE", "\npanic: ", "\nfatal error: "} {
+		if i := bytes.Index(b, []byte(mark)); i >= 0 {
+			return string(b[i:min(len(b), i+6000)])
+		}
+	}
+	return ""
+}
+
+func lastLines(b []byte, n int) string {
+	lines := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

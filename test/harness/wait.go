@@ -1,0 +1,93 @@
+package harness
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+)
+
+// Until waits until cond holds. It fails the test when that takes too long, with what cond said last.
+func Until(t testing.TB, what string, cond func() (ok bool, state any)) {
+	t.Helper()
+	timeout := time.NewTimer(Patience)
+	defer timeout.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, state := cond()
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-timeout.C:
+			t.Fatalf("waited %s for %s: now %v", Patience, what, state)
+		}
+	}
+}
+
+// TheLeader waits for a leader and gives it.
+func (c *Cluster) TheLeader() *localcluster.Peer {
+	c.t.Helper()
+	ctx, stop := context.WithTimeout(c.context(), Patience)
+	defer stop()
+	p, err := c.Leader(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return p
+}
+
+// Followers gives the peers that do not lead.
+func (c *Cluster) Followers() []*localcluster.Peer {
+	c.t.Helper()
+	leader := c.TheLeader()
+	var others []*localcluster.Peer
+	for _, p := range c.Peers() {
+		if p != leader {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// Ready waits until all peers that run know a leader.
+func (c *Cluster) Ready() {
+	c.t.Helper()
+	ctx, stop := context.WithTimeout(c.context(), Patience)
+	defer stop()
+	if err := c.WaitReady(ctx); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Restart starts a peer that is down, and waits until it has caught up with what the others had then.
+func (c *Cluster) Restart(p *localcluster.Peer) {
+	c.t.Helper()
+	leader, err := c.TheLeader().Readiness(c.context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := p.Start(c.context()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Ready()
+	Until(c.t, "peer "+p.ID+" to catch up", func() (bool, any) {
+		r, err := p.Readiness(c.context())
+		return err == nil && r.AppliedIndex >= leader.AppliedIndex, r
+	})
+}
+
+// Killed waits until a peer has died, and gives when.
+func (c *Cluster) Killed(p *localcluster.Peer) time.Time {
+	c.t.Helper()
+	select {
+	case <-p.Done():
+		return time.Now()
+	case <-time.After(Patience):
+		c.t.Fatalf("peer %s was to die and lives", p.ID)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,68 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// Effects gives what the fake hardware has seen, in order. Empty ids mean any.
+func (c *Cluster) Effects(machineID, runID string) []fake.Effect {
+	c.t.Helper()
+	var all []fake.Effect
+	c.ask("/effects?"+url.Values{"machine_id": {machineID}, "run_id": {runID}}.Encode(), &all)
+	return all
+}
+
+// Hardware gives a fake machine as it is.
+func (c *Cluster) Hardware(machineID string) fake.MachineState {
+	c.t.Helper()
+	var m fake.MachineState
+	c.ask("/machines/"+url.PathEscape(machineID), &m)
+	return m
+}
+
+func (c *Cluster) ask(path string, answer any) {
+	c.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), Patience)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Fake.Endpoint+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatalf("ask the fake hardware: %v", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		c.t.Fatalf("ask the fake hardware for %s: %s", path, res.Status)
+	}
+	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+		c.t.Fatalf("read what the fake hardware says: %v", err)
+	}
+}
+
+// Verdict fails the test when a run that has ended does not fit what its machine has seen, or did not succeed. It gives the
+// effects.
+func (c *Cluster) Verdict(run *holdfastv1.Run) []fake.Effect {
+	c.t.Helper()
+	effects := c.Effects("", run.GetRunId())
+	found := Judge(run, effects)
+	found = append(found, JudgeMachine(c.Hardware(run.GetMachineId()), c.Effects(run.GetMachineId(), ""))...)
+	if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		found = append(found, fmt.Sprintf("run %s of %s is %s: %v", run.GetRunId(), run.GetMachineId(), run.GetPhase(), run.GetError()))
+	}
+	for _, f := range found {
+		c.t.Error(f)
+	}
+	if len(found) > 0 {
+		c.t.Logf("the log of run %s:\n%s", run.GetRunId(), c.Log(run.GetRunId()))
+	}
+	return effects
+}

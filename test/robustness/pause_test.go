@@ -1,0 +1,149 @@
+package robustness
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/harness"
+)
+
+const (
+	pauseTime   = 5 * time.Second // far longer than any election
+	pauseRounds = 3
+	lateReads   = 16 // reads that wait in the socket of a stopped process
+)
+
+// A leader that is stopped and goes on as if no time had passed neither answers with what it remembers, nor does what
+// the next leader has done already.
+func TestPausedLeader(t *testing.T) {
+	long(t)
+	t.Parallel()
+	c := bench.Cluster(t, harness.Options{})
+	c.Plan("reboot", step("restart", &holdfastv1.Reboot{Mode: "bmc"}))
+	c.Plan("repave", step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
+	c.Plan("talk", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}))
+	c.Register("m-read")
+	reads := &readings{}
+	for round := range pauseRounds {
+		pauseOnce(t, c, reads, round)
+	}
+	t.Logf("linearizable reads at the peer that was paused: %d answered, %d refused; none may be older than what was acknowledged before it", reads.answered.Load(), reads.refused.Load())
+	if reads.answered.Load() == 0 {
+		t.Error("no read was answered: the test proves nothing")
+	}
+}
+
+// readings counts reads, and holds each against what was acknowledged before it was made.
+type readings struct {
+	acked             atomic.Int64
+	answered, refused atomic.Int64
+}
+
+func (r *readings) read(ctx context.Context, t *testing.T, conn grpc.ClientConnInterface) {
+	before := r.acked.Load()
+	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	m, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-read"})
+	if err != nil {
+		r.refused.Add(1)
+		return
+	}
+	r.answered.Add(1)
+	got, err := strconv.ParseInt(m.GetLabels()["n"], 10, 64)
+	if err != nil && before > 0 || got < before {
+		t.Errorf("a linearizable read gave %q, but %d had been acknowledged before it", m.GetLabels()["n"], before)
+	}
+}
+
+// write writes the next number, and remembers it once it is acknowledged.
+func (r *readings) write(t *testing.T, cl *client.Client) {
+	t.Helper()
+	n := r.acked.Load() + 1
+	_, err := cl.Machines().UpdateMachine(t.Context(), &holdfastv1.UpdateMachineRequest{
+		Machine:    &holdfastv1.Machine{MachineId: "m-read", Labels: map[string]string{"n": fmt.Sprint(n)}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.n"}}})
+	if err != nil {
+		t.Fatalf("write %d: %v", n, err)
+	}
+	r.acked.Store(n)
+}
+
+func pauseOnce(t *testing.T, c *harness.Cluster, reads *readings, round int) {
+	leader := c.TheLeader()
+	conn := c.Conn(leader)
+	reads.write(t, c.Client)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				reads.read(ctx, t, conn)
+			}
+		})
+	}
+	var runs []string
+	for i := range 4 {
+		for _, plan := range []string{"reboot", "repave", "talk"} {
+			machine := fmt.Sprintf("m-%d-%s-%d", round, plan, i)
+			c.Register(machine)
+			runs = append(runs, c.Start(machine, plan).GetRunId())
+		}
+	}
+	harness.Until(t, "the hardware to be touched", func() (bool, any) {
+		n := len(c.Effects("", runs[len(runs)-1]))
+		return n > 0, n
+	})
+
+	began := time.Now()
+	if err := leader.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	next := c.TheLeader() // a paused peer is not asked
+	others := c.Dial(next.GRPCAddr)
+	reads.write(t, others)
+	t.Logf("round %d: the next leader acknowledged a write %s after the pause began", round, time.Since(began).Round(time.Millisecond))
+	for range lateReads {
+		wg.Go(func() { reads.read(t.Context(), t, conn) })
+	}
+	for wait := time.NewTimer(pauseTime - time.Since(began)); ; {
+		select { // the others go on meanwhile
+		case <-wait.C:
+		default:
+			reads.write(t, others)
+			continue
+		}
+		break
+	}
+	if err := leader.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Until(t, "reads at the peer that goes on", func() (bool, any) {
+		before := reads.answered.Load()
+		reads.write(t, others)
+		reads.read(t.Context(), t, conn)
+		return reads.answered.Load() > before+4, before
+	})
+	stop()
+	wg.Wait()
+
+	for _, id := range runs {
+		run := c.Ended(id)
+		c.Verdict(run)
+		if run.GetPlanId() == "talk" {
+			checkOutput(t, c.Log(id, "stdout"), bystanderScript)
+		}
+	}
+	c.Ready()
+}

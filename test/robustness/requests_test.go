@@ -1,0 +1,157 @@
+package robustness
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/harness"
+)
+
+const callers = 200
+
+// Many callers at once, through all peers, while the leader lives or dies: a request id names one run, and a machine has
+// one active run.
+func TestConcurrentStartRun(t *testing.T) {
+	t.Parallel()
+	c := bench.Cluster(t, harness.Options{})
+	c.Plan("wait", step("wait", &holdfastv1.SshCommand{Script: "sleep 600\n"}))
+	for _, kill := range []bool{false, true} {
+		for _, same := range []bool{true, false} {
+			t.Run(fmt.Sprintf("same-id=%v/leader-dies=%v", same, kill), func(t *testing.T) {
+				if testing.Short() && kill {
+					t.Skip("it takes long: run without -short")
+				}
+				startTogether(t, c.In(t), fmt.Sprintf("m-%v-%v", same, kill), same, kill)
+			})
+		}
+	}
+}
+
+type answer struct {
+	run *holdfastv1.Run
+	err error
+}
+
+func startTogether(t *testing.T, c *harness.Cluster, machine string, same, kill bool) {
+	c.Register(machine)
+	answers := call(t, c, kill, func(cl *client.Client, i int) (*holdfastv1.Run, error) {
+		id := "the-one"
+		if !same {
+			id = fmt.Sprintf("request-%d", i)
+		}
+		return cl.Runs().StartRun(t.Context(), &holdfastv1.StartRunRequest{RequestId: id, MachineId: machine, PlanId: "wait"})
+	})
+	runs := map[string]int{}
+	var refused []error
+	for _, a := range answers {
+		if a.err != nil {
+			refused = append(refused, a.err)
+			continue
+		}
+		runs[a.run.GetRunId()]++
+	}
+	list, err := c.Client.Runs().ListRuns(t.Context(), &holdfastv1.ListRunsRequest{Filter: fmt.Sprintf("machine_id = %q", machine)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) != 1 || len(list.GetRuns()) != 1 || runs[list.GetRuns()[0].GetRunId()] == 0 {
+		t.Fatalf("answers name %v, the machine has %d runs: want one (refusals: %v)", runs, len(list.GetRuns()), refused)
+	}
+	id := list.GetRuns()[0].GetRunId()
+	if want := callers - runs[id]; len(refused) != want || same && want != 0 || !same && runs[id] != 1 {
+		t.Errorf("%d answers name the run, %d are refusals; same request id = %v", runs[id], len(refused), same)
+	}
+	for _, err := range refused {
+		if e := busy(err, id); e != nil {
+			t.Error(e)
+			break
+		}
+	}
+	if _, err := c.Client.Runs().CancelRun(t.Context(), &holdfastv1.CancelRunRequest{RunId: id}); err != nil {
+		t.Fatal(err)
+	}
+	if run := c.Ended(id); run.GetPhase() != holdfastv1.Run_CANCELED {
+		t.Errorf("the run that was canceled is %s: %v", run.GetPhase(), run.GetError())
+	}
+	if n := harness.Count(c.Effects(machine, ""), "command"); n > 1 {
+		t.Errorf("the command was started %d times", n)
+	}
+}
+
+// call makes all calls at once, each through another peer first, and kills the leader when some were answered if that
+// is asked for.
+func call(t *testing.T, c *harness.Cluster, kill bool, start func(*client.Client, int) (*holdfastv1.Run, error)) []answer {
+	t.Helper()
+	leader := c.TheLeader()
+	clients := c.Rotated()
+	answers := make([]answer, callers)
+	var done atomic.Int32
+	some := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			run, err := start(clients[i%len(clients)], i)
+			answers[i] = answer{run, err}
+			if done.Add(1) == callers/10 {
+				close(some)
+			}
+		})
+	}
+	if kill {
+		<-some
+		if err := leader.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	if kill {
+		c.Restart(leader)
+	}
+	return answers
+}
+
+// busy says what is wrong with the refusal of a second run on a machine.
+func busy(err error, active string) error {
+	st := status.Convert(err)
+	if st.Code() != codes.FailedPrecondition || client.Reason(err) != "ACTIVE_RUN" || !strings.Contains(st.Message(), active) {
+		return fmt.Errorf("refusal = %w (reason %q), want FAILED_PRECONDITION, ACTIVE_RUN, and the name of %s", err, client.Reason(err), active)
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetMetadata()["run_id"] == active {
+			return nil
+		}
+	}
+	return fmt.Errorf("details of the refusal do not name run %s: %v", active, st.Details())
+}
+
+// A request id that comes back with another body is refused, and says what differs, also on another peer.
+func TestRequestConflict(t *testing.T) {
+	t.Parallel()
+	c := bench.Cluster(t, harness.Options{})
+	c.Register("m-1")
+	c.Plan("one", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	c.Plan("two", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
+	defer stop()
+	for i, cl := range c.Rotated() {
+		run, err := cl.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r", MachineId: "m-1", PlanId: "one"})
+		if err != nil {
+			t.Fatalf("peer %d: %v", i+1, err)
+		}
+		c.Verdict(c.Ended(run.GetRunId()))
+		_, err = cl.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r", MachineId: "m-1", PlanId: "two"})
+		if status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), `plan_id is "two", was "one"`) {
+			t.Errorf("peer %d: error = %v, want ALREADY_EXISTS and what differs", i+1, err)
+		}
+	}
+}
