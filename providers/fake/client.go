@@ -1,0 +1,151 @@
+package fake
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// remoteClient is a client for thousands of calls at a time to one host. It sets no timeout
+// of its own: contexts do.
+func remoteClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 4096,
+			IdleConnTimeout:     30 * time.Second,
+			DisableCompression:  true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// call does one operation, once. Result may be nil.
+func (p *Provider) call(ctx context.Context, name string, op providers.Op, m providers.Machine, args, result any) error {
+	what := name + " of " + m.GetMachineId()
+	r := request{MachineID: m.GetMachineId(), RunID: op.RunID, Step: op.Step, Attempt: op.Attempt, Epoch: op.Epoch}
+	var err error
+	if args != nil {
+		if r.Args, err = json.Marshal(args); err != nil {
+			return providers.Errorf(providers.Unsupported, what, "write arguments: %w", err)
+		}
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return providers.Errorf(providers.Unsupported, what, "write request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint+"/ops/"+name, bytes.NewReader(body))
+	if err != nil {
+		return providers.Errorf(providers.Unsupported, what, "make request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := p.client.Do(req)
+	if err != nil {
+		var u *url.Error // says again what we say
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return providers.Errorf(lost(err), what, "%w", err)
+	}
+	defer func() { _ = resp.Body.Close() }() // all of it was read, or is of no use
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return providers.Errorf(lost(err), what, "read answer: %w", err)
+	}
+	p.learn(resp.Header.Get(settleHeader))
+	if resp.StatusCode != http.StatusOK {
+		return refusal(what, resp.StatusCode, answer)
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, result); err != nil {
+		return providers.Errorf(providers.Unsupported, what, "read answer: %w", err)
+	}
+	return nil
+}
+
+// lost classes the error of a call that got no answer. If the connection could not be made,
+// nothing was done; else nobody knows.
+func lost(err error) providers.Class {
+	var o *net.OpError
+	if errors.As(err, &o) && o.Op == "dial" {
+		return providers.Transient
+	}
+	return providers.Timeout
+}
+
+// refusal reads an error back with its class.
+func refusal(what string, status int, body []byte) error {
+	var f failure
+	if err := json.Unmarshal(body, &f); err != nil || f.Class == "" {
+		return providers.Errorf(classOf(status), what, "endpoint answered %d: is it a fake fleet?", status)
+	}
+	return &providers.Error{Class: f.Class, Op: what, Err: errors.New(strings.TrimPrefix(f.Error, what+": "))}
+}
+
+// learn keeps the longest settle time that was told.
+func (p *Provider) learn(header string) {
+	d, err := time.ParseDuration(header)
+	if err != nil {
+		return
+	}
+	for {
+		old := p.learned.Load()
+		if int64(d) <= old || p.learned.CompareAndSwap(old, int64(d)) {
+			return
+		}
+	}
+}
+
+// direct calls a handler in this process. Like a server, the handler goes on when the
+// caller gives up.
+type direct struct{ handler http.Handler }
+
+// RoundTrip answers when the handler does or the request's context ends.
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(r.Body.Close(), r.Context().Err()); err != nil {
+		return nil, err
+	}
+	in := r.Clone(r.Context())
+	in.Body = io.NopCloser(bytes.NewReader(body))
+	done := make(chan *recorder, 1)
+	go func() {
+		w := &recorder{header: make(http.Header), status: http.StatusOK}
+		d.handler.ServeHTTP(w, in)
+		done <- w
+	}()
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case w := <-done:
+		return &http.Response{
+			Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
+		}, nil
+	}
+}
+
+// recorder is an http.ResponseWriter that keeps what it is given.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header         { return w.header }
+func (w *recorder) WriteHeader(status int)      { w.status = status }
+func (w *recorder) Write(b []byte) (int, error) { return w.body.Write(b) }

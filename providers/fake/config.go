@@ -1,0 +1,171 @@
+package fake
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Duration is a time.Duration that is written as text, e.g. "200ms".
+type Duration time.Duration
+
+// MarshalJSON writes "200ms".
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads "200ms" and refuses negative durations.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf(`read duration %s: write it as text with a unit, e.g. "200ms"`, b)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf(`read duration %q: write it as a number and a unit, e.g. "200ms"`, s)
+	}
+	if v < 0 {
+		return fmt.Errorf("read duration %q: it must not be negative", s)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Config describes a fleet: how long things take, and what goes wrong.
+type Config struct {
+	Seed uint64 `json:"seed"` // of everything that looks random; the same seed gives the same decisions
+
+	PowerTime   Duration `json:"power_time"`   // from a power press to its effect; default 20ms
+	BootTime    Duration `json:"boot_time"`    // from power on to a host that answers; default 150ms
+	InstallTime Duration `json:"install_time"` // of an install or a wipe, with the boot after it; default 300ms
+	CommandTime Duration `json:"command_time"` // of a command, without its sleeps; default 30ms
+	JoinTime    Duration `json:"join_time"`    // of joining a cluster; default 50ms
+
+	Faults // of every machine
+
+	// Machines has the faults of machines that differ from the others, in full. Read from
+	// YAML or JSON, what an entry leaves out is as for every machine.
+	Machines map[string]Faults `json:"machines"`
+
+	// Now is the clock that states are computed with; default time.Now.
+	Now func() time.Time `json:"-"`
+}
+
+// ParseConfig reads a fleet's configuration from YAML or JSON, and checks it. An unknown
+// or repeated key is an error that names it.
+func ParseConfig(b []byte) (Config, error) {
+	var c Config
+	j, err := yaml.YAMLToJSONStrict(b)
+	if err == nil {
+		err = json.Unmarshal(j, &c)
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("read fake fleet configuration: %w", err)
+	}
+	return c, nil
+}
+
+// UnmarshalJSON is strict, and fills a machine's faults with those of every machine.
+func (c *Config) UnmarshalJSON(b []byte) error {
+	type plain Config // without this method
+	in := struct {
+		*plain
+		Machines map[string]json.RawMessage `json:"machines"`
+	}{plain: (*plain)(c)}
+	if err := decodeStrict(b, &in); err != nil {
+		return err
+	}
+	var err error
+	if c.Machines, err = overlay(c.Faults, nil, in.Machines); err != nil {
+		return err
+	}
+	return c.Validate()
+}
+
+// Validate checks a configuration that was put together by hand. The error names the key,
+// the value and what is allowed.
+func (c Config) Validate() error {
+	for _, d := range []Duration{c.PowerTime, c.BootTime, c.InstallTime, c.CommandTime, c.JoinTime} {
+		if d < 0 {
+			return fmt.Errorf("a duration is %v: it must not be negative", time.Duration(d))
+		}
+	}
+	return validateFaults(c.Faults, c.Machines)
+}
+
+func validateFaults(all Faults, machines map[string]Faults) error {
+	if err := all.validate(); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(machines)) {
+		if err := machines[id].validate(); err != nil {
+			return fmt.Errorf("machine %q: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// overlay gives old with the raw entries applied: on a machine's own entry, else on the
+// faults of all. A null entry removes the machine's own.
+func overlay(all Faults, old map[string]Faults, raw map[string]json.RawMessage) (map[string]Faults, error) {
+	out := maps.Clone(old)
+	for _, id := range slices.Sorted(maps.Keys(raw)) {
+		if string(raw[id]) == "null" {
+			delete(out, id)
+			continue
+		}
+		f, ok := out[id]
+		if !ok {
+			f = all
+		}
+		f = f.clone()
+		if err := decodeStrict(raw[id], &f); err != nil {
+			return nil, fmt.Errorf("machine %q: %w", id, err)
+		}
+		if out == nil {
+			out = make(map[string]Faults)
+		}
+		out[id] = f
+	}
+	return out, nil
+}
+
+// decodeStrict reads one JSON value. Unknown fields and trailing data are errors.
+func decodeStrict(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		if _, key, ok := strings.Cut(err.Error(), "json: unknown field "); ok {
+			return fmt.Errorf("unknown key %s", key)
+		}
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one value")
+	}
+	return nil
+}
+
+// withDefaults fills what is not set.
+func (c Config) withDefaults() Config {
+	set := func(d *Duration, def time.Duration) {
+		if *d == 0 {
+			*d = Duration(def)
+		}
+	}
+	set(&c.PowerTime, 20*time.Millisecond)
+	set(&c.BootTime, 150*time.Millisecond)
+	set(&c.InstallTime, 300*time.Millisecond)
+	set(&c.CommandTime, 30*time.Millisecond)
+	set(&c.JoinTime, 50*time.Millisecond)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}

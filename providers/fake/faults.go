@@ -1,0 +1,94 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Faults say what goes wrong with a machine. Operations are named as in Operations; "*" is all of them.
+type Faults struct {
+	Latency   Duration `json:"latency"`    // before anything is done; an effect then happens even if its caller has gone away
+	Fail      float64  `json:"fail"`       // probability that an effect is answered with an error and does not happen
+	FailAfter float64  `json:"fail_after"` // probability that an effect happens and is answered with an error
+	Hang      []string `json:"hang"`       // operations that are never answered and do nothing
+	Lie       []string `json:"lie"`        // effects that are answered with OK and do not happen
+	Flap      Duration `json:"flap"`       // host and BMC answer for that long, then not for that long, and so on
+	Auth      bool     `json:"auth"`       // the BMC refuses our credentials
+	Gone      bool     `json:"gone"`       // neither machine nor BMC exist any more
+	OnlyFirst int      `json:"only_first"` // faults strike the first N calls of an operation only; 0 is all. Counted since the faults were set
+}
+
+func (f Faults) clone() Faults {
+	f.Hang, f.Lie = slices.Clone(f.Hang), slices.Clone(f.Lie)
+	return f
+}
+
+func (f Faults) validate() error {
+	if !probability(f.Fail) || !probability(f.FailAfter) {
+		return fmt.Errorf("fail is %v, fail_after %v: they are probabilities, 0 to 1", f.Fail, f.FailAfter)
+	}
+	if f.Latency < 0 || f.Flap < 0 || f.OnlyFirst < 0 {
+		return fmt.Errorf("latency %v, flap %v, only_first %d: none may be negative",
+			time.Duration(f.Latency), time.Duration(f.Flap), f.OnlyFirst)
+	}
+	if err := checkNames("hang", f.Hang, Operations(false)); err != nil {
+		return err
+	}
+	return checkNames("lie", f.Lie, Operations(true))
+}
+
+// probability is false for NaN too.
+func probability(p float64) bool { return p >= 0 && p <= 1 }
+
+func checkNames(key string, list, known []string) error {
+	for _, n := range list {
+		if n != "*" && !slices.Contains(known, n) {
+			return fmt.Errorf("%s has %q: it takes \"*\" and %s", key, n, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// strike is what the faults do to one call.
+type strike struct {
+	latency                                      time.Duration
+	gone, auth, down, hang, fail, lie, failAfter bool
+}
+
+// decide says what happens to call number n (from 1) of an operation on a machine. It
+// depends on its arguments alone, so that a test that failed can be run again.
+func (f Faults) decide(seed uint64, machine string, o operation, n int, age time.Duration) strike {
+	if f.OnlyFirst > 0 && n > f.OnlyFirst {
+		return strike{}
+	}
+	s := strike{
+		latency: time.Duration(f.Latency),
+		gone:    f.Gone,
+		auth:    f.Auth,
+		down:    f.Flap > 0 && (age/time.Duration(f.Flap))%2 == 1,
+		hang:    names(f.Hang, o.name),
+	}
+	if o.effect {
+		s.lie = names(f.Lie, o.name)
+		s.fail = chance(f.Fail, seed, machine, o.name, n, "fail")
+		s.failAfter = chance(f.FailAfter, seed, machine, o.name, n, "fail_after")
+	}
+	return s
+}
+
+func names(list []string, op string) bool {
+	return slices.Contains(list, op) || slices.Contains(list, "*")
+}
+
+// chance is true with probability p, and always the same for the same arguments.
+func chance(p float64, seed uint64, machine, op string, n int, salt string) bool {
+	if p <= 0 {
+		return false
+	}
+	h := xxhash.Sum64String(fmt.Sprintf("%d\x00%s\x00%s\x00%d\x00%s", seed, machine, op, n, salt))
+	return float64(h>>11)/(1<<53) < p
+}

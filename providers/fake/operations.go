@@ -1,0 +1,106 @@
+package fake
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The operations of a machine. An operation that changes something is also the name of the
+// effect that it leaves behind.
+const (
+	opInspect       = "inspect"
+	opPowerState    = "power_state"
+	opBootDevice    = "get_boot_device"
+	opMedia         = "get_media"
+	opInstallStatus = "install_status"
+	opCommandStatus = "command_status"
+	opNodeStatus    = "node_status"
+	opJoinStatus    = "join_status"
+	opNetworkStatus = "net_status"
+	opConsole       = "console"
+	opConsoleWrite  = "console_write"
+
+	opPowerOn        = "power_on"
+	opPowerOff       = "power_off"
+	opSetBoot        = "boot_device"
+	opInsertMedia    = "media_insert"
+	opEjectMedia     = "media_eject"
+	opInstall        = "install"
+	opStartCommand   = "command"
+	opKillCommand    = "kill"
+	opStartJoin      = "join"
+	opApplyNetwork   = "net_apply"
+	opConfirmNetwork = "net_confirm"
+)
+
+// Effects that are no operations of their own: a wipe is an install without an image, and
+// the others are done by commands on the host.
+const (
+	opWipe         = "wipe"
+	effectReboot   = "reboot"
+	effectPoweroff = "poweroff"
+)
+
+// operation is one thing that a fleet can be asked.
+type operation struct {
+	name      string
+	effect    bool // it changes something: it can fail, lie, and happen after its caller has gone
+	bmc       bool // it needs the BMC's credentials
+	host      bool // it needs a host that answers
+	observes  bool // it reports a machine that does not answer, where others fail
+	exclusive bool // two of them at a time on one machine are an overlap
+	run       func(c *call, args json.RawMessage) (any, error)
+}
+
+// typed reads an operation's arguments.
+func typed[A any](f func(c *call, args A) (any, error)) func(*call, json.RawMessage) (any, error) {
+	return func(c *call, raw json.RawMessage) (any, error) {
+		var a A
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, &a); err != nil {
+				return nil, fmt.Errorf("read arguments: %w", err)
+			}
+		}
+		return f(c, a)
+	}
+}
+
+func operations() []operation {
+	return []operation{
+		{name: opInspect, observes: true, run: typed((*call).inspect)},
+		{name: opPowerState, bmc: true, run: typed((*call).powerState)},
+		{name: opBootDevice, bmc: true, run: typed((*call).bootDevice)},
+		{name: opMedia, bmc: true, run: typed((*call).mediaURL)},
+		{name: opInstallStatus, observes: true, run: typed((*call).installStatus)},
+		{name: opCommandStatus, host: true, run: typed((*call).commandStatus)},
+		{name: opNodeStatus, observes: true, run: typed((*call).nodeStatus)},
+		{name: opJoinStatus, host: true, run: typed((*call).joinStatus)},
+		{name: opNetworkStatus, host: true, run: typed((*call).networkStatus)},
+		{name: opConsole, bmc: true, run: typed((*call).readConsole)},
+		{name: opConsoleWrite, bmc: true, run: typed((*call).writeConsole)},
+
+		{name: opPowerOn, effect: true, bmc: true, exclusive: true, run: typed((*call).powerOn)},
+		{name: opPowerOff, effect: true, bmc: true, exclusive: true, run: typed((*call).powerOff)},
+		{name: opSetBoot, effect: true, bmc: true, exclusive: true, run: typed((*call).setBootDevice)},
+		{name: opInsertMedia, effect: true, bmc: true, exclusive: true, run: typed((*call).insertMedia)},
+		{name: opEjectMedia, effect: true, bmc: true, exclusive: true, run: typed((*call).ejectMedia)},
+		{name: opInstall, effect: true, exclusive: true, run: typed((*call).startInstall)},
+		{name: opStartCommand, effect: true, host: true, run: typed((*call).startCommand)},
+		{name: opKillCommand, effect: true, host: true, run: typed((*call).killCommand)},
+		{name: opStartJoin, effect: true, host: true, run: typed((*call).startJoin)},
+		{name: opApplyNetwork, effect: true, host: true, run: typed((*call).applyNetwork)},
+		{name: opConfirmNetwork, effect: true, host: true, run: typed((*call).confirmNetwork)},
+	}
+}
+
+// Operations lists the names that Faults take in hang, or those of them that change
+// something, which it takes in lie.
+func Operations(effects bool) []string {
+	var ns []string
+	for _, o := range operations() {
+		if o.effect || !effects {
+			ns = append(ns, o.name)
+		}
+	}
+	return ns
+}

@@ -1,0 +1,192 @@
+package fake_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+const tick = time.Millisecond // just before or after something happens
+
+func TestAMachineAppears(t *testing.T) {
+	inLab(t, fake.Faults{}, func(l *lab) {
+		f := l.facts()
+		if f.BootID == "" {
+			l.Fatal("no boot id")
+		}
+		want := providers.Facts{Reachable: true, ReachableReason: "PingOK", BMCReachable: true, BMCReason: "RedfishOK",
+			BootID: f.BootID, Image: "factory"}
+		if diff := cmp.Diff(want, f); diff != "" {
+			l.Fatal(diff)
+		}
+		l.power(providers.PowerOn)
+		if d, err := l.p.BootDevice(l.ctx, l.m); err != nil || d.Mode != "DISK" {
+			l.Fatalf("boot device is %+v, %v", d, err)
+		}
+	})
+}
+
+func TestPowerTakesItsTime(t *testing.T) {
+	inLab(t, fake.Faults{}, func(l *lab) {
+		before := l.facts()
+		l.press(providers.ActionHardOff)
+		time.Sleep(powerTime - tick)
+		l.power(providers.PowerOn)
+		l.host(true, "PingOK")
+		time.Sleep(tick)
+		l.power(providers.PowerOff)
+		l.host(false, "PoweredOff")
+		l.press(providers.ActionOn)
+		time.Sleep(powerTime - tick)
+		l.power(providers.PowerOff)
+		time.Sleep(tick)
+		l.power(providers.PowerOn)
+		l.host(false, "Booting")
+		if id := l.facts().BootID; id != "" {
+			l.Fatalf("boot id of a host that does not answer is %q", id)
+		}
+		time.Sleep(bootTime - tick)
+		l.host(false, "Booting")
+		time.Sleep(tick)
+		l.host(true, "PingOK")
+		if after := l.facts(); after.BootID == before.BootID || after.Image != before.Image {
+			l.Fatalf("got %+v after a reboot, %+v before", after, before)
+		}
+	})
+}
+
+// TestPressesQueue presses faster than power changes: every change takes its time, in order.
+func TestPressesQueue(t *testing.T) {
+	inLab(t, fake.Faults{}, func(l *lab) {
+		l.press(providers.ActionHardOff)
+		l.press(providers.ActionOn)
+		time.Sleep(powerTime)
+		l.power(providers.PowerOff)
+		time.Sleep(powerTime)
+		l.power(providers.PowerOn)
+		time.Sleep(bootTime / 2)
+		l.press(providers.ActionHardOff) // while it boots
+		time.Sleep(powerTime)
+		l.host(false, "PoweredOff")
+		time.Sleep(bootTime)
+		l.host(false, "PoweredOff")
+		if got, want := l.effects(), []string{"power_off", "power_on", "power_off"}; !cmp.Equal(got, want) {
+			l.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestSoftOffAsksTheHost(t *testing.T) {
+	inLab(t, fake.Faults{}, func(l *lab) {
+		l.press(providers.ActionSoftOff)
+		time.Sleep(powerTime)
+		l.power(providers.PowerOff)
+		l.press(providers.ActionOn)
+		time.Sleep(powerTime)
+		l.press(providers.ActionSoftOff) // nobody listens yet
+		time.Sleep(bootTime)
+		l.power(providers.PowerOn)
+		l.host(true, "PingOK")
+	})
+}
+
+func TestBootDeviceOnceIsForOneBoot(t *testing.T) {
+	inLab(t, fake.Faults{}, func(l *lab) {
+		mode := func(want string, persistent bool) {
+			l.Helper()
+			if d, err := l.p.BootDevice(l.ctx, l.m); err != nil || d.Mode != want || d.Persistent != persistent {
+				l.Fatalf("boot device is %+v, %v, want %s, persistent %v", d, err, want, persistent)
+			}
+		}
+		l.ok(l.p.SetBootDevice(l.ctx, op("n"), l.m, providers.BootDevice{Mode: "PXE"}))
+		l.ok(l.p.SetBootDevice(l.ctx, op("n"), l.m, providers.BootDevice{Mode: "HTTP", Persistent: true}))
+		mode("HTTP", true)
+		l.ok(l.p.SetBootDevice(l.ctx, op("n"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
+		mode("PXE", false)
+		l.press(providers.ActionHardOff)
+		time.Sleep(powerTime)
+		mode("PXE", false)
+		l.press(providers.ActionOn)
+		time.Sleep(powerTime)
+		mode("HTTP", true)
+	})
+}
+
+func TestRebootKillsCommands(t *testing.T) {
+	for name, end := range map[string]func(l *lab){
+		"power off":      func(l *lab) { l.press(providers.ActionHardOff) },
+		"reboot in band": func(l *lab) { l.start("reboot", "sleep 1; systemctl reboot") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, fake.Faults{}, func(l *lab) {
+				l.start("short", "echo short")
+				l.start("long", "echo one; sleep 60; echo two")
+				time.Sleep(commandTime)
+				end(l)
+				time.Sleep(powerTime)
+				if _, err := l.p.CommandStatus(l.ctx, l.m, "long", 0); providers.ClassOf(err) != providers.Transient ||
+					!strings.Contains(err.Error(), "host does not answer") {
+					l.Fatalf("got %v from a host that is down", err)
+				}
+				l.fails(l.p.StartCommand(l.ctx, op("ssh"), l.m, "late", providers.Command{Path: "true"}), providers.Transient)
+				l.press(providers.ActionOn)
+				time.Sleep(powerTime + bootTime)
+				s := l.command("long", providers.WorkFailed)
+				if len(s.Output) != 1 || string(s.Output[0].Data) != "one\n" {
+					l.Fatalf("got %+v, want what it printed before it was killed", s)
+				}
+				l.command("short", providers.WorkDone)
+				l.command("late", providers.WorkNone)
+			})
+		})
+	}
+}
+
+func TestInBandPower(t *testing.T) {
+	inLab(t, fake.Faults{}, func(l *lab) {
+		before := l.facts()
+		l.start("reboot", "sudo systemctl reboot")
+		time.Sleep(commandTime)
+		l.power(providers.PowerOn)
+		l.host(false, "Booting")
+		time.Sleep(bootTime)
+		l.host(true, "PingOK")
+		if l.facts().BootID == before.BootID {
+			l.Fatal("boot id did not change")
+		}
+		if s := l.command("reboot", providers.WorkDone); s.ExitCode != 0 {
+			l.Fatalf("got %+v", s)
+		}
+		l.start("off", "shutdown -h now")
+		time.Sleep(commandTime)
+		l.power(providers.PowerOff)
+		l.press(providers.ActionOn)
+		time.Sleep(powerTime + bootTime)
+		l.host(true, "PingOK")
+		l.start("killed", "sleep 5; reboot")
+		l.ok(l.p.KillCommand(l.ctx, op("ssh"), l.m, "killed"))
+		time.Sleep(time.Minute)
+		l.host(true, "PingOK")
+		want := []string{"command", "reboot", "command", "poweroff", "power_on", "command", "reboot", "kill"}
+		if diff := cmp.Diff(want, l.effects()); diff != "" {
+			l.Fatal(diff)
+		}
+	})
+}
+
+// TestRebootOfAMachineThatIsOff lets the power go in the moment that a command reboots.
+func TestRebootOfAMachineThatIsOff(t *testing.T) {
+	inLab(t, fake.Faults{}, func(l *lab) {
+		l.press(providers.ActionHardOff)
+		time.Sleep(powerTime - commandTime)
+		l.start("reboot", "reboot")
+		time.Sleep(commandTime + bootTime)
+		l.power(providers.PowerOff)
+		l.host(false, "PoweredOff")
+	})
+}

@@ -1,0 +1,117 @@
+package fake
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Provider drives a fleet over its HTTP API. It has every capability. It is safe for
+// concurrent use.
+type Provider struct {
+	client   *http.Client
+	endpoint string // without a slash at the end
+	fleet    *Fleet // nil when it is another process
+	fixed    time.Duration
+	learned  atomic.Int64 // the longest settle time that a remote fleet has told, in nanoseconds
+}
+
+var (
+	_ providers.Inspector       = (*Provider)(nil)
+	_ providers.PowerController = (*Provider)(nil)
+	_ providers.BootController  = (*Provider)(nil)
+	_ providers.MediaController = (*Provider)(nil)
+	_ providers.Imager          = (*Provider)(nil)
+	_ providers.RemoteExecutor  = (*Provider)(nil)
+	_ providers.ClusterJoiner   = (*Provider)(nil)
+	_ providers.NetConfigurator = (*Provider)(nil)
+	_ providers.Console         = (*Provider)(nil)
+	_ providers.Settler         = (*Provider)(nil)
+	_ providers.Factory         = Factory
+)
+
+// New makes the provider of a fleet in this process.
+func New(f *Fleet) *Provider {
+	return &Provider{client: &http.Client{Transport: direct{f.Handler()}}, endpoint: "http://fake.invalid", fleet: f}
+}
+
+// NewRemote makes the provider of a fleet in another process, e.g. at "http://127.0.0.1:7450".
+// A settle time above zero is used as it is; else the provider learns it from the fleet.
+func NewRemote(endpoint string, settle time.Duration) (*Provider, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		return nil, fmt.Errorf(`endpoint %q is not an address like "http://127.0.0.1:7450"`, endpoint)
+	}
+	return &Provider{client: remoteClient(), endpoint: strings.TrimSuffix(endpoint, "/"), fixed: settle}, nil
+}
+
+// Factory makes a provider from its configuration. Keys: "endpoint" of a fleet in another
+// process, or else the keys of Config for a fleet of its own; and "settle" with either.
+// An unknown key is an error that names it.
+func Factory(_ string, config json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	fields := make(map[string]json.RawMessage)
+	if len(config) > 0 {
+		if err := json.Unmarshal(config, &fields); err != nil {
+			return nil, fmt.Errorf("read configuration: %w", err)
+		}
+	}
+	var settle Duration
+	if raw, ok := fields["settle"]; ok {
+		if err := json.Unmarshal(raw, &settle); err != nil {
+			return nil, fmt.Errorf("settle: %w", err)
+		}
+		delete(fields, "settle")
+	}
+	if raw, ok := fields["endpoint"]; ok {
+		delete(fields, "endpoint")
+		if len(fields) > 0 {
+			return nil, fmt.Errorf("key %q does not go with an endpoint: configure the fleet there", slices.Min(slices.Collect(maps.Keys(fields))))
+		}
+		var endpoint string
+		if err := json.Unmarshal(raw, &endpoint); err != nil {
+			return nil, errors.New("endpoint is not text")
+		}
+		return NewRemote(endpoint, time.Duration(settle))
+	}
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	c, err := ParseConfig(rest)
+	if err != nil {
+		return nil, err
+	}
+	log.Debug("made a fake fleet in memory", "seed", c.Seed)
+	p := New(NewFleet(c))
+	p.fixed = time.Duration(settle)
+	return p, nil
+}
+
+// Kind is "fake".
+func (p *Provider) Kind() string { return "fake" }
+
+// Fleet gives the fleet if it is in this process, else nil.
+func (p *Provider) Fleet() *Fleet { return p.fleet }
+
+// Settle is how late an effect can show: what was configured, else twice the latency plus
+// twice the power time or a second if that is more. Of a remote fleet that has not answered yet
+// it is a second.
+func (p *Provider) Settle(m providers.Machine) time.Duration {
+	switch {
+	case p.fixed > 0:
+		return p.fixed
+	case p.fleet != nil:
+		return p.fleet.settle(m.GetMachineId())
+	}
+	return max(time.Second, time.Duration(p.learned.Load()))
+}

@@ -1,0 +1,98 @@
+package fake
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// request is the body of POST /ops/{operation}.
+type request struct {
+	MachineID string          `json:"machine_id"`
+	RunID     string          `json:"run_id,omitempty"`
+	Step      string          `json:"step,omitempty"`
+	Attempt   int32           `json:"attempt,omitempty"`
+	Epoch     uint64          `json:"epoch,omitempty"`
+	Args      json.RawMessage `json:"args,omitempty"`
+}
+
+func (r request) op() providers.Op {
+	return providers.Op{RunID: r.RunID, Step: r.Step, Attempt: r.Attempt, Epoch: r.Epoch}
+}
+
+// failure is the body of every answer that is not 200.
+type failure struct {
+	Class providers.Class `json:"class"`
+	Error string          `json:"error"`
+}
+
+// settleHeader tells a remote provider how late effects can show, as a Go duration.
+const settleHeader = "Holdfast-Fake-Settle"
+
+// statusOf gives the HTTP status of a class of errors; classOf reads it back where an
+// answer has no body of ours.
+func statusOf(c providers.Class) int {
+	switch c {
+	case providers.Auth:
+		return http.StatusUnauthorized
+	case providers.Unsupported:
+		return http.StatusBadRequest
+	case providers.Gone:
+		return http.StatusGone
+	case providers.Timeout:
+		return http.StatusGatewayTimeout
+	default:
+		return http.StatusServiceUnavailable
+	}
+}
+
+func classOf(status int) providers.Class {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return providers.Auth
+	case http.StatusGone:
+		return providers.Gone
+	case http.StatusGatewayTimeout:
+		return providers.Timeout
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway:
+		return providers.Transient
+	default:
+		return providers.Unsupported
+	}
+}
+
+// The arguments of the operations that take any.
+type (
+	imageArgs   struct{ Spec providers.InstallSpec }
+	tokenArgs   struct{ Token string }
+	mediaArgs   struct{ URL string }
+	clusterArgs struct{ ClusterRef string }
+	commandArgs struct {
+		Token   string
+		Command providers.Command
+	}
+	outputArgs struct {
+		Token  string
+		Offset int64
+	}
+	networkArgs struct {
+		Config   string
+		Rollback int64 // nanoseconds
+	}
+	consoleArgs struct {
+		Offset int64
+		Data   []byte
+	}
+)
+
+// joinAnswer and consoleAnswer carry what has no type in providers.
+type joinAnswer struct {
+	State  providers.WorkState
+	Detail string
+}
+
+type consoleAnswer struct {
+	Data []byte
+	Next int64
+}

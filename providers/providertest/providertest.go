@@ -1,0 +1,194 @@
+// Package providertest is the conformance suite of providers: what the executor relies on,
+// checked against anything that implements the capability interfaces, fake or real.
+//
+// It owns no hardware and starts nothing: a Setup brings the provider and a machine that may
+// be powered off, rebooted and, if the Setup says so, installed.
+package providertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Effect is an effect that a witness beside the provider has counted.
+type Effect struct {
+	Op   providers.Op
+	Name string // as the fake fleet names effects, e.g. power_off
+}
+
+// Setup is what one test works on. What is optional and not set skips its tests.
+type Setup struct {
+	Provider providers.Provider
+	Machine  providers.Machine // powered on, its host up
+
+	Wait time.Duration // for any one change to show; default 10s
+	Poll time.Duration // how often to look; default 10ms
+
+	Image      string        // optional: to install. It destroys what is on the machine
+	ClusterRef string        // optional: to join. The host must not be in it
+	NetConfig  string        // optional: a network configuration that works
+	Rollback   time.Duration // of that; default a tenth of Wait
+	MediaURL   string        // optional: an image to insert
+
+	Silent  providers.Machine // optional: never answers
+	Missing providers.Machine // optional: does not exist, or refuses us
+
+	// Effects is an optional witness: what really happened to Machine, in order.
+	Effects func(ctx context.Context) ([]Effect, error)
+}
+
+// Run runs the whole suite. Setup is called for every test; it may give the same machine
+// each time, because tests leave it powered on and booted.
+func Run(t *testing.T, setup func(t *testing.T) Setup) {
+	groups := []struct {
+		name  string
+		tests map[string]func(*harness)
+	}{
+		{"Inspect", inspectTests()},
+		{"Power", powerTests()},
+		{"Boot", bootTests()},
+		{"Media", mediaTests()},
+		{"Command", commandTests()},
+		{"Output", outputTests()},
+		{"Join", joinTests()},
+		{"Network", networkTests()},
+		{"Console", consoleTests()},
+		{"Errors", errorTests()},
+		{"Install", installTests()},
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) {
+			for _, name := range sortedKeys(g.tests) {
+				t.Run(name, func(t *testing.T) { g.tests[name](newHarness(t, setup(t))) })
+			}
+		})
+	}
+}
+
+func sortedKeys(m map[string]func(*harness)) []string {
+	var ks []string
+	for k := range m {
+		ks = append(ks, k)
+	}
+	slices.Sort(ks)
+	return ks
+}
+
+// harness is one test with its setup.
+type harness struct {
+	*testing.T
+	Setup
+	ctx context.Context // of the test
+	run string          // run id of its ops
+	ops int
+}
+
+func newHarness(t *testing.T, s Setup) *harness {
+	if s.Wait == 0 {
+		s.Wait = 10 * time.Second
+	}
+	if s.Poll == 0 {
+		s.Poll = 10 * time.Millisecond
+	}
+	if s.Rollback == 0 {
+		s.Rollback = s.Wait / 10
+	}
+	// Tokens must be new to hardware that remembers those of earlier runs of the suite.
+	return &harness{T: t, Setup: s, ctx: t.Context(), run: "conformance-" + rand.Text()[:8]}
+}
+
+// op is a new attempt.
+func (h *harness) op(step string) providers.Op {
+	h.ops++
+	return providers.Op{RunID: h.run, Step: step, Attempt: int32(h.ops), Epoch: 1}
+}
+
+// eventually looks until ok says yes, and fails the test when it does not.
+func (h *harness) eventually(what string, ok func() (bool, error)) {
+	h.Helper()
+	deadline := time.Now().Add(h.Wait)
+	for {
+		yes, err := ok()
+		if yes && err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.Fatalf("%s: not seen within %v (last error: %v)", what, h.Wait, err)
+		}
+		h.pause()
+	}
+}
+
+func (h *harness) pause() {
+	t := time.NewTimer(h.Poll)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-h.ctx.Done():
+		h.Fatal("test is over")
+	}
+}
+
+// ok fails the test on an error.
+func (h *harness) ok(what string, err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatalf("%s: %v", what, err)
+	}
+}
+
+// classed checks that an error is one, and gives its class.
+func (h *harness) classed(what string, err error) providers.Class {
+	h.Helper()
+	var e *providers.Error
+	if err == nil {
+		h.Fatalf("%s: got no error, want one", what)
+	}
+	if !errors.As(err, &e) {
+		h.Fatalf("%s: error %v has no class", what, err)
+	}
+	known := []providers.Class{providers.Transient, providers.Auth, providers.Unsupported, providers.Gone, providers.Timeout}
+	if !slices.Contains(known, e.Class) {
+		h.Fatalf("%s: class %q is not one of %v", what, e.Class, known)
+	}
+	return e.Class
+}
+
+// counted checks how often the witness, if there is one, saw an effect of a step, and that
+// it was on behalf of that attempt each time.
+func (h *harness) counted(op providers.Op, name string, want int) {
+	h.Helper()
+	if h.Effects == nil {
+		return
+	}
+	all, err := h.Effects(h.ctx)
+	h.ok("ask the witness", err)
+	got := 0
+	for _, e := range all {
+		if e.Name != name || e.Op.RunID != op.RunID || e.Op.Step != op.Step {
+			continue
+		}
+		if got++; e.Op != op {
+			h.Fatalf("witness saw %s of %+v, want it of %+v only", name, e.Op, op)
+		}
+	}
+	if got != want {
+		h.Fatalf("witness saw %s of %s %d times, want %d; it saw %v", name, op.Token(), got, want, all)
+	}
+}
+
+// need gives a capability, or skips the test.
+func need[C any](h *harness, c providers.Capability) C {
+	h.Helper()
+	p, ok := h.Provider.(C)
+	if !ok {
+		h.Skipf("provider %q is no %s", h.Provider.Kind(), c)
+	}
+	return p
+}
