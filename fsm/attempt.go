@@ -139,8 +139,12 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
 		t.stepSucceeded(run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
+		why := canceledError(run)
+		if step.Message == "" {
+			step.Message = why.GetMessage()
+		}
 		t.endStep(step, holdfastv1.StepStatus_FAILED)
-		t.finishRun(run, holdfastv1.Run_CANCELED, canceledError(run))
+		t.finishRun(run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
 		run.WaitingFor, run.WaitingSince, run.NextActionAt = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName()), t.now, c.GetRetryAt()
 		t.putRun(run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
@@ -182,6 +186,12 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", run.GetRunId(), run.GetPhase())
 	case c.GetPhase() != holdfastv1.Run_FAILED && c.GetPhase() != holdfastv1.Run_CANCELED:
 		return nil, invalid("phase", "%s does not abort a run", c.GetPhase())
+	case c.GetPhase() == holdfastv1.Run_FAILED && c.GetError() == nil:
+		return nil, invalid("error", "is required: a run does not fail without a reason")
+	}
+	failure := c.GetError()
+	if failure == nil {
+		failure = canceledError(run)
 	}
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_RUNNING {
@@ -189,14 +199,10 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 		}
 		if a := lastAttempt(s); Open(a) {
 			a.Outcome, a.FinishedAt = holdfastv1.Attempt_CANCELED, t.now
-			a.Error = c.GetError().GetMessage()
+			a.Error = failure.GetMessage()
 		}
-		s.Message = c.GetError().GetMessage()
+		s.Message = failure.GetMessage()
 		t.endStep(s, holdfastv1.StepStatus_FAILED)
-	}
-	failure := c.GetError()
-	if failure == nil {
-		failure = canceledError(run)
 	}
 	t.finishRun(run, c.GetPhase(), failure)
 	return run, nil
