@@ -273,14 +273,17 @@ func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 	if a.adopted == nil {
 		return nil
 	}
-	wait := time.Second
-	if s, ok := a.provider.(providers.Settler); ok {
-		wait = s.Settle(a.machine)
-	}
-	settled := a.began.Add(wait)
 	return a.poll(ctx, "what the earlier leader may have done to show", func(ctx context.Context) (bool, error) {
 		shown, err := cond(ctx)
-		return shown || (err == nil && time.Now().After(settled)), err
+		if shown || err != nil {
+			return shown, err
+		}
+		// Asked after the look: a provider may learn from it how slow the hardware is.
+		wait := time.Second
+		if s, ok := a.provider.(providers.Settler); ok {
+			wait = s.Settle(a.machine)
+		}
+		return time.Since(a.began) > wait, nil
 	})
 }
 
