@@ -71,7 +71,8 @@ func condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 }
 
 // observeConditions takes what the reconciler saw. Machines that were deleted meanwhile are passed
-// over, and so is what is older than what is known: a run may have learned better since.
+// over, and so is what is older than what is known: a run may have learned better since. Whether a
+// person is needed cannot be seen: runs and operators say it.
 func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 	for _, seen := range c.GetMachines() {
 		m, ok := t.machines.get(seen.GetMachineId())
@@ -80,6 +81,9 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 		}
 		changed := false
 		for _, cond := range seen.GetConditions() {
+			if cond.GetType() == "" || cond.GetType() == condNeedsIntervention {
+				continue
+			}
 			if known := condition(m, cond.GetType()); known == nil || !older(cond.GetObservedAt(), known.GetObservedAt()) {
 				t.observe(m, cond)
 				changed = true

@@ -1,0 +1,138 @@
+package fsmtest
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// CheckStep says which invariants of DESIGN §2 the way from one state to a later one breaks: what went backwards,
+// vanished or changed after its end; nil for none.
+func CheckStep(before, after *fsm.View) error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	a, b := before.Meta(), after.Meta()
+	if b.GetEpoch() < a.GetEpoch() || b.GetAppliedIndex() < a.GetAppliedIndex() || b.GetLastEvent() < a.GetLastEvent() ||
+		b.GetFirstEvent() < a.GetFirstEvent() || b.GetFeatureLevel() < a.GetFeatureLevel() || b.GetNow().AsTime().Before(a.GetNow().AsTime()) {
+		add("something went backwards: %v, then %v", a, b)
+	}
+	for _, old := range before.Runs("") {
+		r, ok := after.Run(old.GetRunId())
+		if !ok {
+			add("run %s has vanished", old.GetRunId())
+			continue
+		}
+		if err := checkRunStep(old, r); err != nil {
+			errs = append(errs, err)
+		}
+		if got, want := LogText(after, r.GetRunId()), LogText(before, r.GetRunId()); len(got) < len(want) || got[:len(want)] != want {
+			add("the log of run %s has changed", r.GetRunId())
+		}
+	}
+	for m := range before.Machines("") {
+		if err := checkHistoryStep(before, after, m.GetMachineId()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	events, err := after.Events(a.GetLastEvent(), int(b.GetLastEvent()-a.GetLastEvent()))
+	if err != nil {
+		add("read the new events: %w", err)
+	}
+	for i, e := range events {
+		if e.GetCursor() != a.GetLastEvent()+uint64(i)+1 || e.GetIndex() <= a.GetAppliedIndex() || e.GetIndex() > b.GetAppliedIndex() {
+			add("event %d of index %d comes after event %d of index %d", e.GetCursor(), e.GetIndex(), a.GetLastEvent(), a.GetAppliedIndex())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkRunStep(old, r *holdfastv1.Run) error {
+	if fsm.Ended(old) {
+		if !sameButLogForm(old, r) {
+			return fmt.Errorf("run %s has changed after its end:\n%v\n%v", r.GetRunId(), old, r)
+		}
+		return nil
+	}
+	if r.GetPhase() < old.GetPhase() {
+		return fmt.Errorf("run %s went from %s to %s", r.GetRunId(), old.GetPhase(), r.GetPhase())
+	}
+	if r.GetMachineId() != old.GetMachineId() || r.GetRequestId() != old.GetRequestId() || r.GetType() != old.GetType() || r.GetPlanId() != old.GetPlanId() ||
+		!proto.Equal(r.GetCreatedAt(), old.GetCreatedAt()) || len(r.GetSteps()) != len(old.GetSteps()) || r.GetLogBytes() < old.GetLogBytes() {
+		return fmt.Errorf("run %s has become another one:\n%v\n%v", r.GetRunId(), old, r)
+	}
+	for i, was := range old.GetSteps() {
+		s := r.GetSteps()[i]
+		if s.GetState() < was.GetState() || s.GetName() != was.GetName() || len(s.GetAttempts()) < len(was.GetAttempts()) ||
+			(was.GetState() >= holdfastv1.StepStatus_SUCCEEDED && !proto.Equal(was, s)) {
+			return fmt.Errorf("run %s: step %s went from %v to %v", r.GetRunId(), was.GetName(), was, s)
+		}
+		for n, a := range was.GetAttempts() {
+			now := s.GetAttempts()[n]
+			if !fsm.Open(a) && !proto.Equal(a, now) {
+				return fmt.Errorf("run %s: attempt %d of step %s has changed after its end", r.GetRunId(), a.GetNumber(), s.GetName())
+			}
+			for k, v := range a.GetEvidenceBefore() {
+				if now.GetEvidenceBefore()[k] != v {
+					return fmt.Errorf("run %s: attempt %d of step %s has lost its first evidence", r.GetRunId(), a.GetNumber(), s.GetName())
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkHistoryStep checks that a machine's history was only added to, one number after the other.
+func checkHistoryStep(before, after *fsm.View, machine string) error {
+	var old, now []*holdfastv1.HistoryEntry
+	for e := range before.History(machine, 0) {
+		old = append(old, e)
+	}
+	for e := range after.History(machine, 0) {
+		now = append(now, e)
+	}
+	if len(now) < len(old) {
+		return fmt.Errorf("history of %s has %d entries, had %d", machine, len(now), len(old))
+	}
+	for i, e := range now {
+		if e.GetSequence() != uint64(len(now)-i) {
+			return fmt.Errorf("history of %s: entry %d from the end is numbered %d", machine, i, e.GetSequence())
+		}
+	}
+	for i, e := range now[len(now)-len(old):] {
+		if !proto.Equal(e, old[i]) {
+			return fmt.Errorf("history of %s: entry %d has changed", machine, e.GetSequence())
+		}
+	}
+	return nil
+}
+
+// LogText gives a run's whole log.
+func LogText(v *fsm.View, run string) string {
+	var text []byte
+	for c := range v.RunLog(run, 0) {
+		text = append(text, c.GetData()...)
+	}
+	return string(text)
+}
+
+// sameButLogForm compares runs that have ended: their log may have been compressed.
+func sameButLogForm(a, b *holdfastv1.Run) bool {
+	x, y := proto.CloneOf(a), proto.CloneOf(b)
+	for _, r := range []*holdfastv1.Run{x, y} {
+		r.LogCompacted, r.QueuePosition = false, 0
+	}
+	return proto.Equal(x, y)
+}
+
+// sameButLog compares a run with its last event: its log may have grown.
+func sameButLog(a, b *holdfastv1.Run) bool {
+	x, y := proto.CloneOf(a), proto.CloneOf(b)
+	for _, r := range []*holdfastv1.Run{x, y} {
+		r.LogBytes, r.LogTruncated, r.Revision = 0, false, 0
+	}
+	return sameButLogForm(x, y)
+}

@@ -1,0 +1,241 @@
+package fsm_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+type phase = holdfastv1.MachineStatus_Phase
+
+// machineIn makes machine m in any phase but PROVISIONING.
+func machineIn(t *testing.T, ph phase) *fsmtest.Peer {
+	t.Helper()
+	p := fsmtest.NewPeer()
+	register(t, p, "m", ph)
+	return p
+}
+
+func TestPhasesByHand(t *testing.T) {
+	allowed := map[phase][]phase{
+		factoryReady: {ready, inService, maintenance, rma, retired},
+		ready:        {inService, maintenance, rma, retired},
+		inService:    {ready, maintenance, rma, retired},
+		maintenance:  {ready, inService, rma, retired},
+		rma:          {ready, maintenance, retired},
+		retired:      nil,
+	}
+	for from, tos := range allowed {
+		for n := range holdfastv1.MachineStatus_Phase_name {
+			to := phase(n)
+			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
+				p := machineIn(t, from)
+				entries := len(history(p, "m"))
+				op := &internalv1.SetMachinePhase{MachineId: "m", Phase: to, Comment: "moved to rack r7"}
+				before := getMachine(t, p, "m")
+				if to == from {
+					same(t, "no move", before, do(t, p, op))
+					return
+				}
+				if !strings.Contains(" "+join(tos)+" ", " "+to.String()+" ") {
+					e := refused(t, p, op, fsm.FailedPrecondition, "PHASE_TRANSITION")
+					want := "nothing"
+					if len(tos) > 0 {
+						want = strings.ReplaceAll(join(tos), " ", ", ")
+					}
+					if !strings.HasSuffix(e.Message, " it can go to: "+want) {
+						t.Errorf("got %q, want it to end with %q", e.Message, want)
+					}
+					return
+				}
+				do(t, p, op)
+				m := getMachine(t, p, "m")
+				if m.GetStatus().GetPhase() != to || m.GetStatus().GetPhaseChangedAt().AsTime() != p.Now || m.GetRevision() != p.Index {
+					t.Errorf("got %v, want %s", m, to)
+				}
+				all := history(p, "m")
+				if diff := cmp.Diff("phase: "+from.String()+" -> "+to.String(), all[entries]); diff != "" {
+					t.Errorf("history (-want +got):\n%s", diff)
+				}
+				for e := range p.View().History("m", 0) {
+					if e.GetComment() != "moved to rack r7" || e.GetTriggeredBy() != "operator" {
+						t.Errorf("history: got %v, want the comment", e)
+					}
+					break
+				}
+				if err := fsmtest.Check(p.View()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	p := machineIn(t, ready)
+	refused(t, p, &internalv1.SetMachinePhase{MachineId: "nobody", Phase: ready}, fsm.NotFound, "MACHINE_NOT_FOUND")
+	start(t, p, "m", "request-1", "REBOOT", "")
+	for n := range holdfastv1.MachineStatus_Phase_name {
+		e := refused(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: phase(n)}, fsm.FailedPrecondition, fsm.ReasonActiveRun)
+		if e.Meta["run_id"] != "run-request-1" {
+			t.Errorf("during a run: got %v, want the run in it", e.Meta)
+		}
+	}
+}
+
+func join(phases []phase) string {
+	var names []string
+	for _, p := range phases {
+		names = append(names, p.String())
+	}
+	return strings.Join(names, " ")
+}
+
+// TestPhaseByHandClearsIntervention: an operator who puts a machine back to work says that it is mended.
+func TestPhaseByHandClearsIntervention(t *testing.T) {
+	for to, want := range map[phase]bool{ready: false, inService: false, rma: true, retired: true} {
+		p := machineIn(t, ready)
+		start(t, p, "m", "request-1", "REBOOT", "")
+		begin(t, p, "run-request-1")
+		do(t, p, &internalv1.EndAttempt{RunId: "run-request-1", Step: "reboot", Attempt: 1, Outcome: failed, Permanent: true})
+		if !cond(getMachine(t, p, "m"), "NeedsIntervention").GetStatus() {
+			t.Fatal("a failure does not ask for a person")
+		}
+		do(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: to})
+		if got := cond(getMachine(t, p, "m"), "NeedsIntervention"); got.GetStatus() != want {
+			t.Errorf("moved to %s: got %v, want %v", to, got, want)
+		}
+	}
+}
+
+// after is what a run leaves: the phase ("" for the one before), the node state, and the conditions that are set.
+type after struct {
+	phase, node string
+	conds       map[string]bool
+}
+
+func TestPhasesAfterRuns(t *testing.T) {
+	const unchanged = ""
+	tests := []struct {
+		name  string
+		kind  string
+		steps []string
+		want  after // after success
+		node  string
+	}{
+		{"repave", "REPAVE", []string{"netboot", "repave"}, after{"READY", "INSTALLED", map[string]bool{"Provisioned": true}}, "INSTALL_FAILED"},
+		{"repave and join", "REPAVE", []string{"repave", "join"}, after{"IN_SERVICE", "ACTIVE", map[string]bool{"Provisioned": true, "InCustomerCluster": true}}, "INSTALLED"},
+		{"repave, join and verify", "REPAVE", []string{"netboot", "reboot", "repave", "join", "verify"},
+			after{"IN_SERVICE", "ACTIVE", map[string]bool{"Provisioned": true, "InCustomerCluster": true}}, "INSTALLED"},
+		{"join alone", "", []string{"join"}, after{"IN_SERVICE", "ACTIVE", map[string]bool{"InCustomerCluster": true}}, unchanged},
+		{"rma", "RMA", []string{"ssh", "rma"}, after{"RMA", unchanged, map[string]bool{}}, unchanged},
+		{"rma by its type", "RMA", []string{"ssh"}, after{"RMA", unchanged, map[string]bool{}}, unchanged},
+		{"rma by its step", "", []string{"rma"}, after{"RMA", unchanged, map[string]bool{}}, unchanged},
+		{"reboot", "REBOOT", []string{"reboot"}, after{unchanged, unchanged, map[string]bool{}}, unchanged},
+		{"upgrade", "UPGRADE", []string{"ssh", "verify"}, after{unchanged, unchanged, map[string]bool{}}, unchanged},
+		{"net reconfig", "NET_RECONFIG", []string{"net"}, after{unchanged, unchanged, map[string]bool{}}, unchanged},
+	}
+	for _, tt := range tests {
+		for _, before := range []phase{factoryReady, ready, inService, maintenance, rma} {
+			run := func(t *testing.T, outcome holdfastv1.Attempt_Outcome) (*fsmtest.Peer, *holdfastv1.Machine, *holdfastv1.Machine) {
+				p := machineIn(t, before)
+				plan(t, p, "plan/x", tt.steps...)
+				old := getMachine(t, p, "m")
+				start(t, p, "m", "request-1", tt.kind, "plan/x")
+				if err := fsmtest.Check(p.View()); err != nil {
+					t.Error(err)
+				}
+				finish(t, p, "run-request-1", outcome)
+				if err := fsmtest.Check(p.View()); err != nil {
+					t.Error(err)
+				}
+				return p, old, getMachine(t, p, "m")
+			}
+			t.Run(tt.name+" from "+before.String(), func(t *testing.T) {
+				_, old, m := run(t, succeeded)
+				want := tt.want
+				if want.phase == unchanged {
+					want.phase = before.String()
+				}
+				if want.node == unchanged {
+					want.node = nodeNow(old, m.GetStatus().GetPhase()).String()
+				}
+				got := after{m.GetStatus().GetPhase().String(), m.GetStatus().GetNodeState().String(), map[string]bool{}}
+				for _, c := range m.GetStatus().GetConditions() {
+					got.conds[c.GetType()] = c.GetStatus()
+				}
+				if diff := cmp.Diff(want, got, cmp.AllowUnexported(after{})); diff != "" {
+					t.Errorf("after success (-want +got):\n%s", diff)
+				}
+				if m.GetStatus().GetActiveRunId() != "" {
+					t.Error("the machine is not free")
+				}
+
+				_, old, m = run(t, failed)
+				wantNode := tt.node
+				if wantNode == unchanged {
+					wantNode = nodeNow(old, maintenance).String()
+				}
+				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || !c.GetStatus() || !strings.HasPrefix(c.GetReason(), "StepFailed: ") ||
+					!strings.HasSuffix(c.GetReason(), "no answer from 10.0.0.9") || m.GetStatus().GetNodeState().String() != wantNode {
+					t.Errorf("after failure: got %v, want MAINTENANCE, %s and the reason", m.GetStatus(), wantNode)
+				}
+
+				p, _, m := run(t, canceled)
+				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || c.GetStatus() || c.GetReason() != "Canceled" {
+					t.Errorf("after cancel: got %v, want MAINTENANCE and the reason Canceled", m.GetStatus())
+				}
+				// What comes next is allowed, and its success clears what was asked for.
+				start(t, p, "m", "request-2", "REBOOT", "")
+				finish(t, p, "run-request-2", succeeded)
+				if got := getMachine(t, p, "m"); got.GetStatus().GetPhase() != maintenance || cond(got, "NeedsIntervention").GetReason() != "RunSucceeded" {
+					t.Errorf("reboot after cancel: got %v", got.GetStatus())
+				}
+			})
+		}
+	}
+}
+
+// nodeNow is the node state of a machine on which nothing was installed, in a new phase.
+func nodeNow(old *holdfastv1.Machine, now phase) holdfastv1.Node_State {
+	switch node := old.GetStatus().GetNodeState(); {
+	case now == inService:
+		return holdfastv1.Node_ACTIVE
+	case node == holdfastv1.Node_ACTIVE:
+		return holdfastv1.Node_INSTALLED
+	default:
+		return node
+	}
+}
+
+// TestSuccessClearsIntervention: a run that succeeds after one that failed says that the machine is fine.
+func TestSuccessClearsIntervention(t *testing.T) {
+	p := machineIn(t, inService)
+	plan(t, p, "plan/x", "reboot")
+	start(t, p, "m", "request-1", "REBOOT", "plan/x")
+	finish(t, p, "run-request-1", failed)
+	since := cond(getMachine(t, p, "m"), "NeedsIntervention").GetLastTransition()
+	same(t, "last_transition", p.View().Meta().GetNow(), since)
+	start(t, p, "m", "request-2", "REBOOT", "plan/x")
+	finish(t, p, "run-request-2", succeeded)
+	m := getMachine(t, p, "m")
+	if c := cond(m, "NeedsIntervention"); c.GetStatus() || c.GetReason() != "RunSucceeded" || c.GetLastTransition().AsTime() != p.Now {
+		t.Errorf("got %v, want it cleared now", c)
+	}
+	if m.GetStatus().GetPhase() != maintenance || m.GetStatus().GetBanners() != nil {
+		t.Errorf("got %v, want MAINTENANCE, the phase before the run, without a banner", m.GetStatus())
+	}
+	want := []string{
+		"phase:  -> READY", "phase: READY -> IN_SERVICE", "node: PENDING -> ACTIVE",
+		"phase: IN_SERVICE -> PROVISIONING", "node: ACTIVE -> INSTALLED",
+		"condition: NeedsIntervention=false -> NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9)", "phase: PROVISIONING -> MAINTENANCE",
+		"phase: MAINTENANCE -> PROVISIONING",
+		"condition: NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9) -> NeedsIntervention=false (RunSucceeded)", "phase: PROVISIONING -> MAINTENANCE",
+	}
+	if diff := cmp.Diff(want, history(p, "m")); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+}
