@@ -23,32 +23,58 @@ func logSchema() *schema[internalv1.StoredLog, *internalv1.StoredLog] {
 
 func logKey(runID string, offset int64) string { return runID + "/" + ordered(uint64(offset)) }
 
-// appendRunLogs adds to the logs of many runs. A run that has ended meanwhile is passed over: the
-// others must not suffer for it.
+// appendRunLogs adds to the logs of many runs, or to none of them when one would get a hole. A run that has
+// ended meanwhile is passed over: the others must not suffer for it.
 func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
+	runs := map[string]*holdfastv1.Run{} // as they will be
+	var blocks []*internalv1.StoredLog
 	for _, a := range c.GetAppends() {
-		run, ok := t.runs.get(a.GetRunId())
-		if !ok || Ended(run) {
-			continue
+		run, seen := runs[a.GetRunId()]
+		if !seen {
+			var ok bool
+			if run, ok = t.runs.get(a.GetRunId()); !ok || Ended(run) {
+				continue
+			}
+			runs[a.GetRunId()] = run
 		}
-		if err := t.appendLog(run, a); err != nil {
+		block, err := t.logBlock(run, a)
+		if err != nil {
 			return err
 		}
-		run.Revision = t.index
-		t.runs.put(run) // no event: a log tail follows log_bytes
+		if block != nil {
+			blocks = append(blocks, block)
+		}
+	}
+	for _, b := range blocks {
+		t.logs.put(b)
+		if run := runs[b.GetRunId()]; run != nil {
+			run.Revision = t.index
+			t.runs.put(run) // no event: a log tail follows log_bytes
+			delete(runs, b.GetRunId())
+		}
 	}
 	return nil
 }
 
-// appendLog adds to a run's log at the offset that the proposer knows. What is there already is skipped, so that an
-// append whose outcome was unknown can be proposed again; a hole is refused. The caller stores the run.
+// appendLog adds to a run's log. The caller stores the run.
 func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
+	block, err := t.logBlock(run, a)
+	if block != nil {
+		t.logs.put(block)
+	}
+	return err
+}
+
+// logBlock makes the block by which a run's log grows, nil for nothing, and counts it in the run. Nothing is stored. The
+// offset is the one that the proposer knows: what is there already is skipped, so that an append whose outcome was
+// unknown can be proposed again; a hole is refused.
+func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1.StoredLog, *Error) {
 	if a == nil || run.GetLogTruncated() {
-		return nil
+		return nil, nil
 	}
 	at := a.GetOffset()
 	if at > run.GetLogBytes() {
-		return refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a hole", run.GetRunId(), run.GetLogBytes(), at)
+		return nil, refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a hole", run.GetRunId(), run.GetLogBytes(), at)
 	}
 	var fresh []*holdfastv1.LogChunk
 	end := run.GetLogBytes()
@@ -75,16 +101,16 @@ func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
 		}
 	}
 	if len(fresh) == 0 {
-		return nil
+		return nil, nil
 	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.LogChunks{Chunks: fresh})
 	if err != nil {
-		return refuse(InvalidArgument, "LOG_ENCODING", "encode log of run %s: %v", run.GetRunId(), err)
+		return nil, refuse(InvalidArgument, "LOG_ENCODING", "encode log of run %s: %v", run.GetRunId(), err)
 	}
-	t.logs.put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: &internalv1.LogBlock{
-		Offset: run.GetLogBytes(), Size: end - run.GetLogBytes(), Payload: payload}})
+	block := &internalv1.StoredLog{RunId: run.GetRunId(), Block: &internalv1.LogBlock{
+		Offset: run.GetLogBytes(), Size: end - run.GetLogBytes(), Payload: payload}}
 	run.LogBytes = end
-	return nil
+	return block, nil
 }
 
 // compactRunLog puts one compressed block in the place of the blocks it was made of. The proposer compresses, because
@@ -152,11 +178,14 @@ func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	return bs
 }
 
+// maxLogPayload bounds a compressed block, opened: a chunk of one byte has up to a hundred of them around it.
+const maxLogPayload = 64 * MaxRunLog
+
 // logCodec opens compressed blocks.
 type logCodec struct{ zstd *zstd.Decoder }
 
 func newLogCodec() *logCodec {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4*MaxRunLog))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxLogPayload))
 	if err != nil {
 		panic(fmt.Sprintf("make zstd decoder: %v", err)) // its options are constants
 	}
