@@ -58,8 +58,6 @@ type Config struct {
 	// changes the membership.
 	LeaveOnStop bool
 
-	// MaxFeatureLevel is the highest feature level this peer says it understands. Default fsm.FeatureLevel.
-	MaxFeatureLevel uint32
 	// SnapshotThreshold, SnapshotInterval and TrailingLogs are Raft's. Default 8192, 30 s, 10240.
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
@@ -71,8 +69,13 @@ type Config struct {
 	// NoDeathWatch turns off the watch on the leader's process, so that only timeouts start elections.
 	NoDeathWatch bool
 
-	wrapLogs func(raft.LogStore) raft.LogStore // tests put a failing disk here
+	// For tests.
+	wrapLogs     func(raft.LogStore) raft.LogStore // puts a failing disk under Raft
+	levelsBehind uint32                            // makes this peer an older build
 }
+
+// level is the highest feature level that this peer understands.
+func (c *Config) level() uint32 { return fsm.FeatureLevel - c.levelsBehind }
 
 // The timeouts that RaftMultiplier scales.
 const (
@@ -102,7 +105,6 @@ func (c *Config) complete() error {
 		}
 	}
 	setDefault(&c.RaftMultiplier, 1)
-	setDefault(&c.MaxFeatureLevel, fsm.FeatureLevel)
 	setDefault(&c.SnapshotThreshold, 8192)
 	setDefault(&c.SnapshotInterval, 30*time.Second)
 	setDefault(&c.TrailingLogs, 10240)

@@ -8,5 +8,29 @@ func (n *Node) Watching(id string) bool {
 	return w != nil && *w == id
 }
 
+// Admitted says whether the peer may vote.
+func (n *Node) Admitted() bool { return n.gate.admitted.Load() && n.ident.get().Admitted }
+
+// AskVote sends the peer a vote request over its own Raft port, as another peer would, and says whether it was granted.
+func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
+	req.RPCHeader = header()
+	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: mustListen(), MaxPool: 1, MsgpackUseNewTimeFormat: true})
+	defer func() { _ = t.Close() }()
+	var resp raft.RequestVoteResponse
+	err := t.RequestVote(raft.ServerID(n.cfg.NodeID), raft.ServerAddress(n.RaftAddr()), &req, &resp)
+	return err == nil && resp.Granted
+}
+
+func mustListen() *stream {
+	s, err := listen("127.0.0.1:0", "")
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // WrapLogs puts something between Raft and its log.
 func (c *Config) WrapLogs(w func(raft.LogStore) raft.LogStore) { c.wrapLogs = w }
+
+// MakeOld makes the peer one of an older build, which understands less than the cluster uses.
+func (c *Config) MakeOld() { c.levelsBehind = 1 }

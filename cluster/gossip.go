@@ -34,6 +34,7 @@ type gossip struct {
 	meta    func() *internalv1.GossipMeta // of this peer
 	changed *signal                       // fired when a member changes
 	list    *memberlist.Memberlist
+	at      string // this peer's own gossip address
 
 	mu      sync.Mutex
 	members map[string]member // by id, this peer and dead ones included
@@ -74,6 +75,7 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 	if g.list, err = memberlist.Create(c); err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddr, err)
 	}
+	g.at = g.list.LocalNode().Address() // once: later it may be read and written at the same time
 	return g, nil
 }
 
@@ -105,12 +107,6 @@ func (g *gossip) tell() {
 	if err := g.list.UpdateNode(time.Second); err != nil {
 		g.log.Debug("spread news of this peer", "error", err) // push and pull will spread it
 	}
-}
-
-// addr gives this peer's own gossip address.
-func (g *gossip) addr() string {
-	n := g.list.LocalNode()
-	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
 }
 
 // peers gives all members by id.
@@ -197,7 +193,7 @@ func (g *gossip) keepJoined(ctx context.Context, join []string, known func() map
 
 // missing gives the addresses that should be joined and are not.
 func (g *gossip) missing(join []string, known map[string]string) []string {
-	alive := map[string]bool{g.addr(): true}
+	alive := map[string]bool{g.at: true}
 	for _, m := range g.peers() {
 		if m.alive {
 			alive[m.gossip] = true

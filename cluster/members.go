@@ -215,14 +215,7 @@ func (r *reconciler) admit(ctx context.Context, m member) error {
 // raiseLevel raises the feature level to what every server understands.
 func (r *reconciler) raiseLevel(ctx context.Context) error {
 	v := r.n.fsm.View()
-	level := r.n.cfg.MaxFeatureLevel
-	for _, s := range r.n.servers() {
-		rec, ok := v.Peer(string(s.ID))
-		if !ok {
-			return nil
-		}
-		level = min(level, rec.GetMaxFeatureLevel())
-	}
+	level := commonLevel(r.n.cfg.level(), r.n.servers(), v.Peer)
 	if level <= v.Meta().GetFeatureLevel() {
 		return nil
 	}
@@ -235,6 +228,18 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 	}
 	r.n.log.Info("feature level raised", "level", level)
 	return nil
+}
+
+// commonLevel gives the highest level that this peer and all servers understand; 0 when one of them is not recorded.
+func commonLevel(own uint32, servers []raft.Server, peer func(string) (*internalv1.PeerRecord, bool)) uint32 {
+	for _, s := range servers {
+		rec, ok := peer(string(s.ID))
+		if !ok {
+			return 0
+		}
+		own = min(own, rec.GetMaxFeatureLevel())
+	}
+	return own
 }
 
 // change waits for a change of the configuration, after which there is more to do.

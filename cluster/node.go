@@ -135,7 +135,7 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 		Id: n.cfg.NodeID, Instance: rec.Instance, ClusterId: rec.ClusterID,
 		RaftAddr: n.stream.Addr().String(), GrpcAddr: n.cfg.AdvertiseGRPC, HttpAddr: n.cfg.AdvertiseHTTP,
 		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.hasRaftState(),
-		MaxFeatureLevel: n.cfg.MaxFeatureLevel, Version: n.cfg.Version,
+		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version,
 	}
 }
 
@@ -215,7 +215,7 @@ func (n *Node) Leader() (id string, self, ok bool) {
 func (n *Node) Role() string { return strings.ToLower(n.raft.State().String()) }
 
 // GossipAddr gives where this peer gossips: what others put into Join.
-func (n *Node) GossipAddr() string { return n.gossip.addr() }
+func (n *Node) GossipAddr() string { return n.gossip.at }
 
 // RaftAddr gives the Raft address that this peer tells others.
 func (n *Node) RaftAddr() string { return n.stream.Addr().String() }

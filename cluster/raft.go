@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"time"
@@ -39,6 +41,9 @@ func openStores(cfg *Config) (s *stores, err error) {
 		s = &stores{logs: mem, stable: mem, snaps: raft.NewInmemSnapshotStore()}
 	} else {
 		path := filepath.Join(cfg.DataDir, raftFile)
+		if err := checkBolt(path); err != nil {
+			return nil, err
+		}
 		bolt, err := raftboltdb.New(raftboltdb.Options{
 			Path: path,
 			BoltOptions: &bbolt.Options{
@@ -49,11 +54,8 @@ func openStores(cfg *Config) (s *stores, err error) {
 			},
 			MsgpackUseNewTimeFormat: true, // for ever: see newGate
 		})
-		if errors.Is(err, bbolterrors.ErrTimeout) {
-			return nil, fmt.Errorf("data directory %s is in use by another process", cfg.DataDir)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("open raft log %s: %w", path, err)
+			return nil, boltError(path, err)
 		}
 		cache, err := raft.NewLogCache(logCacheEntries, bolt)
 		if err != nil {
@@ -69,6 +71,41 @@ func openStores(cfg *Config) (s *stores, err error) {
 		s.logs = cfg.wrapLogs(s.logs)
 	}
 	return s, nil
+}
+
+func boltError(path string, err error) error {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
+		return fmt.Errorf("data directory %s is in use by another process", filepath.Dir(path))
+	}
+	return fmt.Errorf("open raft log %s: %w", path, err)
+}
+
+// checkBolt walks the pages of a log before it is opened for good: bolt does so too, but in a goroutine of its own,
+// where damage would end the process without a word that helps.
+func checkBolt(path string) error {
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open raft log: %w", err)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return boltError(path, err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		if want := tx.Size(); st.Size() < want {
+			return fmt.Errorf("it is cut off after %d of %d bytes", st.Size(), want)
+		}
+		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(_, _ []byte) error { return nil })
+		})
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("raft log %s is damaged: %w: %s", path, err, damageAdvice)
+	}
+	return nil
 }
 
 func (s *stores) close() error {
@@ -116,11 +153,13 @@ func startRaft(c *raft.Config, f raft.FSM, s *stores, t raft.Transport) (r *raft
 	return r, nil
 }
 
+const damageAdvice = "restore this peer's data directory, or move it away to rejoin from the other peers"
+
 // damage turns a panic over damaged files into an error. Bolt maps its file into memory, so that even a
 // file that has become too short is a fault instead of an error.
 func damage(what string, err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s: the files are damaged: %v: restore this peer's data directory, or move it away to rejoin from the other peers", what, p)
+		*err = fmt.Errorf("%s: the files are damaged: %v: %s", what, p, damageAdvice)
 	}
 }
 

@@ -1,0 +1,262 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+func TestWipedPeerVotesOnlyAfterItHasCaughtUp(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+	leader := c.Leader()
+	settled(t, c, 3)
+	rest := c.Followers(leader)
+	wiped, other := rest[0], rest[1]
+	if err := register(t.Context(), leader, "before"); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	old, _ := leader.FSM.View().Peer(wiped.ID)
+	if !wiped.Node.Admitted() {
+		t.Error("a founder is not admitted")
+	}
+
+	c.Kill(wiped)
+	c.Wipe(wiped)
+	// Without the third one the leader cannot do without the wiped peer's vote, and does not take it.
+	c.Kill(other)
+	c.Restart(wiped)
+	if wiped.Node.Admitted() {
+		t.Fatal("a peer without data is admitted")
+	}
+	if wiped.Node.AskVote(raft.RequestVoteRequest{Term: 1 << 40, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}) {
+		t.Error("a peer without data granted its vote")
+	}
+	if err := register(t.Context(), leader, "meanwhile"); err != nil {
+		t.Fatalf("write with a wiped peer: %v", err)
+	}
+	if wiped.Node.Admitted() {
+		t.Error("the wiped peer was admitted while its vote was needed")
+	}
+
+	c.Restart(other)
+	settled(t, c, 3)
+	clustertest.Eventually(t, 20*time.Second, "the wiped peer is admitted", func() error {
+		if !wiped.Node.Admitted() {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	now, _ := c.Leader().FSM.View().Peer(wiped.ID)
+	if now.GetInstance() == old.GetInstance() {
+		t.Error("the record still names the data directory that is gone")
+	}
+	// It counts again: with the leader gone the other two elect.
+	w := startWriter(t, wiped, other)
+	c.Kill(c.Leader())
+	at := w.count()
+	waitCount(t, w, at+10)
+	for _, p := range []*clustertest.Peer{wiped, other} {
+		if !p.Up() {
+			continue
+		}
+		for _, id := range []string{"before", "meanwhile"} {
+			if err := get(t.Context(), p, id); err != nil {
+				t.Errorf("read %s on %s: %v", id, p.ID, err)
+			}
+		}
+	}
+}
+
+func TestFourthPeerJoins(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{
+		Peers:     4,
+		Configure: func(_ int, c *cluster.Config) { c.BootstrapExpect = 3 },
+		Stopped:   func(i int) bool { return i == 3 },
+	})
+	leader := c.Leader()
+	settled(t, c, 3)
+	c.Restart(c.Peers[3])
+	settled(t, c, 4)
+	if got, want := c.Peers[3].FSM.View().Meta().GetClusterId(), leader.FSM.View().Meta().GetClusterId(); got != want {
+		t.Errorf("cluster of the fourth peer: got %s, want %s", got, want)
+	}
+}
+
+func TestMorePeersThanExpectedFormOneCluster(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{
+		Peers:     5,
+		Configure: func(_ int, c *cluster.Config) { c.BootstrapExpect = 3 },
+	})
+	leader := c.Leader()
+	settled(t, c, 5)
+	for _, p := range c.Peers {
+		if got, want := p.FSM.View().Meta().GetClusterId(), leader.FSM.View().Meta().GetClusterId(); got != want {
+			t.Errorf("cluster of %s: got %s, want %s", p.ID, got, want)
+		}
+	}
+}
+
+func TestNoSecondCluster(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+	leader := c.Leader()
+	settled(t, c, 3)
+	id := leader.FSM.View().Meta().GetClusterId()
+	// A majority loses its data while the third one is there: they must not begin anew, and cannot go on.
+	lost := c.Followers(leader)
+	for _, p := range lost {
+		c.Kill(p)
+		c.Wipe(p)
+	}
+	c.Kill(leader)
+	c.Restart(leader)
+	for _, p := range lost {
+		c.Restart(p)
+	}
+	clustertest.Eventually(t, 10*time.Second, "the peers see each other", func() error {
+		for _, p := range c.Peers {
+			alive := 0
+			for _, s := range p.Node.Status(t.Context()).GetPeers() {
+				if s.GetAlive() {
+					alive++
+				}
+			}
+			if alive != 3 {
+				return fmt.Errorf("%s sees %d", p.ID, alive)
+			}
+		}
+		return nil
+	})
+	time.Sleep(time.Second) // sleep: nothing is to happen for much longer than forming a cluster takes
+	for _, p := range c.Peers {
+		if got := p.FSM.View().Meta().GetClusterId(); got != "" && got != id {
+			t.Errorf("%s is in a second cluster: %s", p.ID, got)
+		}
+		if p.Node.Ready() {
+			t.Errorf("%s leads although a majority has lost its data", p.ID)
+		}
+	}
+}
+
+func TestLeaveOnStop(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.LeaveOnStop = true }})
+	leader := c.Leader()
+	settled(t, c, 3)
+	if err := c.Stop(leader); err != nil { // it hands over before it leaves
+		t.Fatalf("stop: %v", err)
+	}
+	settled(t, c, 2)
+	next := c.Followers(nil)[0]
+	clustertest.Eventually(t, 10*time.Second, "the record is removed", func() error {
+		if _, ok := next.FSM.View().Peer(leader.ID); ok {
+			return fmt.Errorf("%s is still recorded", leader.ID)
+		}
+		return nil
+	})
+	// It may come back.
+	c.Restart(leader)
+	settled(t, c, 3)
+}
+
+func TestOldPeerIsRefused(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{
+		Peers: 4,
+		Configure: func(i int, c *cluster.Config) {
+			c.BootstrapExpect = 3
+			if i == 3 {
+				c.MakeOld()
+			}
+		},
+		Stopped: func(i int) bool { return i == 3 },
+	})
+	leader := c.Leader()
+	settled(t, c, 3)
+	c.Restart(c.Peers[3])
+	clustertest.Eventually(t, 10*time.Second, "the leader sees the old peer", func() error {
+		for _, p := range leader.Node.Status(t.Context()).GetPeers() {
+			if p.GetId() == "p4" && p.GetAlive() {
+				return nil
+			}
+		}
+		return fmt.Errorf("it does not")
+	})
+	time.Sleep(500 * time.Millisecond) // sleep: nothing is to happen for longer than a join takes
+	for _, p := range leader.Node.Status(t.Context()).GetPeers() {
+		if p.GetId() == "p4" && p.GetSuffrage() != "none" {
+			t.Errorf("the old peer is a %s", p.GetSuffrage())
+		}
+	}
+}
+
+func TestUnknownCommandStopsThePeer(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{Peers: 1})
+	leader := c.Leader()
+	cmd := clustertest.Register("m")
+	cmd.FeatureLevel = fsm.FeatureLevel + 1
+	_, err := leader.Node.Apply(t.Context(), cmd)
+	var out *cluster.OutcomeError
+	if !errors.As(err, &out) || out.Outcome != cluster.Unknown {
+		t.Errorf("apply what this build does not understand: got %v, want outcome unknown", err)
+	}
+	if err := c.Wait(leader, 10*time.Second); err == nil || !strings.Contains(err.Error(), "upgrade it") {
+		t.Errorf("run: got %v, want an error that says what to do", err)
+	}
+}
+
+func TestPeerOfAnotherClusterIsKeptOut(t *testing.T) {
+	a := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})
+	b := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.NodeID = "q1" }})
+	a.Leader()
+	bp := b.Peers[0]
+	clustertest.Eventually(t, 10*time.Second, "the second cluster", func() error {
+		if !bp.Node.Ready() {
+			return fmt.Errorf("not there")
+		}
+		return nil
+	})
+	idA, idB := a.Peers[0].FSM.View().Meta().GetClusterId(), bp.FSM.View().Meta().GetClusterId()
+	if err := b.Stop(bp); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	before, err := os.ReadFile(filepath.Join(b.DataDir(bp), "identity.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.TryStart(bp, a.Peers[0].Node.GossipAddr()); err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	err = b.Wait(bp, 10*time.Second)
+	if err == nil {
+		t.Fatal("a peer with data of another cluster runs")
+	}
+	for _, want := range []string{idA, idB, a.Peers[0].Node.GossipAddr(), "p1", "q1"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %s: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has more than one line: %v", err)
+	}
+	after, err := os.ReadFile(filepath.Join(b.DataDir(bp), "identity.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(before) != string(after) {
+		t.Errorf("the identity was overwritten: got %s, want %s", after, before)
+	}
+	if !a.Peers[0].Node.Ready() {
+		t.Error("the cluster that was there suffered from the stranger")
+	}
+	if err := b.TryStart(bp); err != nil {
+		t.Errorf("start without joining the other cluster: %v", err)
+	}
+}

@@ -1,0 +1,238 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// hanging is a disk that stops to answer.
+type hanging struct {
+	raft.LogStore
+	hang *atomic.Bool
+	free chan struct{}
+}
+
+func (h hanging) StoreLogs(logs []*raft.Log) error {
+	if h.hang.Load() {
+		<-h.free
+		return errors.New("the test is over")
+	}
+	return h.LogStore.StoreLogs(logs)
+}
+
+func TestWatchdogEndsALeaderWhoseDiskHangs(t *testing.T) {
+	var hang [3]atomic.Bool
+	free := make(chan struct{})
+	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
+		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 500*time.Millisecond
+		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang[i], free} })
+	}})
+	t.Cleanup(func() { close(free) })
+	leader := c.Leader()
+	settled(t, c, 3)
+	at := leader.FSM.Applied()
+	clustertest.Eventually(t, 5*time.Second, "beats of an idle leader", func() error {
+		if got := leader.FSM.Applied(); got < at+3 {
+			return fmt.Errorf("%d so far", got-at)
+		}
+		return nil
+	})
+	for i, p := range c.Peers {
+		if p == leader {
+			hang[i].Store(true)
+		}
+	}
+	if err := c.Wait(leader, 10*time.Second); !errors.Is(err, cluster.ErrStalled) {
+		t.Errorf("run with a disk that hangs: got %v, want %v", err, cluster.ErrStalled)
+	}
+}
+
+func newConfig(dir, id string) cluster.Config {
+	return cluster.Config{
+		NodeID: id, DataDir: dir, RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1",
+		BootstrapExpect: 1, RaftMultiplier: 0.4, Logger: clustertest.Logger(),
+	}
+}
+
+// refused makes sure that New fails with one line that holds the words.
+func refused(t *testing.T, cfg cluster.Config, words ...string) {
+	t.Helper()
+	n, err := cluster.New(cfg, fsm.New())
+	if err == nil {
+		n.Close()
+		t.Fatalf("new: got no error, want one with %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error does not say %q: %v", w, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has more than one line: %v", err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	with := func(change func(*cluster.Config)) cluster.Config {
+		c := newConfig("", "a")
+		change(&c)
+		return c
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for _, tc := range []struct {
+		name string
+		cfg  cluster.Config
+		want []string
+	}{
+		{"no id", with(func(c *cluster.Config) { c.NodeID = "" }), []string{"node id"}},
+		{"no gRPC address", with(func(c *cluster.Config) { c.AdvertiseGRPC = "" }), []string{"gRPC address"}},
+		{"no port", with(func(c *cluster.Config) { c.RaftAddr = "127.0.0.1" }), []string{"raft address", "127.0.0.1", "host:port"}},
+		{"negative expect", with(func(c *cluster.Config) { c.BootstrapExpect = -1 }), []string{"-1"}},
+		{"multiplier", with(func(c *cluster.Config) { c.RaftMultiplier = 21 }), []string{"21"}},
+		{"alone and joining", with(func(c *cluster.Config) { c.Join = []string{"127.0.0.1:9"} }), []string{"bootstrap expect 1", "127.0.0.1:9"}},
+		{"every interface", with(func(c *cluster.Config) { c.RaftAddr = "0.0.0.0:0" }), []string{"cannot be told", "--advertise-raft"}},
+		{"raft port in use", with(func(c *cluster.Config) { c.RaftAddr = l.Addr().String() }), []string{"raft", l.Addr().String(), "in use"}},
+		{"gossip port in use", with(func(c *cluster.Config) { c.GossipAddr = l.Addr().String() }), []string{"gossip", l.Addr().String(), "in use"}},
+		{"too much to tell", with(func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 600) }), []string{"512 bytes"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { refused(t, tc.cfg, tc.want...) })
+	}
+}
+
+func TestDataDirectoryIsGuarded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) {
+		c.DataDir = dir
+		c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = 20*time.Millisecond, 8, 40
+	}})
+	p := c.Leader()
+	for i := range 50 {
+		if err := register(t.Context(), p, fmt.Sprintf("m%d", i)); err != nil {
+			t.Fatalf("write: %v", err)
+		}
+	}
+	refused(t, newConfig(dir, "p1"), dir, "in use by another process")
+	clustertest.Eventually(t, 10*time.Second, "a snapshot", func() error {
+		if got := snapshots(t, dir); len(got) == 0 {
+			return errors.New("none")
+		}
+		return nil
+	})
+	if err := c.Stop(p); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "identity.json"): 0o600, filepath.Join(dir, "raft.db"): 0o600} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
+			t.Errorf("mode of %s: got %v (%v), want %v", path, st.Mode().Perm(), err, want)
+		}
+	}
+	refused(t, newConfig(dir, "other"), `"p1"`, `"other"`, dir)
+
+	// With everything in place it goes on where it was.
+	c.Restart(p)
+	c.Leader()
+	if err := get(t.Context(), p, "m49"); err != nil {
+		t.Errorf("read after a restart: %v", err)
+	}
+	if err := c.Stop(p); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+
+	t.Run("identity lost", func(t *testing.T) {
+		d := copyDir(t, dir)
+		remove(t, d, "identity.json")
+		refused(t, newConfig(d, "p1"), d, "identity.json", "restore")
+	})
+	t.Run("identity damaged", func(t *testing.T) {
+		d := copyDir(t, dir)
+		write(t, filepath.Join(d, "identity.json"), []byte("{"))
+		refused(t, newConfig(d, "p1"), "identity.json", "restore")
+	})
+	t.Run("log lost", func(t *testing.T) {
+		d := copyDir(t, dir)
+		remove(t, d, "raft.db")
+		remove(t, d, "snapshots")
+		refused(t, newConfig(d, "p1"), d, "lost its raft log")
+	})
+	t.Run("log cut off", func(t *testing.T) {
+		d := copyDir(t, dir)
+		if err := os.Truncate(filepath.Join(d, "raft.db"), 12<<10); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, newConfig(d, "p1"), "raft log", d)
+	})
+	t.Run("log damaged inside", func(t *testing.T) {
+		d := copyDir(t, dir)
+		f, err := os.OpenFile(filepath.Join(d, "raft.db"), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, _ := f.Stat()
+		_, err = f.WriteAt([]byte(strings.Repeat("x", int(st.Size())-8<<10)), 8<<10) // all but the two pages of meta data
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, newConfig(d, "p1"), "raft log", d, "damaged")
+	})
+	t.Run("log overwritten", func(t *testing.T) {
+		d := copyDir(t, dir)
+		write(t, filepath.Join(d, "raft.db"), []byte(strings.Repeat("x", 64<<10)))
+		refused(t, newConfig(d, "p1"), "raft log", d)
+	})
+	t.Run("snapshots damaged", func(t *testing.T) {
+		d := copyDir(t, dir)
+		for _, s := range snapshots(t, d) {
+			write(t, s, []byte("damaged"))
+		}
+		refused(t, newConfig(d, "p1"), "snapshot")
+	})
+}
+
+func snapshots(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*[0-9]", "state.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func copyDir(t *testing.T, dir string) string {
+	t.Helper()
+	d := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(d, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func remove(t *testing.T, elem ...string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(elem...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
