@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type board struct {
 	quarter int            // the last quarter of the work that was told
 	takes   int            // index of the event that counts attempts taken over, -1 for none
 	took    time.Time      // when it last changed
+
+	dead, successor string // the leader that was killed, and the one after it
 
 	killAt   int           // steps done at which half opens
 	half     chan struct{} // closed when killAt steps are done
@@ -81,13 +84,13 @@ func (b *board) run(r *holdfastv1.Run) {
 			}
 			if a.GetOutcome() == holdfastv1.Attempt_FAILED {
 				is.failed++
-				last = fmt.Sprintf("%s, step %s, attempt %d failed: %s", m.ID, s.GetName(), a.GetNumber(), a.GetError())
+				last = fmt.Sprintf("%s %s: %s (attempt %d)", m.ID, s.GetName(), short(a.GetError(), m.ID), a.GetNumber())
 			}
 			if s.GetName() == r.GetCurrentStep() {
 				m.Attempt, m.TakenOver = a.GetNumber(), len(a.GetEpochs()) > 1
 				m.Failure = ""
 				if a.GetOutcome() == holdfastv1.Attempt_FAILED {
-					m.Failure = a.GetError()
+					m.Failure = short(a.GetError(), m.ID)
 				}
 			}
 		}
@@ -111,18 +114,45 @@ func (b *board) run(r *holdfastv1.Run) {
 	b.milestones()
 }
 
-// takenOver counts attempts that a new leader goes on with, all in one event.
+// short takes out of an error what stands beside it anyway.
+func short(text, machine string) string { return strings.ReplaceAll(text, " of "+machine+":", ":") }
+
+// takenOver counts attempts that a new leader goes on with.
 func (b *board) takenOver(n int) {
-	if n <= 0 {
+	if n > 0 {
+		b.v.TakenOver += n
+		b.took = b.now()
+		b.countTaken()
+	}
+}
+
+// countTaken keeps all of them in one event, after the one that names the leader.
+func (b *board) countTaken() {
+	if b.successor == "" || b.v.TakenOver == 0 {
 		return
 	}
-	b.v.TakenOver += n
 	if b.takes < 0 {
 		b.takes = len(b.v.Events)
 		b.tell(event{Kind: good})
 	}
-	b.took = b.now()
-	b.v.Events[b.takes].Text = "the new leader takes over " + plural(b.v.TakenOver, "attempt", "attempts") + " that the dead one left open"
+	b.v.Events[b.takes].Text = fmt.Sprintf("%s takes over %s that %s left open", b.successor, plural(b.v.TakenOver, "attempt", "attempts"), b.dead)
+}
+
+// died says that a peer was killed with some of the work done.
+func (b *board) died(id, at string) {
+	b.peer(id, killed)
+	b.leader("")
+	b.say(bad, "leader %s killed with SIGKILL at %s", id, at)
+}
+
+// succeeded says who leads after a leader was killed, and how long no write was taken.
+func (b *board) succeeded(dead, leader string, took time.Duration) {
+	b.leader(leader)
+	b.say(good, "%s leads: writes were away for %d ms", leader, took.Milliseconds())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dead, b.successor = dead, leader
+	b.countTaken()
 }
 
 // milestones tells of progress and opens the gates.

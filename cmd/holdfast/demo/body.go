@@ -51,7 +51,10 @@ func row(v view, m machineView, width int, g glyphs) render.Line {
 	if m.Step != "" && !m.failed() {
 		step := m.Step
 		if note != "" {
-			step += strings.Repeat(" ", max(longest(v.Steps)-utf8.RuneCountInString(step), 0)) + "  "
+			if width >= 60 {
+				step = fmt.Sprintf("%-*s", longest(v.Steps), step)
+			}
+			step += "  "
 		}
 		l = append(l, render.T(step, render.Plain))
 	}

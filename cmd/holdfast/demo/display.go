@@ -53,7 +53,7 @@ func (t *ticker) end(v view) error {
 		return err
 	}
 	if t.hidden > 0 {
-		_, err := fmt.Fprintf(t.w, "%10s  and %d more\n", "", t.hidden)
+		_, err := fmt.Fprintf(t.w, "%10s  and %s\n", "", plural(t.hidden, "more retry", "more retries"))
 		return err
 	}
 	return nil

@@ -47,9 +47,7 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 	if err := victim.Kill(); err != nil {
 		return failover{}, fmt.Errorf("kill the leader: %w", err)
 	}
-	s.board.peer(victim.ID, killed)
-	s.board.leader("")
-	s.board.say(bad, "leader %s killed with SIGKILL at %s", victim.ID, f.at)
+	s.board.died(victim.ID, f.at)
 
 	_, err = survivors.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{
 		Machine:    &holdfastv1.Machine{MachineId: s.machines[0].GetMachineId(), Labels: map[string]string{"outlived": victim.ID}},
@@ -64,8 +62,7 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 		return f, err
 	}
 	f.leader = leader.ID
-	s.board.leader(leader.ID)
-	s.board.say(good, "%s leads: writes were away for %d ms", leader.ID, f.took.Milliseconds())
+	s.board.succeeded(victim.ID, leader.ID, f.took)
 	return f, nil
 }
 

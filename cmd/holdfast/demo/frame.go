@@ -68,18 +68,18 @@ func peerLine(v view, g glyphs) render.Line {
 		leader, ready = leader || p.Leader, ready && p.State != starting
 		switch {
 		case p.State == killed:
-			l = append(l, render.T(fmt.Sprintf(" %s %s killed ", g.dead, p.ID), render.Red))
+			l = append(l, render.T(fmt.Sprintf(" %s %s killed", g.dead, p.ID), render.Red))
 		case p.Leader:
-			l = append(l, render.T(fmt.Sprintf(" %s %s leader ", g.leader, p.ID), render.Green))
+			l = append(l, render.T(fmt.Sprintf(" %s %s leader", g.leader, p.ID), render.Green))
 		case p.State == starting:
-			l = append(l, render.T(fmt.Sprintf(" %s %s starts ", g.bullet, p.ID), render.Faint))
+			l = append(l, render.T(fmt.Sprintf(" %s %s starts", g.bullet, p.ID), render.Faint))
 		default:
-			l = append(l, render.T(fmt.Sprintf(" %s %s ", g.peer, p.ID), render.Plain))
+			l = append(l, render.T(fmt.Sprintf(" %s %s", g.peer, p.ID), render.Plain))
 		}
-		l = append(l, render.T("  ", render.Plain))
+		l = append(l, render.T(" ", render.Plain))
 	}
 	if ready && !leader {
-		l = append(l, render.T("no leader", render.Yellow))
+		l = append(l, render.T(" no leader", render.Yellow))
 	}
 	return l
 }

@@ -49,15 +49,19 @@ func fleetConfig(machines []*holdfastv1.Machine) fake.Config {
 	cfg := fake.Config{
 		Seed:        seed,
 		PowerTime:   fake.Duration(50 * time.Millisecond),
-		BootTime:    fake.Duration(400 * time.Millisecond),
-		InstallTime: fake.Duration(1200 * time.Millisecond),
-		JoinTime:    fake.Duration(300 * time.Millisecond),
+		BootTime:    fake.Duration(600 * time.Millisecond),
+		InstallTime: fake.Duration(2 * time.Second),
+		JoinTime:    fake.Duration(500 * time.Millisecond),
 		Machines:    make(map[string]fake.Faults, len(machines)),
+	}
+	fail := 0.05
+	if len(machines) > 50 {
+		fail = 0.02 // more would only fill the screen
 	}
 	for i, m := range machines {
 		// No two neighbours are equally slow.
 		latency := 20 + time.Duration(i*37%120)
-		cfg.Machines[m.GetMachineId()] = fake.Faults{Latency: fake.Duration(latency * time.Millisecond), Fail: 0.05, OnlyFirst: 1}
+		cfg.Machines[m.GetMachineId()] = fake.Faults{Latency: fake.Duration(latency * time.Millisecond), Fail: fail, OnlyFirst: 1}
 	}
 	return cfg
 }

@@ -57,20 +57,31 @@ func (s *story) startPeers(ctx context.Context, binary string) error {
 	return nil
 }
 
-// ready waits until all peers that run serve.
+// ready waits until all peers serve, but for the one that was killed.
 func (s *story) ready(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
+	if dead := s.dead(); len(dead) > 0 { // before anybody looked
+		return ended(dead)
+	}
 	err := s.cluster.WaitReady(ctx)
+	dead := s.dead()
+	switch {
+	case len(dead) > 0:
+		return ended(dead)
+	case err != nil: // all run and not all are ready: each may know why
+		return &diedError{error: fmt.Errorf("start the peers: %w", err), peers: s.cluster.Peers()}
+	}
+	return nil
+}
+
+// ended says that peers have ended that nobody has killed.
+func ended(dead []*localcluster.Peer) error {
+	err := dead[0].Wait()
 	if err == nil {
-		return nil
+		err = fmt.Errorf("peer %s: exit status 0", dead[0].ID)
 	}
-	first, _, _ := strings.Cut(err.Error(), "\n") // the log follows, and goes elsewhere
-	died := &diedError{error: fmt.Errorf("start the peers: %s", strings.TrimSuffix(first, "; the end of its log:")), peers: s.dead()}
-	if len(died.peers) == 0 {
-		died.peers = s.cluster.Peers() // all run and none is ready: each may know why
-	}
-	return died
+	return &diedError{error: fmt.Errorf("a peer has ended by itself: %w", err), peers: dead}
 }
 
 // dead gives the peers that have ended and should not have.
@@ -108,7 +119,7 @@ func (s *story) guard(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if dead := s.dead(); len(dead) > 0 && ctx.Err() == nil {
-			return &diedError{error: fmt.Errorf("peer %s ended by itself: %w", dead[0].ID, dead[0].Wait()), peers: dead}
+			return ended(dead)
 		}
 		look, stop := context.WithTimeout(ctx, 500*time.Millisecond)
 		leader, err := s.cluster.Leader(look)

@@ -101,6 +101,12 @@ func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	case r.NewLeader == "" || r.NewLeader == r.KilledPeer:
 		problem("no other peer has become the leader")
 	}
+	// A record that says nothing agrees with any witness.
+	for _, e := range []string{powerOff, powerOn, install} {
+		if n, want := r.Effects[e].Asked, r.Runs[holdfastv1.Run_SUCCEEDED.String()]; n < want {
+			problem("%s succeeded, but the record has only %d %s", plural(want, "run", "runs"), n, e)
+		}
+	}
 	for i, f := range findings {
 		if i == maxFindings {
 			problem("and %d more like that", len(findings)-i)

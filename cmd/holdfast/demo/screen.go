@@ -24,9 +24,9 @@ type screen struct {
 
 func (s *screen) show(v view) error {
 	// Quiet events say what the picture shows anyway.
-	v.Events = slices.DeleteFunc(v.Events, func(e event) bool { return e.Quiet })
-	width, height, _ := s.size()
-	width = max(width-1, 1) // in the last column terminals differ
+	v.Events = slices.DeleteFunc(slices.Clone(v.Events), func(e event) bool { return e.Quiet })
+	size, height, _ := s.size()
+	width := max(size-1, 1) // in the last column terminals differ
 	var b strings.Builder
 	var drawn []int
 	for _, l := range frame(v, width, height, s.glyphs) {
@@ -34,7 +34,7 @@ func (s *screen) show(v view) error {
 		drawn = append(drawn, columns(l))
 		b.WriteString(l.Format(0, s.colour) + clearLine + "\r\n")
 	}
-	picture := s.home(width, height) + b.String() + clearBelow
+	picture := s.home(size, height) + b.String() + clearBelow
 	if picture == s.last {
 		return nil
 	}

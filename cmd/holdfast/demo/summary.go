@@ -22,8 +22,9 @@ func summary(r *report, g glyphs) []render.Line {
 	}
 	if r.LeaderKilled {
 		lines = append(lines,
-			line("leader", "%s killed with SIGKILL at %s, %s leads: writes were away for %d ms", r.KilledPeer, r.killAt, r.NewLeader, r.FailoverMS),
-			line("", "%s left open by %s and taken over by %s", plural(r.TakenOver, "attempt", "attempts"), r.KilledPeer, r.NewLeader))
+			line("leader", "%s killed with SIGKILL at %s, now %s leads", r.KilledPeer, r.killAt, r.NewLeader),
+			line("writes", "away for %d ms", r.FailoverMS),
+			line("attempts", "%d left open by %s and taken over by %s", r.TakenOver, r.KilledPeer, r.NewLeader))
 	}
 	lines = append(lines, nil, render.Line{render.T(fmt.Sprintf("  %-12s %18s %18s %12s %9s", "effect", "asked on record", "seen by hardware", "duplicated", "missing"), render.Faint)})
 	for _, e := range r.order {
@@ -33,7 +34,7 @@ func summary(r *report, g glyphs) []render.Line {
 	}
 	lines = append(lines, nil)
 	if r.OK {
-		return append(lines, render.Line{render.T("  "+g.tick+" Every power button was pressed, and every disk written, exactly as often as the record says.", render.Green)})
+		return append(lines, render.Line{render.T("  "+g.tick+" Every button pressed, every disk written: exactly as often as on record.", render.Green)})
 	}
 	lines = append(lines, render.Line{render.T("  "+g.cross+" Not as promised:", render.Red)})
 	for _, p := range r.Problems {

@@ -1,0 +1,92 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A peer that does not come up is shown with what it had to say.
+func TestPeersThatEnd(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "holdfast")
+	script := "#!/bin/sh\necho \"listen tcp 127.0.0.1:7400: address already in use\"\nexit 3\n"
+	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be run
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	s := &story{dir: dir, machines: inventory(1)}
+	s.board = newBoard(s.machines, time.Now)
+	var err error
+	if s.hardware, err = newHardware(ctx, s.machines); err != nil {
+		t.Fatal(err)
+	}
+	defer s.hardware.ln.Close()
+	err = s.startPeers(ctx, binary)
+	defer func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("stop what is left: %v", err)
+		}
+	}()
+	if err == nil {
+		t.Fatal("peers that end at once are taken for a cluster")
+	}
+	if got := err.Error(); !strings.Contains(got, "a peer has ended by itself: peer n") || !strings.Contains(got, "exit status 3") {
+		t.Errorf("error: %q, want the peer and its exit status", got)
+	}
+	var out strings.Builder
+	(&console{err: &out}).logs(err)
+	if !strings.Contains(out.String(), "address already in use") {
+		t.Errorf("the logs are not shown: %q", out.String())
+	}
+	out.Reset()
+	(&console{err: &out}).logs(errors.New("something else"))
+	if out.Len() > 0 {
+		t.Errorf("logs are shown of peers that nobody talks about: %q", out.String())
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	used := t.TempDir()
+	if err := os.WriteFile(filepath.Join(used, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name  string
+		o     options
+		want  string // in the error
+		stays bool
+	}{
+		{"temporary", options{}, "", false},
+		{"temporary and kept", options{keepDir: true}, "", true},
+		{"named", options{dir: filepath.Join(t.TempDir(), "new")}, "", true},
+		{"used", options{dir: used}, "is not empty", true},
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &story{options: tt.o}
+			remove, err := s.makeDir()
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("got %v, want that it %s", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := remove(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(s.dir); (err == nil) != tt.stays {
+				t.Errorf("in the end: %v, want that it stays: %v", err, tt.stays)
+			}
+		})
+	}
+}
