@@ -33,6 +33,9 @@ func (t *tx) raiseFeatureLevel(c *internalv1.RaiseFeatureLevel) *Error {
 }
 
 func (t *tx) putPeer(c *internalv1.PutPeer) *Error {
+	if c.GetPeer().GetId() == "" {
+		return invalid("peer.id", "is required")
+	}
 	if l, have := t.meta.GetFeatureLevel(), c.GetPeer().GetMaxFeatureLevel(); have < l {
 		return refuse(FailedPrecondition, "PEER_TOO_OLD", "peer %s refused: it understands feature level %d, the cluster uses %d; upgrade it",
 			c.GetPeer().GetId(), have, l)

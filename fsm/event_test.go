@@ -1,0 +1,167 @@
+package fsm_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// kept is how many events every peer keeps.
+const kept = 65536
+
+func TestEveryTransitionIsAnEvent(t *testing.T) {
+	p := fsmtest.NewPeer()
+	register(t, p, "m", ready)
+	pl := planOf("plan/x", "ssh", "reboot")
+	*pl.Steps[0].MaxRetries = 1
+	do(t, p, &internalv1.CreatePlan{Plan: pl})
+	const run = "run-request-1"
+	var want []*holdfastv1.RunEvent
+	step := func(message string, f func()) {
+		t.Helper()
+		f()
+		want = append(want, &holdfastv1.RunEvent{Ts: p.View().Meta().GetNow(), Snapshot: getRun(t, p, run), Message: message, Cursor: uint64(len(want) + 1), Index: p.Index})
+		want[len(want)-1].Snapshot.QueuePosition = 0
+	}
+	step("run created", func() { start(t, p, "m", "request-1", "", "plan/x") })
+	step("step ssh: attempt 1 begins", func() { begin(t, p, run) })
+	step("step ssh: waiting for the host", func() {
+		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host"})
+	})
+	step("step ssh: attempt 1 taken over by the leader of term 3", func() {
+		p.Lead(3)
+		do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
+	})
+	step("step ssh: attempt 1 failed: no answer from 10.0.0.9", func() { end(t, p, run, failed) })
+	step("step ssh: attempt 2 begins", func() { begin(t, p, run) })
+	step("step ssh succeeded", func() { end(t, p, run, succeeded) })
+	step("step reboot: attempt 1 begins", func() { begin(t, p, run) })
+	step("cancel requested", func() { do(t, p, &internalv1.CancelRun{RunId: run, Reason: "why not"}) })
+	step("run canceled: canceled: why not", func() { end(t, p, run, canceled) })
+
+	got, err := p.View().Events(0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "events", want, got)
+
+	// Resume after any of them, in pages of any size.
+	for after := range uint64(len(want)) + 1 {
+		for limit := 1; limit <= len(want)+1; limit++ {
+			var cursors []uint64
+			for at := after; ; {
+				page, err := p.View().Events(at, limit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(page) == 0 {
+					break
+				}
+				if len(page) > limit {
+					t.Fatalf("a page has %d events, want at most %d", len(page), limit)
+				}
+				for _, e := range page {
+					cursors = append(cursors, e.GetCursor())
+					at = e.GetCursor()
+				}
+			}
+			var wantCursors []uint64
+			for c := after + 1; c <= uint64(len(want)); c++ {
+				wantCursors = append(wantCursors, c)
+			}
+			if diff := cmp.Diff(wantCursors, cursors); diff != "" {
+				t.Fatalf("after %d, pages of %d (-want +got):\n%s", after, limit, diff)
+			}
+		}
+	}
+	if none, err := p.View().Events(0, 0); err != nil || len(none) != 0 {
+		t.Errorf("a page of none: got %v, %v", none, err)
+	}
+}
+
+func gone(t *testing.T, v *fsm.View, cursor uint64) {
+	t.Helper()
+	_, err := v.Events(cursor, 1)
+	var e *fsm.Error
+	if !errors.As(err, &e) || e.Code != fsm.OutOfRange || e.Reason != fsm.ReasonCursorGone {
+		t.Errorf("events after %d: got %v, want CURSOR_GONE", cursor, err)
+	}
+}
+
+func TestCursorsThatWereNeverGivenOut(t *testing.T) {
+	p := fsmtest.NewPeer()
+	if es, err := p.View().Events(0, 10); err != nil || len(es) != 0 || p.View().LastEvent() != 0 {
+		t.Errorf("no events yet: got %v, %v, last %d", es, err, p.View().LastEvent())
+	}
+	gone(t, p.View(), 1)
+	gone(t, p.View(), ^uint64(0))
+	register(t, p, "m", ready)
+	start(t, p, "m", "request-1", "REBOOT", "")
+	if es, err := p.View().Events(1, 10); err != nil || len(es) != 0 {
+		t.Errorf("after the last: got %v, %v", es, err)
+	}
+	gone(t, p.View(), 2)
+	gone(t, p.View(), ^uint64(0))
+}
+
+func TestEventsAreKeptWithinBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 70,000 events")
+	}
+	p := fsmtest.NewPeer()
+	register(t, p, "m", ready)
+	plan(t, p, "plan/x", "reboot")
+	start(t, p, "m", "request-1", "", "plan/x")
+	begin(t, p, "run-request-1")
+	var cmds []*internalv1.Command
+	for i := range 1000 {
+		cmds = append(cmds, fsmtest.Command(&internalv1.NoteProgress{RunId: "run-request-1", Step: "reboot", Attempt: 1, WaitingFor: fmt.Sprint("w", i)}))
+	}
+	check := func() {
+		t.Helper()
+		v := p.View()
+		first := uint64(1)
+		if v.LastEvent() > kept {
+			first = v.LastEvent() - kept + 1
+		}
+		if got := v.Meta().GetFirstEvent(); got != first {
+			t.Fatalf("at %d: first event %d, want %d", v.LastEvent(), got, first)
+		}
+		if es, err := v.Events(first-1, 2); err != nil || len(es) != 2 || es[0].GetCursor() != first {
+			t.Errorf("from the first event on: got %v, %v", es, err)
+		}
+		if first > 1 {
+			gone(t, v, first-2)
+			gone(t, v, 0)
+		}
+	}
+	check()
+	for p.View().LastEvent()+1000 < kept {
+		p.Propose(cmds...)
+	}
+	check()
+	for p.View().LastEvent() < kept {
+		p.Propose(cmds[0])
+	}
+	check()
+	for range 3 {
+		p.Propose(cmds[0])
+		check()
+	}
+	p.Propose(cmds...)
+	check()
+	es, err := p.View().Events(p.View().Meta().GetFirstEvent()-1, 2*kept)
+	if err != nil || len(es) != kept {
+		t.Errorf("all that is kept: got %d events, %v, want %d", len(es), err, kept)
+	}
+	if err := fsmtest.Check(p.View()); err != nil {
+		t.Error(err)
+	}
+}
