@@ -35,14 +35,23 @@ type CallError struct {
 // Error says what was asked, of whom, what is known about it and what to do.
 func (e *CallError) Error() string {
 	name := e.Method[strings.LastIndexByte(e.Method, '/')+1:]
-	last := status.Convert(e.Err).Message()
+	last := tidy(status.Convert(e.Err).Message(), e.Addr)
 	if e.OutcomeUnknown {
 		return fmt.Sprintf("%s: the outcome is unknown: %s: %s: it may have been applied: %s", name, e.Addr, last, advice(e.Method))
 	}
 	if e.Tries == 1 {
-		return fmt.Sprintf("%s: no answer: %s: %s", name, e.Addr, last)
+		return fmt.Sprintf("%s: no answer from %s: %s", name, e.Addr, last)
 	}
-	return fmt.Sprintf("%s: no answer in %d tries: last %s: %s", name, e.Tries, e.Addr, last)
+	return fmt.Sprintf("%s: no answer in %d tries: at last from %s: %s", name, e.Tries, e.Addr, last)
+}
+
+// tidy takes gRPC's words off a failed connection, and the address, which is said anyway.
+func tidy(msg, addr string) string {
+	dial, ok := strings.CutPrefix(msg, `connection error: desc = "transport: Error while dialing: `)
+	if !ok {
+		return msg
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(dial, `"`), "dial tcp "+addr+": ")
 }
 
 // Unwrap gives the last try's error and what ended the tries.

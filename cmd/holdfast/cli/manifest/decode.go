@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -97,7 +98,19 @@ func locate(file string, err error) error {
 	e := &Error{File: file, Msg: err.Error()}
 	if m := regexp.MustCompile(`^(?:yaml:|proto:).*?line (\d+)(?::\d+\))?: (.*)$`).FindStringSubmatch(strings.ReplaceAll(e.Msg, "\u00a0", " ")); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
-		e.Msg = m[2]
+		e.Msg = regexp.MustCompile(`field \w+`).ReplaceAllStringFunc(m[2], snake)
 	}
 	return e
+}
+
+// snake gives the API's name for the one that protojson says: timeout_seconds for timeoutSeconds.
+func snake(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }

@@ -12,10 +12,17 @@ const gap = "   "
 type Table struct {
 	header []string
 	rows   [][]Text
+	widths []int
 }
 
 // NewTable makes a table with these columns.
-func NewTable(header ...string) *Table { return &Table{header: header} }
+func NewTable(header ...string) *Table {
+	t := &Table{header: header, widths: make([]int, len(header))}
+	for i, h := range header {
+		t.widths[i] = utf8.RuneCountInString(h)
+	}
+	return t
+}
 
 // Row adds a row. An empty cell shows as "-", so that columns can be cut by scripts all the same.
 func (t *Table) Row(cells ...Text) {
@@ -46,14 +53,9 @@ func (t *Table) Format(colour, header bool) string {
 		}
 		rows = append([][]Text{head}, rows...)
 	}
-	widths := make([]int, len(t.header))
-	for i, h := range t.header {
-		// Also without a header: rows that are printed later line up with those above.
-		widths[i] = utf8.RuneCountInString(h)
-	}
 	for _, row := range rows {
 		for i, c := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.Value))
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c.Value))
 		}
 	}
 	var b strings.Builder
@@ -61,7 +63,7 @@ func (t *Table) Format(colour, header bool) string {
 		for i, c := range row {
 			b.WriteString(c.paint(c.Value, colour))
 			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.Value)))
+				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.Value)))
 				b.WriteString(gap)
 			}
 		}
@@ -69,3 +71,7 @@ func (t *Table) Format(colour, header bool) string {
 	}
 	return b.String()
 }
+
+// Clear drops the rows. The columns stay as wide as they were, so that rows which are written later line
+// up with those above.
+func (t *Table) Clear() { t.rows = nil }

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) cluster() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:     "cluster",
+		Short:   "The control plane itself",
+		Example: "  holdfast cluster status",
+	}, a.clusterStatus())
+}
+
+func (a *app) clusterStatus() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "status", Args: exactly(),
+		Short: "Show the peers, the leader and how many may fail",
+		Long: `Show the peers, the leader and how many may fail, as the peer that answers sees it. It works without a
+leader; the exit code is 7 then.`,
+		Example: `  holdfast cluster status
+  holdfast cluster status -o json`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			if err != nil {
+				return failed(err, "get cluster status")
+			}
+			if err := a.printStatus(&o, s); err != nil {
+				return err
+			}
+			if s.GetLeader() == "" {
+				return &codeError{ExitUnavailable, fmt.Sprintf("cluster status: there is no leader, says %s: writes wait until most voters reach each other", first(s.GetAnsweredBy(), "the peer asked"))}
+			}
+			return nil
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
+	if o.format == formatName {
+		return printNames(a, peerKind(s), s.GetPeers())
+	}
+	if !o.table() {
+		return printOne(a, o, kind[*holdfastv1.ClusterStatus]{}, s)
+	}
+	_, err := fmt.Fprintf(a.Out, "cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\n\n",
+		first(render.Clean(s.GetClusterId()), "-"), first(render.Clean(s.GetLeader()), "none"), s.GetTerm(), s.GetFeatureLevel(),
+		s.GetFailureTolerance(), first(render.Clean(s.GetAnsweredBy()), "-"))
+	if err != nil {
+		return err
+	}
+	return printList(a, o, peerKind(s), s.GetPeers())
+}
+
+func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
+	return kind[*holdfastv1.Peer]{
+		list:   "peers",
+		name:   (*holdfastv1.Peer).GetId,
+		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
+		wide:   []string{"LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP"},
+		row: func(p *holdfastv1.Peer, _ time.Time, wide bool) []render.Text {
+			role := p.GetSuffrage()
+			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
+				role = "leader"
+			}
+			alive := render.T("yes", render.Green)
+			if !p.GetAlive() {
+				alive = render.T("no", render.Red)
+			}
+			row := []render.Text{
+				plain(p.GetId()), render.State(role), alive, plain(p.GetVersion()),
+				plain(number(p.GetAppliedIndex())), plain(lastContact(p, role)), plain(p.GetGrpcAddr()),
+				render.T(p.GetError(), render.Red),
+			}
+			if wide {
+				row = append(row, plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
+					plain(p.GetHttpAddr()), plain(p.GetRaftAddr()), plain(p.GetGossipAddr()))
+			}
+			return row
+		},
+	}
+}
+
+func lastContact(p *holdfastv1.Peer, role string) string {
+	if role == "leader" || p.GetLastContactMs() < 0 || p.GetError() != "" {
+		return ""
+	}
+	return (time.Duration(p.GetLastContactMs()) * time.Millisecond).String()
+}
+
+// versionTable prints what each peer runs.
+func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
+	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
+	for _, p := range s.GetPeers() {
+		t.Row(plain(p.GetId()), plain(p.GetVersion()), plain(number(uint64(p.GetMaxFeatureLevel()))), render.T(p.GetError(), render.Red))
+	}
+	_, err := io.WriteString(a.Out, "\n"+t.Format(a.colour(a.Out), !o.noHeaders))
+	return err
+}

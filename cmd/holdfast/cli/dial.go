@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/profile"
+)
+
+const defaultAddr = "127.0.0.1:" + client.DefaultPort
+
+// globals are the flags of every command that talks to a cluster.
+type globals struct {
+	addr, token, context string
+	ca, cert, key        string
+	timeout              time.Duration
+	stale, debug         bool
+}
+
+func (g *globals) register(f *pflag.FlagSet) {
+	f.StringVar(&g.addr, "addr", "", "gRPC addresses of the peers, comma-separated; any of them will do (HOLDFAST_ADDR; default "+defaultAddr+")")
+	f.StringVar(&g.token, "token", "", "access token (better: HOLDFAST_TOKEN, which other users cannot see)")
+	f.StringVar(&g.context, "context", "", "context of the config file to use (HOLDFAST_CONTEXT)")
+	f.StringVar(&g.ca, "ca", "", "file with the CA certificates of the cluster, which turns TLS on (HOLDFAST_CA)")
+	f.StringVar(&g.cert, "cert", "", "file with a client certificate (HOLDFAST_CERT)")
+	f.StringVar(&g.key, "key", "", "file with its key (HOLDFAST_KEY)")
+	f.DurationVar(&g.timeout, "timeout", client.DefaultTimeout, "how long a call may take, with all its tries; what waits or follows has no limit unless this is given")
+	f.BoolVar(&g.stale, "stale", false, "read what the peer has, without asking the others: works without a leader")
+	f.BoolVar(&g.debug, "debug", false, "tell on standard error what is tried")
+}
+
+// dial connects as flags, environment and context say, in this order. An address from a flag or the
+// environment is used without the current context: its token is for its own cluster.
+func (a *app) dial() (*client.Client, error) {
+	target, err := a.target()
+	if err != nil {
+		return nil, err
+	}
+	if a.globals.timeout <= 0 {
+		return nil, usagef("--timeout: %s: give more than 0", a.globals.timeout)
+	}
+	tlsConfig, err := loadTLS(target)
+	if err != nil {
+		return nil, err
+	}
+	level := slog.LevelWarn
+	if a.globals.debug {
+		level = slog.LevelDebug
+	}
+	return client.Dial(client.Config{
+		Addrs: target.Addrs, Token: target.Token, TLS: tlsConfig, Timeout: a.globals.timeout,
+		Consistency: client.Consistency{Stale: a.globals.stale},
+		Logger:      slog.New(noteHandler{w: a.Err, level: level}),
+	})
+}
+
+func (a *app) target() (profile.Context, error) {
+	g := a.globals
+	name := first(g.context, a.Getenv("HOLDFAST_CONTEXT"))
+	addr := first(g.addr, a.Getenv("HOLDFAST_ADDR"))
+	var c profile.Context
+	if addr == "" || name != "" {
+		path, err := profile.Path(a.Getenv)
+		if err != nil && name != "" {
+			return c, err
+		}
+		if err == nil {
+			file, err := profile.Load(path)
+			if err != nil {
+				return c, err
+			}
+			if c, err = file.Context(name); err != nil {
+				return c, err
+			}
+		}
+	}
+	if addr != "" {
+		c.Addrs = splitAddrs(addr)
+	}
+	if len(c.Addrs) == 0 {
+		c.Addrs = []string{defaultAddr}
+	}
+	c.Token = first(g.token, a.Getenv("HOLDFAST_TOKEN"), c.Token)
+	c.CA = first(g.ca, a.Getenv("HOLDFAST_CA"), c.CA)
+	c.Cert = first(g.cert, a.Getenv("HOLDFAST_CERT"), c.Cert)
+	c.Key = first(g.key, a.Getenv("HOLDFAST_KEY"), c.Key)
+	return c, nil
+}
+
+// loadTLS is nil when no CA and no certificate is given.
+func loadTLS(c profile.Context) (*tls.Config, error) {
+	if c.CA == "" && c.Cert == "" && c.Key == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("read CA certificates: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read CA certificates: %s: there is no PEM certificate in it", c.CA)
+		}
+	}
+	if c.Cert != "" || c.Key != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate (--cert %s, --key %s): %w", c.Cert, c.Key, err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
+func splitAddrs(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// online makes a command of a function that needs a client.
+func (a *app) online(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		c, err := a.dial()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		return f(cmd.Context(), c, args)
+	}
+}
+
+// patience is the context of what waits or follows: without a limit, unless --timeout was given.
+func (a *app) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.timeoutGiven() {
+		return context.WithTimeout(ctx, a.globals.timeout)
+	}
+	return context.WithCancel(ctx)
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The exit codes. Scripts rely on them: they are in the help and do not change.
+const (
+	ExitOK          = 0
+	ExitError       = 1
+	ExitUsage       = 2
+	ExitNotFound    = 3
+	ExitConflict    = 4
+	ExitRunFailed   = 5
+	ExitTimeout     = 6
+	ExitUnavailable = 7
+)
+
+const exitCodeHelp = `Exit codes:
+  0  ok
+  1  error
+  2  the command line is wrong
+  3  not found
+  4  conflict: it exists already, or the state does not allow it
+  5  the run failed or was canceled (--wait, run wait, run watch RUN)
+  6  time is up
+  7  no leader, or no peer answers`
+
+// usageError is a command line that cannot be right, whatever the state of the cluster.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// runError is a run that was waited for and did not succeed.
+type runError struct{ run *holdfastv1.Run }
+
+func (e *runError) Error() string {
+	r := e.run
+	msg := fmt.Sprintf("run %s: %s", r.GetRunId(), r.GetPhase())
+	if step := r.GetError().GetStep(); step != "" {
+		msg += fmt.Sprintf(" at step %s", step)
+	}
+	if n := r.GetError().GetAttempt(); n > 0 {
+		msg += fmt.Sprintf(" (attempt %d)", n)
+	}
+	if text := r.GetError().GetMessage(); text != "" {
+		msg += ": " + text
+	}
+	return msg + ": see: holdfast run logs " + r.GetRunId()
+}
+
+// ExitCode is the exit code for what a command returned. An error with a method ExitCode() int decides
+// itself.
+func ExitCode(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
+	}
+	if usage := (*usageError)(nil); errors.As(err, &usage) {
+		return ExitUsage
+	}
+	if run := (*runError)(nil); errors.As(err, &run) {
+		return ExitRunFailed
+	}
+	if s, ok := status.FromError(err); ok {
+		return codeExit(s.Code())
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ExitTimeout
+	}
+	return ExitError
+}
+
+func codeExit(c codes.Code) int {
+	switch c {
+	case codes.NotFound:
+		return ExitNotFound
+	case codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted:
+		return ExitConflict
+	case codes.DeadlineExceeded:
+		return ExitTimeout
+	case codes.Unavailable:
+		return ExitUnavailable
+	}
+	return ExitError
+}
+
+// codeError is an error whose exit code says more than its kind.
+type codeError struct {
+	code int
+	msg  string
+}
+
+func (e *codeError) Error() string { return e.msg }
+
+// ExitCode is what ExitCode looks for in the errors of any package.
+func (e *codeError) ExitCode() int { return e.code }

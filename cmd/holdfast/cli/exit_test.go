@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestUsageErrors(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want string // in the one line on standard error
+	}{
+		{"frob", `unknown command "frob" for "holdfast"`},
+		{"machine lst", `unknown command "lst" for "holdfast machine": did you mean list`},
+		{"machine list --nonsense", "unknown flag: --nonsense"},
+		{"machine list extra", `unexpected argument "extra"`},
+		{"machine get", "MACHINE is missing: usage: holdfast machine get MACHINE"},
+		{"machine list -o xml", `"xml" is not one of table, wide, json, yaml, name`},
+		{"machine list --limit -1", "--limit: -1"},
+		{"machine list --timeout 0s", "--timeout: 0s"},
+		{"machine register", "give -f FILE, or flags"},
+		{"machine register -f x.yaml --rack r7", "give either -f or flags"},
+		{"machine register --id m-1 --label env", `--label: "env" is not key=value`},
+		{"machine register --id m-1 --phase wild", `--phase: "wild" is not one of FACTORY_READY, READY`},
+		{"machine update m-1", "nothing to update"},
+		{"machine update", "MACHINE is missing"},
+		{"machine update m-1 -f x.yaml", "give either -f, or a machine"},
+		{"machine set-phase m-1", "PHASE is missing"},
+		{"machine set-phase m-1 REDY", `PHASE: "REDY" is not one of`},
+		{"machine watch m-1 --filter x", "give either a machine or --filter"},
+		{"machine watch --interval 0s", "--interval: 0s"},
+		{"machine delete", "MACHINE is missing"},
+		{"plan apply", "-f FILE is missing"},
+		{"plan get", "PLAN is missing"},
+		{"run start", "MACHINE is missing"},
+		{"run start m-1", "give --type (REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG) or --plan"},
+		{"run start m-1 --type REBOOT --param image", `--param: "image" is not key=value`},
+		{"run start m-1 --type REBOOT --wait 10m", "a time to wait is written --wait=10m"},
+		{"run start m-1 --type REBOOT --wait=soon", `"soon" is not a time like 10m`},
+		{"run watch run-1 --filter x", "give either a run, or --filter"},
+		{"run logs run-1 --offset -1", "--offset: -1"},
+		{"context set lab", "--addr is missing"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			f := startCluster(t, fixture())
+			var c command
+			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitUsage)
+			wantIn(t, "stderr", c.err.String(), "error: ", tt.want)
+			if n := strings.Count(c.err.String(), "\n"); n != 1 {
+				t.Errorf("stderr has %d lines, want 1:\n%s", n, c.err.String())
+			}
+			if len(f.requests) > 0 {
+				t.Errorf("the server was asked all the same: %v", f.requests)
+			}
+		})
+	}
+}
+
+func TestNounsShowTheirHelp(t *testing.T) {
+	for _, noun := range []string{"machine", "plan", "run", "cluster", "context"} {
+		var c command
+		c.wantCode(t, c.run(t, nil, noun), ExitOK)
+		wantIn(t, "help of "+noun, c.out.String(), "Commands:", "holdfast "+noun+" COMMAND")
+	}
+}
+
+func TestExitCodesOfRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		code codes.Code
+		want int
+	}{
+		{codes.InvalidArgument, ExitError},
+		{codes.NotFound, ExitNotFound},
+		{codes.AlreadyExists, ExitConflict},
+		{codes.FailedPrecondition, ExitConflict},
+		{codes.Aborted, ExitConflict},
+		{codes.PermissionDenied, ExitError},
+		{codes.Unauthenticated, ExitError},
+		{codes.Unimplemented, ExitError},
+		{codes.Internal, ExitError},
+	} {
+		f := fixture()
+		f.refuse = always(refusal(t, tt.code, `machine "m-1" is in the way`))
+		startCluster(t, f)
+		for _, args := range [][]string{
+			{"machine", "get", "m-1"},
+			{"machine", "set-phase", "m-1", "MAINTENANCE"},
+			{"run", "start", "m-1", "--type", "REBOOT", "--request-id", "r"},
+			{"run", "watch", "run-789"},
+			{"run", "watch"},
+			{"run", "logs", "run-789"},
+			{"machine", "delete", "m-1"},
+		} {
+			var c command
+			c.wantCode(t, c.run(t, f, args...), tt.want)
+			wantIn(t, "stderr", c.err.String(), "error: ", `machine "m-1" is in the way`)
+			if strings.Contains(c.err.String(), "rpc error") {
+				t.Errorf("%v: stderr speaks gRPC:\n%s", args, c.err.String())
+			}
+			if c.out.String() != "" {
+				t.Errorf("%v: an error, but standard output has %q", args, c.out.String())
+			}
+		}
+	}
+}
+
+func TestFieldViolationsAreListed(t *testing.T) {
+	f := fixture()
+	f.refuse = always(refusal(t, codes.InvalidArgument, "the machine has 2 problems", "spec.mac_addresses[0]", "not a MAC address", "labels", "too many"))
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), ExitError)
+	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  labels: too many\n"
+	if got := c.err.String(); got != want {
+		t.Errorf("stderr = %q, want %q", got, want)
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	var c command
+	c.env = map[string]string{"HOLDFAST_ADDR": "127.0.0.1:1"}
+	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "200ms"), ExitUnavailable)
+	wantIn(t, "stderr", c.err.String(), "error: list machines: no answer", "127.0.0.1:1", "connection refused", "HOLDFAST_ADDR")
+
+	c = command{env: c.env}
+	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "200ms"), ExitUnavailable)
+}
+
+func TestUnknownOutcomeIsSaid(t *testing.T) {
+	f := fixture()
+	f.refuse = always(status.Error(codes.Unavailable, "leadership lost"))
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "delete", "m-1"), ExitUnavailable)
+	wantIn(t, "stderr", c.err.String(), "delete machine m-1: the outcome is unknown", "leadership lost", "read it back")
+}
+
+func TestTimeout(t *testing.T) {
+	f := fixture()
+	release := make(chan struct{})
+	defer close(release)
+	f.refuse = func(proto.Message) error {
+		<-release
+		return nil
+	}
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "--timeout", "100ms"), ExitTimeout)
+	wantIn(t, "stderr", c.err.String(), "--timeout")
+}
+
+func TestNoLeader(t *testing.T) {
+	f := fixture()
+	f.cluster.Leader = ""
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "cluster", "status"), ExitUnavailable)
+	wantIn(t, "out", c.out.String(), "leader none", "peer-3")
+	wantIn(t, "stderr", c.err.String(), "there is no leader, says peer-2")
+}
+
+func TestFlagsAnywhere(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, args := range [][]string{
+		{"--stale", "machine", "get", "m-123", "-o", "name"},
+		{"machine", "--stale", "get", "-o", "name", "m-123"},
+		{"machine", "get", "m-123", "-o", "name", "--stale"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, args...), ExitOK)
+		if c.out.String() != "m-123\n" {
+			t.Errorf("%v: out = %q, want m-123", args, c.out.String())
+		}
+		if got := f.meta.Get(client.HeaderConsistency); len(got) != 1 || got[0] != "stale" {
+			t.Errorf("%v: consistency = %v, want stale", args, got)
+		}
+	}
+}
+
+func TestExitCodeOfOtherErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want int
+	}{
+		{nil, ExitOK},
+		{errors.New("anything"), ExitError},
+		{fmt.Errorf("wait: %w", context.DeadlineExceeded), ExitTimeout},
+		{fmt.Errorf("start: %w", &runError{run: &holdfastv1.Run{}}), ExitRunFailed},
+		{fmt.Errorf("serve: %w", &codeError{code: 42}), 42},
+	} {
+		if got := ExitCode(tt.err); got != tt.want {
+			t.Errorf("ExitCode(%v) = %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+// A command of the control plane has its own flags of the same names, and none of the clients'.
+func TestOtherCommands(t *testing.T) {
+	var addr string
+	other := &cobra.Command{Use: "fake-hardware", Short: "Pretend", RunE: func(*cobra.Command, []string) error {
+		return &codeError{code: 9, msg: "listen " + addr}
+	}}
+	other.Flags().StringVar(&addr, "addr", "", "address to listen at")
+	var c command
+	s := Streams{In: strings.NewReader(""), Out: &c.out, Err: &c.err, Getenv: func(string) string { return "" }, Now: now}
+	if got := Main(t.Context(), s, []string{"fake-hardware", "--addr", "127.0.0.1:9"}, other); got != 9 {
+		t.Errorf("exit code = %d, want its own, 9", got)
+	}
+	wantIn(t, "stderr", c.err.String(), "error: listen 127.0.0.1:9")
+	if got := Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != ExitOK || strings.Contains(c.out.String(), "--token") {
+		t.Errorf("exit code = %d, help:\n%s\nwant no flags of clients", got, c.out.String())
+	}
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// fakeCluster is one peer with some machines, plans and runs. It keeps what it is asked.
+type fakeCluster struct {
+	holdfastv1.UnimplementedMachineServiceServer
+	holdfastv1.UnimplementedPlanServiceServer
+	holdfastv1.UnimplementedRunServiceServer
+	holdfastv1.UnimplementedClusterServiceServer
+
+	addr     string
+	machines []*holdfastv1.Machine
+	plans    []*holdfastv1.Plan
+	runs     []*holdfastv1.Run
+	history  []*holdfastv1.HistoryEntry
+	why      *holdfastv1.MachineExplanation
+	cluster  *holdfastv1.ClusterStatus
+	log      string
+
+	// refuse answers a request with an error, if it returns one.
+	refuse func(req proto.Message) error
+	// events are what a watch sends; open says that the stream goes on after them.
+	events []*holdfastv1.RunEvent
+	open   bool
+
+	mu       sync.Mutex
+	requests []proto.Message
+	meta     metadata.MD
+	watching chan struct{} // closed when a stream has sent all it has
+}
+
+func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.addr = lis.Addr().String()
+	f.watching = make(chan struct{})
+	s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if err := f.take(ctx, req.(proto.Message)); err != nil {
+			return nil, err
+		}
+		return next(ctx, req)
+	}))
+	holdfastv1.RegisterMachineServiceServer(s, f)
+	holdfastv1.RegisterPlanServiceServer(s, f)
+	holdfastv1.RegisterRunServiceServer(s, f)
+	holdfastv1.RegisterClusterServiceServer(s, f)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(lis)
+	}()
+	t.Cleanup(func() {
+		s.Stop()
+		<-done
+	})
+	return f
+}
+
+func (f *fakeCluster) take(ctx context.Context, req proto.Message) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, proto.Clone(req))
+	f.meta, _ = metadata.FromIncomingContext(ctx)
+	if f.refuse != nil {
+		return f.refuse(req)
+	}
+	return nil
+}
+
+// asked is the requests of one type, in the order they came.
+func asked[M proto.Message](f *fakeCluster) []M {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []M
+	for _, r := range f.requests {
+		if m, ok := r.(M); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// page cuts a page out of a list; tokens are the names of the elements before it.
+func page[M any](items []M, name func(M) string, size int32, token string) ([]M, string) {
+	start := 0
+	if token != "" {
+		start = 1 + slices.IndexFunc(items, func(m M) bool { return name(m) == token })
+	}
+	items = items[start:]
+	if n := int(size); n > 0 && len(items) > n {
+		return items[:n], name(items[n-1])
+	}
+	return items, ""
+}
+
+func (f *fakeCluster) ListMachines(_ context.Context, r *holdfastv1.ListMachinesRequest) (*holdfastv1.ListMachinesResponse, error) {
+	items, next := page(f.machines, (*holdfastv1.Machine).GetMachineId, r.GetPageSize(), r.GetPageToken())
+	return &holdfastv1.ListMachinesResponse{Machines: items, NextPageToken: next}, nil
+}
+
+func (f *fakeCluster) GetMachine(_ context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
+	for _, m := range f.machines {
+		if m.GetMachineId() == r.GetMachineId() {
+			return m, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "machine %q not found", r.GetMachineId())
+}
+
+func (f *fakeCluster) RegisterMachine(_ context.Context, r *holdfastv1.RegisterMachineRequest) (*holdfastv1.Machine, error) {
+	m := proto.CloneOf(r.GetMachine())
+	m.Status = &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY, EffectiveState: holdfastv1.EffectiveState_READY}
+	return m, nil
+}
+
+func (f *fakeCluster) UpdateMachine(_ context.Context, r *holdfastv1.UpdateMachineRequest) (*holdfastv1.Machine, error) {
+	return r.GetMachine(), nil
+}
+
+func (f *fakeCluster) SetMachinePhase(_ context.Context, r *holdfastv1.SetMachinePhaseRequest) (*holdfastv1.Machine, error) {
+	return &holdfastv1.Machine{MachineId: r.GetMachineId(), Status: &holdfastv1.MachineStatus{Phase: r.GetPhase()}}, nil
+}
+
+func (f *fakeCluster) DeleteMachine(context.Context, *holdfastv1.DeleteMachineRequest) (*holdfastv1.DeleteMachineResponse, error) {
+	return &holdfastv1.DeleteMachineResponse{}, nil
+}
+
+func (f *fakeCluster) ListMachineHistory(_ context.Context, r *holdfastv1.ListMachineHistoryRequest) (*holdfastv1.ListMachineHistoryResponse, error) {
+	items, next := page(f.history, func(e *holdfastv1.HistoryEntry) string { return number(e.GetSequence()) }, r.GetPageSize(), r.GetPageToken())
+	return &holdfastv1.ListMachineHistoryResponse{Entries: items, NextPageToken: next}, nil
+}
+
+func (f *fakeCluster) ExplainMachine(context.Context, *holdfastv1.ExplainMachineRequest) (*holdfastv1.MachineExplanation, error) {
+	return f.why, nil
+}
+
+func (f *fakeCluster) ListPlans(context.Context, *holdfastv1.ListPlansRequest) (*holdfastv1.ListPlansResponse, error) {
+	return &holdfastv1.ListPlansResponse{Plans: f.plans}, nil
+}
+
+func (f *fakeCluster) GetPlan(_ context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
+	for _, p := range f.plans {
+		if p.GetPlanId() == r.GetPlanId() {
+			return p, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "plan %q not found", r.GetPlanId())
+}
+
+func (f *fakeCluster) CreatePlan(_ context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
+	return r.GetPlan(), nil
+}
+
+func (f *fakeCluster) DeletePlan(context.Context, *holdfastv1.DeletePlanRequest) (*holdfastv1.DeletePlanResponse, error) {
+	return &holdfastv1.DeletePlanResponse{}, nil
+}
+
+func (f *fakeCluster) StartRun(_ context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
+	return &holdfastv1.Run{RunId: f.runs[0].GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(),
+		Type: strings.ToUpper(r.GetType()), PlanId: r.GetPlanId(), Params: r.GetParams(), Phase: holdfastv1.Run_PENDING}, nil
+}
+
+func (f *fakeCluster) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
+	for _, run := range f.runs {
+		if run.GetRunId() == r.GetRunId() {
+			return run, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "run %q not found", r.GetRunId())
+}
+
+func (f *fakeCluster) ListRuns(_ context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
+	items, next := page(f.runs, (*holdfastv1.Run).GetRunId, r.GetPageSize(), r.GetPageToken())
+	return &holdfastv1.ListRunsResponse{Runs: items, NextPageToken: next}, nil
+}
+
+func (f *fakeCluster) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
+	return f.GetRun(ctx, &holdfastv1.GetRunRequest{RunId: r.GetRunId()})
+}
+
+func (f *fakeCluster) WatchRuns(r *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
+	if err := f.take(s.Context(), r); err != nil {
+		return err
+	}
+	for _, e := range f.events {
+		if err := s.Send(e); err != nil {
+			return err
+		}
+	}
+	return f.rest(s.Context())
+}
+
+func (f *fakeCluster) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
+	if err := f.take(s.Context(), r); err != nil {
+		return err
+	}
+	chunk := &holdfastv1.LogChunk{RunId: r.GetRunId(), Stream: "stdout", Step: "reboot", Attempt: 1, Offset: r.GetOffset(), Data: []byte(f.log[r.GetOffset():])}
+	if err := s.Send(chunk); err != nil {
+		return err
+	}
+	if r.GetNoFollow() {
+		return nil
+	}
+	return f.rest(s.Context())
+}
+
+func (f *fakeCluster) GetClusterStatus(context.Context, *holdfastv1.GetClusterStatusRequest) (*holdfastv1.ClusterStatus, error) {
+	return f.cluster, nil
+}
+
+// rest ends a stream, or keeps it open until the client leaves.
+func (f *fakeCluster) rest(ctx context.Context) error {
+	if !f.open {
+		return nil
+	}
+	close(f.watching)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// refusal is an error as the server makes it.
+func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error {
+	t.Helper()
+	s := status.New(code, msg)
+	if len(fields) > 0 {
+		bad := &errdetails.BadRequest{}
+		for i := 0; i+1 < len(fields); i += 2 {
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: fields[i], Description: fields[i+1]})
+		}
+		var err error
+		if s, err = s.WithDetails(bad); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.Err()
+}
+
+// always refuses everything.
+func always(err error) func(proto.Message) error { return func(proto.Message) error { return err } }
+
+// now is the time in all tests.
+func now() time.Time { return time.Date(2026, 1, 29, 15, 20, 0, 0, time.UTC) }

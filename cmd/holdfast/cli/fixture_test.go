@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// ago is a time before now.
+func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now().Add(-d)) }
+
+// fixture is a small cluster in which something of everything happens.
+func fixture() *fakeCluster {
+	return &fakeCluster{
+		machines: fixtureMachines(), plans: fixturePlans(), runs: fixtureRuns(),
+		history: []*holdfastv1.HistoryEntry{
+			{MachineId: "m-124", Sequence: 2, At: ago(40 * time.Minute), Facet: "phase", From: "PROVISIONING", To: "MAINTENANCE",
+				TriggeredBy: "run", RunId: "run-788", Comment: "step reboot failed", Metadata: map[string]string{"step": "reboot", "attempt": "3"}},
+			{MachineId: "m-124", Sequence: 1, At: ago(50 * time.Hour), Facet: "inventory", To: "READY", TriggeredBy: "operator", Principal: "alice"},
+		},
+		why: &holdfastv1.MachineExplanation{
+			MachineId: "m-123", EffectiveState: holdfastv1.EffectiveState_PROVISIONING, Banners: []string{"Degraded: FanFailed"},
+			Summary: "its run waits for the installer", RunId: "run-789", Step: "repave-os", Attempt: 2,
+			WaitingFor: "the installer's report", Since: ago(3 * time.Minute), Deadline: ago(-12 * time.Minute), NextActionAt: ago(-20 * time.Second),
+			LastError: "the installer did not report in time", Suggestions: []string{"holdfast run logs run-789", "holdfast run cancel run-789"},
+		},
+		cluster: &holdfastv1.ClusterStatus{
+			ClusterId: "c-1", Leader: "peer-1", Term: 7, FeatureLevel: 1, FailureTolerance: 1, AnsweredBy: "peer-2",
+			Peers: []*holdfastv1.Peer{
+				{Id: "peer-1", Suffrage: "voter", Leader: true, Alive: true, GrpcAddr: "10.0.0.1:7400", Version: "v1.2.0", AppliedIndex: 4711, MaxFeatureLevel: 1},
+				{Id: "peer-2", Suffrage: "voter", Alive: true, GrpcAddr: "10.0.0.2:7400", Version: "v1.2.0", AppliedIndex: 4711, LastContactMs: 12, MaxFeatureLevel: 1},
+				{Id: "peer-3", Suffrage: "voter", GrpcAddr: "10.0.0.3:7400", LastContactMs: -1, Error: "connection refused"},
+			},
+		},
+		log: "power off\npower on\nboot id changed\n",
+	}
+}
+
+func fixtureMachines() []*holdfastv1.Machine {
+	return []*holdfastv1.Machine{
+		{
+			MachineId: "m-123", Labels: map[string]string{"env": "prod", "role": "worker", "provider": "dc-1"},
+			Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.20.30.40:22", BmcEndpoint: "10.20.30.41", TargetClusterRef: "cluster-a",
+				MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}, Rack: "r7", Location: "fra"},
+			Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_PROVISIONING, ActiveRunId: "run-789",
+				EffectiveState: holdfastv1.EffectiveState_PROVISIONING, NodeState: holdfastv1.Node_INSTALLING, AgentState: holdfastv1.Agent_READY,
+				Conditions: []*holdfastv1.Condition{
+					{Type: "Reachable", Status: true, Reason: "PingOK", LastTransition: ago(3 * time.Hour), ObservedAt: ago(9 * time.Second)},
+					{Type: "InCustomerCluster", Status: false, Reason: "NotJoined", LastTransition: ago(72 * time.Hour)},
+				}},
+			CreatedAt: ago(80 * time.Hour), UpdatedAt: ago(3 * time.Minute), Revision: 4711,
+		},
+		{
+			MachineId: "m-124", Spec: &holdfastv1.MachineSpec{Provider: "fake", Serial: "SN-1"},
+			Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_MAINTENANCE, EffectiveState: holdfastv1.EffectiveState_MAINTENANCE,
+				Banners:    []string{"NeedsIntervention: StepFailed"},
+				Conditions: []*holdfastv1.Condition{{Type: "NeedsIntervention", Status: true, Reason: "StepFailed", LastTransition: ago(40 * time.Minute)}}},
+			CreatedAt: ago(50 * time.Hour), UpdatedAt: ago(40 * time.Minute), Revision: 4000,
+		},
+		{MachineId: "m-125", Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY, EffectiveState: holdfastv1.EffectiveState_READY}},
+	}
+}
+
+func fixturePlans() []*holdfastv1.Plan {
+	return []*holdfastv1.Plan{
+		{PlanId: "plan-repave-ubuntu-2204-v1", DisplayName: "Repave Ubuntu 22.04 + Join Cluster", Referenced: true, CreatedAt: ago(72 * time.Hour), Steps: []*holdfastv1.Step{
+			{Name: "set-netboot", TimeoutSeconds: 60, MaxRetries: proto.Int32(2), Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}}},
+			{Name: "repave-os", TimeoutSeconds: 1800, MaxRetries: proto.Int32(0), Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "ubuntu-22.04"}}},
+			{Name: "setup", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "set -e\napt-get install -y containerd kubeadm kubelet\n"}}},
+			{Name: "verify", Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{ClusterRef: "cluster-a", Timeout: durationpb.New(90 * time.Second)}}},
+		}},
+		{PlanId: "plan/reboot", DisplayName: "Reboot", BuiltIn: true, Steps: []*holdfastv1.Step{
+			{Name: "reboot", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{}}},
+		}},
+	}
+}
+
+func fixtureRuns() []*holdfastv1.Run {
+	return []*holdfastv1.Run{
+		{
+			RunId: "run-789", MachineId: "m-123", RequestId: "req-456", Type: "REPAVE", PlanId: "plan-repave-ubuntu-2204-v1",
+			Phase: holdfastv1.Run_RUNNING, CurrentStep: "repave-os", Revision: 9,
+			CreatedAt: ago(10 * time.Minute), StartedAt: ago(9*time.Minute + 55*time.Second),
+			WaitingFor: "the installer's report", WaitingSince: ago(3 * time.Minute), Deadline: ago(-12 * time.Minute), Principal: "alice",
+			Steps: []*holdfastv1.StepStatus{
+				{Name: "set-netboot", Kind: "netboot", State: holdfastv1.StepStatus_SUCCEEDED, MaxRetries: 2, StartedAt: ago(595 * time.Second), FinishedAt: ago(591 * time.Second)},
+				{Name: "repave-os", Kind: "repave", State: holdfastv1.StepStatus_RUNNING, RetryCount: 1, MaxRetries: 1, StartedAt: ago(591 * time.Second)},
+				{Name: "verify", Kind: "verify", State: holdfastv1.StepStatus_WAITING},
+			},
+		},
+		{
+			RunId: "run-788", MachineId: "m-124", RequestId: "req-1", Type: "REBOOT", PlanId: "plan/reboot",
+			Phase: holdfastv1.Run_FAILED, CurrentStep: "reboot", Revision: 8,
+			CreatedAt: ago(45 * time.Minute), StartedAt: ago(45 * time.Minute), FinishedAt: ago(40 * time.Minute),
+			Error: &holdfastv1.RunError{Reason: "StepFailed", Message: "the BMC does not answer", Step: "reboot", Attempt: 3},
+			Steps: []*holdfastv1.StepStatus{
+				{Name: "reboot", Kind: "reboot", State: holdfastv1.StepStatus_FAILED, RetryCount: 2, MaxRetries: 2, StartedAt: ago(45 * time.Minute), FinishedAt: ago(40 * time.Minute), Message: "power state is unknown"},
+			},
+		},
+	}
+}
+
+// succeeded is the first run at its end.
+func succeeded() *holdfastv1.Run {
+	r := fixtureRuns()[0]
+	r.Phase, r.CurrentStep, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_SUCCEEDED, "", "", ago(0), 12
+	for _, s := range r.GetSteps() {
+		s.State, s.FinishedAt = holdfastv1.StepStatus_SUCCEEDED, ago(0)
+	}
+	return r
+}
+
+// failedRun is the first run at another end.
+func failedRun() *holdfastv1.Run {
+	r := fixtureRuns()[0]
+	r.Phase, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_FAILED, "", ago(0), 12
+	r.Error = &holdfastv1.RunError{Reason: "StepFailed", Message: "the disk is gone", Step: "repave-os", Attempt: 2}
+	r.GetSteps()[1].State = holdfastv1.StepStatus_FAILED
+	return r
+}

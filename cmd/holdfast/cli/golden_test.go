@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"sigs.k8s.io/yaml"
+)
+
+func TestOutput(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, args := range []string{
+		"machine list", "machine list -o wide", "machine list -o name", "machine list --no-headers",
+		"machine get m-123", "machine get m-123 -o wide",
+		"machine history m-124", "machine history m-124 -o wide", "machine why m-123",
+		"plan list", "plan list -o wide", "plan get plan-repave-ubuntu-2204-v1", "plan list -o name",
+		"run list", "run list -o wide", "run get run-789", "run get run-788", "run list -o name",
+		"run logs run-789 --offset 10",
+		"cluster status", "cluster status -o wide", "cluster status -o name",
+	} {
+		t.Run(args, func(t *testing.T) {
+			var c command
+			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+			if c.err.String() != "" {
+				t.Errorf("standard error is not empty:\n%s", c.err.String())
+			}
+			golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.out.String())
+		})
+	}
+}
+
+// Machine-readable output is the API's messages with the API's names, nothing left out.
+func TestMachineReadableOutput(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct {
+		args string
+		key  string // of a list
+		want []proto.Message
+	}{
+		{"machine list", "machines", messages(f.machines)},
+		{"machine get m-123", "", messages(f.machines[:1])},
+		{"machine history m-124", "entries", messages(f.history)},
+		{"machine why m-123", "", []proto.Message{f.why}},
+		{"plan list", "plans", messages(f.plans)},
+		{"plan get plan/reboot", "", messages(f.plans[1:])},
+		{"run list", "runs", messages(f.runs)},
+		{"run get run-789", "", messages(f.runs[:1])},
+		{"cluster status", "", []proto.Message{f.cluster}},
+	} {
+		for _, format := range []string{"json", "yaml"} {
+			var c command
+			c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", format)...), ExitOK)
+			raw, err := yaml.YAMLToJSON([]byte(c.out.String()))
+			if err != nil {
+				t.Fatalf("%s -o %s: %v", tt.args, format, err)
+			}
+			items := []json.RawMessage{raw}
+			if tt.key != "" {
+				var list map[string][]json.RawMessage
+				if err := json.Unmarshal(raw, &list); err != nil || len(list) != 1 {
+					t.Fatalf("%s -o %s: %v in %s", tt.args, format, err, raw)
+				}
+				items = list[tt.key]
+			}
+			var got []proto.Message
+			for _, item := range items {
+				m := tt.want[0].ProtoReflect().New().Interface()
+				if err := protojson.Unmarshal(item, m); err != nil {
+					t.Fatalf("%s -o %s: %v", tt.args, format, err)
+				}
+				got = append(got, m)
+			}
+			if diff := cmp.Diff(tt.want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("%s -o %s (-want +got):\n%s", tt.args, format, diff)
+			}
+		}
+	}
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "-o", "json"), ExitOK)
+	wantIn(t, "JSON", c.out.String(), "{\n  \"machine_id\": \"m-123\",\n  \"labels\": {\n    \"env\": \"prod\"", `"status": false`, `"banners": []`)
+}
+
+func messages[M proto.Message](items []M) []proto.Message {
+	out := make([]proto.Message, len(items))
+	for i, m := range items {
+		out[i] = m
+	}
+	return out
+}
+
+func TestColourOnlyOnATerminal(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct {
+		name     string
+		terminal bool
+		env      map[string]string
+		want     bool
+	}{
+		{"terminal", true, nil, true},
+		{"pipe", false, nil, false},
+		{"NO_COLOR", true, map[string]string{"NO_COLOR": "1"}, false},
+		{"dumb terminal", true, map[string]string{"TERM": "dumb"}, false},
+	} {
+		c := command{terminal: tt.terminal, env: tt.env}
+		c.wantCode(t, c.run(t, f, "machine", "list"), ExitOK)
+		if got := strings.Contains(c.out.String(), "\x1b["); got != tt.want {
+			t.Errorf("%s: colours = %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestLimitIsSaidOnStandardError(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "2", "-o", "name"), ExitOK)
+	if got, want := c.out.String(), "m-123\nm-124\n"; got != want {
+		t.Errorf("out = %q, want %q", got, want)
+	}
+	wantIn(t, "stderr", c.err.String(), "more than these 2")
+
+	c = command{}
+	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "3", "-o", "name"), ExitOK)
+	if c.err.String() != "" {
+		t.Errorf("all are shown, but stderr says %q", c.err.String())
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var commands func(prefix []string, t *testing.T)
+	commands = func(prefix []string, t *testing.T) {
+		var c command
+		c.wantCode(t, c.run(t, nil, append(prefix, "--help")...), ExitOK)
+		out := c.out.String()
+		name := strings.Join(prefix, " ")
+		if !strings.Contains(out, "Examples:") {
+			t.Errorf("help of %q has no examples:\n%s", name, out)
+		}
+		_, list, ok := strings.Cut(out, "\nCommands:\n")
+		if !ok {
+			return
+		}
+		list, _, _ = strings.Cut(list, "\n\n")
+		for line := range strings.Lines(list) {
+			commands(append(prefix[:len(prefix):len(prefix)], strings.Fields(line)[0]), t)
+		}
+	}
+	for _, noun := range []string{"machine", "plan", "run", "cluster", "context", "version"} {
+		commands([]string{noun}, t)
+	}
+
+	var c command
+	c.wantCode(t, c.run(t, nil), ExitOK)
+	wantIn(t, "help", c.out.String(), "Exit codes:", "5  the run failed or was canceled", "HOLDFAST_ADDR", "machine", "context")
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// command is one run of the command line.
+type command struct {
+	ctx      context.Context
+	env      map[string]string
+	in       string
+	terminal bool
+	out, err buffer
+}
+
+// buffer can be read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// run runs it against the cluster (nil: none is named) and returns the exit code.
+func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
+	t.Helper()
+	env := map[string]string{"HOME": t.TempDir(), "TERM": "xterm"}
+	if f != nil {
+		env["HOLDFAST_ADDR"] = f.addr
+	}
+	maps.Copy(env, c.env)
+	ctx := c.ctx
+	if ctx == nil {
+		ctx = t.Context() // as in main: without a deadline, which would take the place of --timeout
+	}
+	return Main(ctx, Streams{
+		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Now: now,
+		Getenv: func(k string) string { return env[k] },
+		Size:   func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },
+	}, args)
+}
+
+// wantCode fails the test when the exit code is another one.
+func (c *command) wantCode(t *testing.T, got, want int) {
+	t.Helper()
+	if got != want {
+		t.Errorf("exit code = %d, want %d; stderr:\n%s", got, want, c.err.String())
+	}
+}
+
+// wantIn fails the test for each text that is not in got.
+func wantIn(t *testing.T, what, got string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(got, text) {
+			t.Errorf("%s has no %q in it:\n%s", what, text, got)
+		}
+	}
+}
+
+// golden compares with testdata/name, or writes it when UPDATE_GOLDEN is set.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; UPDATE_GOLDEN=1 writes it):\n%s", file, diff)
+	}
+}
+
+// eventually waits for a condition that another goroutine makes true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}

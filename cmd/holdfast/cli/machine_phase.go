@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machineSetPhase() *cobra.Command {
+	var o output
+	var comment string
+	cmd := &cobra.Command{
+		Use: "set-phase MACHINE PHASE", Args: exactly("MACHINE", "PHASE"),
+		ValidArgsFunction: a.complete(machineIDs, phaseNames),
+		Short:             "Move a machine to another phase by hand",
+		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or
+RETIRED. Which moves are allowed depends on the phase it is in; PROVISIONING belongs to runs.`,
+		Example: `  holdfast machine set-phase m-123 MAINTENANCE --comment "fan 3 is loud, ticket 4711"
+  holdfast machine set-phase m-123 in-service`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to, err := phase("PHASE", args[1])
+			if err != nil {
+				return err
+			}
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				m, err := c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: args[0], Phase: to, Comment: comment})
+				if err != nil {
+					return failed(err, "set phase of machine %s to %s", args[0], to)
+				}
+				return printOne(a, &o, machineKind(), m)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&comment, "comment", "", "why; kept in the machine's history")
+	return cmd
+}
+
+func (a *app) machineDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete MACHINE...", Args: atLeast("MACHINE"), ValidArgsFunction: a.complete(machineIDs, machineIDs),
+		Short: "Delete machines that have no active run",
+		Long:  "Delete machines that have no active run. Their runs and history stay.",
+		Example: `  holdfast machine delete m-123
+  holdfast machine delete $(holdfast machine list --filter 'phase = RETIRED' -o name)`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			var errs []error
+			for _, id := range args {
+				if _, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id}); err != nil {
+					errs = append(errs, failed(err, "delete machine %s", id))
+					continue
+				}
+				a.note("deleted machine %s", id)
+			}
+			return several(errs, len(args), "delete machines")
+		}),
+	}
+}
+
+// phaseNames completes phases.
+func phaseNames(context.Context, *client.Client) []string {
+	var names []string
+	for i := int32(1); holdfastv1.MachineStatus_Phase_name[i] != ""; i++ {
+		names = append(names, strings.ToLower(strings.ReplaceAll(holdfastv1.MachineStatus_Phase_name[i], "_", "-")))
+	}
+	return names
+}

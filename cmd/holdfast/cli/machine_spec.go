@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// specFlags are the flags that describe a machine, for register and update.
+type specFlags struct {
+	labels []string
+	macs   []string
+	text   map[string]*string // by field of MachineSpec
+}
+
+// specFields maps flags to fields of MachineSpec.
+func specFields() [][3]string {
+	return [][3]string{
+		{"ssh", "ssh_endpoint", "SSH endpoint, host:port"},
+		{"bmc", "bmc_endpoint", "BMC endpoint, host or URL"},
+		{"provider", "provider", "name of the provider instance that operates it"},
+		{"location", "location", "location, e.g. a datacenter"},
+		{"rack", "rack", "rack"},
+		{"serial", "serial", "serial number"},
+		{"cluster", "target_cluster_ref", "cluster that it is for"},
+		{"customer", "customer_id", "customer that it is for"},
+	}
+}
+
+func (s *specFlags) register(f *pflag.FlagSet) {
+	s.text = map[string]*string{}
+	f.StringArrayVar(&s.labels, "label", nil, "label key=value; may be given again")
+	f.StringSliceVar(&s.macs, "mac", nil, "MAC address; may be given again")
+	for _, d := range specFields() {
+		s.text[d[1]] = f.String(d[0], "", d[2])
+	}
+}
+
+// given tells whether any of the flags is on the command line.
+func (s *specFlags) given(f *pflag.FlagSet) bool { return len(s.paths(f)) > 0 }
+
+// paths is the field mask of the flags that are on the command line. Labels are masked one by one, so
+// that an update leaves the others alone.
+func (s *specFlags) paths(f *pflag.FlagSet) []string {
+	var paths []string
+	for _, d := range specFields() {
+		if f.Changed(d[0]) {
+			paths = append(paths, "spec."+d[1])
+		}
+	}
+	if f.Changed("mac") {
+		paths = append(paths, "spec.mac_addresses")
+	}
+	for _, l := range s.labels {
+		key, _, _ := strings.Cut(l, "=")
+		paths = append(paths, "labels."+strings.TrimSuffix(key, "-"))
+	}
+	return paths
+}
+
+// machine is what the flags say. A label that is only "key-" is to be removed: it is in the mask and
+// has no value.
+func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error) {
+	var set []string
+	for _, l := range s.labels {
+		if key, ok := strings.CutSuffix(l, "-"); removal && ok && key != "" && !strings.Contains(l, "=") {
+			continue
+		}
+		set = append(set, l)
+	}
+	labels, err := pairs("label", set)
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.Machine{MachineId: id, Labels: labels, Spec: &holdfastv1.MachineSpec{
+		SshEndpoint:      *s.text["ssh_endpoint"],
+		BmcEndpoint:      *s.text["bmc_endpoint"],
+		TargetClusterRef: *s.text["target_cluster_ref"],
+		MacAddresses:     s.macs,
+		Provider:         *s.text["provider"],
+		Location:         *s.text["location"],
+		Rack:             *s.text["rack"],
+		Serial:           *s.text["serial"],
+		CustomerId:       *s.text["customer_id"],
+	}}, nil
+}
+
+// newMachineID makes the id here rather than on the server: with it a registration can be repeated
+// when nobody knows whether it was applied.
+func newMachineID() string {
+	var b [4]byte
+	// Never fails: the runtime ends the process instead.
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// phase reads a machine phase in any spelling.
+func phase(flag, s string) (holdfastv1.MachineStatus_Phase, error) {
+	name := strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
+	if v, ok := holdfastv1.MachineStatus_Phase_value[name]; ok && v != 0 {
+		return holdfastv1.MachineStatus_Phase(v), nil
+	}
+	var names []string
+	for i := int32(1); holdfastv1.MachineStatus_Phase_name[i] != ""; i++ {
+		names = append(names, holdfastv1.MachineStatus_Phase_name[i])
+	}
+	return 0, usagef("%s: %q is not one of %s", flag, s, strings.Join(names, ", "))
+}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestRegisterFromFlags(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--label", "env=prod", "--label", "note=a=b", "--ssh", "10.0.0.1:22",
+		"--bmc", "10.0.1.1", "--mac", "aa:bb:cc:dd:ee:01", "--mac", "aa:bb:cc:dd:ee:02", "--provider", "dc-1", "--rack", "r7", "--location", "fra",
+		"--serial", "SN", "--cluster", "cluster-a", "--customer", "acme", "--phase", "factory-ready"), ExitOK)
+	want := &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
+		MachineId: "m-1", Labels: map[string]string{"env": "prod", "note": "a=b"},
+		Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.0.0.1:22", BmcEndpoint: "10.0.1.1", TargetClusterRef: "cluster-a",
+			MacAddresses: []string{"aa:bb:cc:dd:ee:01", "aa:bb:cc:dd:ee:02"}, Provider: "dc-1", Location: "fra", Rack: "r7", Serial: "SN", CustomerId: "acme"},
+		Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY},
+	}}
+	if diff := cmp.Diff([]*holdfastv1.RegisterMachineRequest{want}, asked[*holdfastv1.RegisterMachineRequest](f), protocmp.Transform()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestRegisterMakesAnIDAndSaysIt(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "register", "--rack", "r7", "-o", "name"), ExitOK)
+	id := strings.TrimSpace(c.out.String())
+	if !regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(id) {
+		t.Errorf("id = %q, want 8 hex digits", id)
+	}
+	if want := "machine-id: " + id + "\n"; c.err.String() != want {
+		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+	}
+	if got := asked[*holdfastv1.RegisterMachineRequest](f)[0].GetMachine().GetMachineId(); got != id {
+		t.Errorf("id sent = %q, want %q", got, id)
+	}
+}
+
+func TestRegisterFromAFile(t *testing.T) {
+	f := startCluster(t, fixture())
+	file := filepath.Join(t.TempDir(), "machines.yaml")
+	if err := os.WriteFile(file, []byte("machine_id: a\nspec: {rack: 07}\n---\nmachine_id: b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, arg, in string
+	}{
+		{"a file", file, ""},
+		{"standard input", "-", `[{"machine_id": "a", "spec": {"rack": "07"}}, {"machine_id": "b"}]`},
+	} {
+		c := command{in: tt.in}
+		c.wantCode(t, c.run(t, f, "machine", "register", "-f", tt.arg, "-o", "name"), ExitOK)
+		if got, want := c.out.String(), "a\nb\n"; got != want {
+			t.Errorf("%s: out = %q, want %q", tt.name, got, want)
+		}
+	}
+}
+
+// What list prints can be registered again.
+func TestListCanBeRegistered(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, format := range []string{"json", "yaml"} {
+		var list command
+		list.wantCode(t, list.run(t, f, "machine", "list", "-o", format), ExitOK)
+		c := command{in: list.out.String()}
+		c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), ExitOK)
+		if got, want := c.out.String(), "m-123\nm-124\nm-125\n"; got != want {
+			t.Errorf("%s: registered %q, want %q", format, got, want)
+		}
+	}
+}
+
+func TestWrongFileRegistersNothing(t *testing.T) {
+	f := startCluster(t, fixture())
+	c := command{in: "machine_id: a\n---\nmachine_id: b\nspec:\n  rak: r7\n"}
+	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-"), ExitError)
+	want := "error: read machines: standard input:5: unknown key \"rak\" in \"spec\": did you mean \"rack\"?\n"
+	if c.err.String() != want {
+		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+	}
+	if len(f.requests) > 0 {
+		t.Errorf("%d machines were registered, want none", len(f.requests))
+	}
+	c = command{}
+	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "/does/not/exist"), ExitError)
+	wantIn(t, "stderr", c.err.String(), "/does/not/exist")
+}
+
+func TestSomeMachinesAreRefused(t *testing.T) {
+	f := fixture()
+	f.refuse = func(req proto.Message) error {
+		if r, ok := req.(*holdfastv1.RegisterMachineRequest); ok && r.GetMachine().GetMachineId() == "b" {
+			return refusal(t, codes.AlreadyExists, "the MAC address belongs to machine m-123", "spec.mac_addresses[0]", "taken")
+		}
+		return nil
+	}
+	startCluster(t, f)
+	c := command{in: `[{"machine_id": "a"}, {"machine_id": "b"}, {"machine_id": "c"}]`}
+	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), ExitConflict)
+	if got, want := c.out.String(), "a\nc\n"; got != want {
+		t.Errorf("out = %q, want %q", got, want)
+	}
+	want := "error: register machines: 1 of 3 failed:\n  register machine b: the MAC address belongs to machine m-123\n    spec.mac_addresses[0]: taken\n"
+	if c.err.String() != want {
+		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+	}
+}
+
+func TestUpdateNamesWhatChanges(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "update", "m-1", "--rack", "", "--label", "env=prod", "--label", "canary-", "--mac", "aa:bb:cc:dd:ee:01"), ExitOK)
+	got := asked[*holdfastv1.UpdateMachineRequest](f)[0]
+	if diff := cmp.Diff([]string{"spec.rack", "spec.mac_addresses", "labels.env", "labels.canary"}, got.GetUpdateMask().GetPaths()); diff != "" {
+		t.Errorf("mask (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"env": "prod"}, got.GetMachine().GetLabels()); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+
+	c = command{in: `{"machine_id": "m-1", "labels": {"a": "b"}}`}
+	c.wantCode(t, c.run(t, f, "machine", "update", "-f", "-"), ExitOK)
+	if got := asked[*holdfastv1.UpdateMachineRequest](f)[1]; got.GetUpdateMask() != nil || got.GetMachine().GetLabels()["a"] != "b" {
+		t.Errorf("update from a file = %v, want no mask", got)
+	}
+}
+
+func TestSetPhase(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "set-phase", "m-1", "in-service", "--comment", "fan replaced"), ExitOK)
+	want := &holdfastv1.SetMachinePhaseRequest{MachineId: "m-1", Phase: holdfastv1.MachineStatus_IN_SERVICE, Comment: "fan replaced"}
+	if diff := cmp.Diff([]*holdfastv1.SetMachinePhaseRequest{want}, asked[*holdfastv1.SetMachinePhaseRequest](f), protocmp.Transform()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestWatchMachinesPrintsChanges(t *testing.T) {
+	f := fixture()
+	asked := 0
+	f.refuse = func(req proto.Message) error {
+		if _, ok := req.(*holdfastv1.ListMachinesRequest); !ok {
+			return errors.New("not expected")
+		}
+		switch asked++; asked {
+		case 2:
+			f.machines[0].Status.Conditions[0].ObservedAt = ago(0) // no change worth a line
+		case 3:
+			m := proto.CloneOf(f.machines[1])
+			m.Status.EffectiveState = holdfastv1.EffectiveState_RETIRED
+			f.machines = []*holdfastv1.Machine{f.machines[0], m}
+		}
+		return nil
+	}
+	startCluster(t, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := command{ctx: ctx}
+	done := make(chan int)
+	go func() { done <- c.run(t, f, "machine", "watch", "--interval", "1ms") }()
+	eventually(t, "the change is printed", func() bool {
+		return strings.Contains(c.out.String(), "RETIRED") && strings.Contains(c.err.String(), "m-125")
+	})
+	cancel()
+	c.wantCode(t, <-done, ExitOK)
+	lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "MACHINE") || !strings.HasPrefix(lines[4], "m-124     RETIRED        -") {
+		t.Errorf("out, want the header, three machines and the changed one in the same columns:\n%s", c.out.String())
+	}
+	wantIn(t, "stderr", c.err.String(), "machine m-125 is gone, or no longer matches")
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machineUpdate() *cobra.Command {
+	var (
+		o    output
+		spec specFlags
+		file string
+	)
+	cmd := &cobra.Command{
+		Use: "update (MACHINE [flags] | -f FILE)", DisableFlagsInUseLine: true, Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Short: "Update spec and labels of a machine",
+		Long: `Update spec and labels of a machine that is known.
+
+With flags only what they name changes; --label key- removes a label, --rack "" empties the rack, and
+--mac replaces all MAC addresses. With -f spec and labels become those of the file, for each machine
+in it.`,
+		Example: `  holdfast machine update m-123 --rack r7 --label env=prod --label canary-
+  holdfast machine update -f machines.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			updates, err := a.updates(cmd, args, &spec, file)
+			if err != nil {
+				return err
+			}
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				done := make([]*holdfastv1.Machine, len(updates))
+				errs := make([]error, len(updates))
+				for i, u := range updates {
+					done[i], errs[i] = c.Machines().UpdateMachine(ctx, u)
+					errs[i] = failed(errs[i], "update machine %s", u.GetMachine().GetMachineId())
+				}
+				return printDone(a, &o, machineKind(), done, errs, "update machines")
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	spec.register(cmd.Flags())
+	cmd.Flags().StringVarP(&file, "file", "f", "", `file with machines, YAML or JSON ("-": standard input)`)
+	return cmd
+}
+
+func (a *app) updates(cmd *cobra.Command, args []string, spec *specFlags, file string) ([]*holdfastv1.UpdateMachineRequest, error) {
+	paths := spec.paths(cmd.Flags())
+	switch {
+	case file != "" && (len(args) > 0 || len(paths) > 0):
+		return nil, usagef("%s: give either -f, or a machine and flags", cmd.CommandPath())
+	case file == "" && len(args) == 0:
+		return nil, usagef("%s: MACHINE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+	case file == "" && len(paths) == 0:
+		return nil, usagef("%s: nothing to update: give a flag like --label or --rack: see: %s --help", cmd.CommandPath(), cmd.CommandPath())
+	case file == "":
+		m, err := spec.machine(args[0], true)
+		if err != nil {
+			return nil, err
+		}
+		return []*holdfastv1.UpdateMachineRequest{{Machine: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}}, nil
+	}
+	machines, err := readDocuments(a, file, "machines", func() *holdfastv1.Machine { return &holdfastv1.Machine{} })
+	if err != nil {
+		return nil, err
+	}
+	updates := make([]*holdfastv1.UpdateMachineRequest, len(machines))
+	for i, m := range machines {
+		updates[i] = &holdfastv1.UpdateMachineRequest{Machine: m}
+	}
+	return updates, nil
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// samplePlan is the document's (bare-metal API §Examples).
+const samplePlan = `{
+  "plan_id": "plan-repave-ubuntu-2204-v1",
+  "display_name": "Repave Ubuntu 22.04 + Join Cluster",
+  "steps": [
+    {"name": "set-netboot", "timeout_seconds": 60, "max_retries": 2, "netboot": {"mode": "PXE"}},
+    {"name": "repave-os", "timeout_seconds": 1800, "max_retries": 1, "repave": {"image": "ubuntu-22.04"}},
+    {"name": "reboot", "timeout_seconds": 300, "max_retries": 2, "reboot": {"mode": "bmc"}},
+    {"name": "join-cluster", "timeout_seconds": 600, "max_retries": 1, "join": {"cluster_ref": "cluster-a"}},
+    {"name": "verify", "timeout_seconds": 300, "max_retries": 0, "verify": {"cluster_ref": "cluster-a"}}
+  ]
+}`
+
+func TestPlanApply(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct {
+		args              []string
+		replace, validate bool
+		note              string
+	}{
+		{[]string{"plan", "apply", "-f", "-"}, false, false, ""},
+		{[]string{"plan", "apply", "-f", "-", "--replace"}, true, false, ""},
+		{[]string{"plan", "apply", "-f", "-", "--dry-run"}, false, true, "is valid; nothing was stored"},
+		{[]string{"plan", "validate", "-f", "-"}, true, true, "is valid; nothing was stored"},
+	} {
+		c := command{in: samplePlan}
+		c.wantCode(t, c.run(t, f, append(tt.args, "-o", "name")...), ExitOK)
+		if got, want := c.out.String(), "plan-repave-ubuntu-2204-v1\n"; got != want {
+			t.Errorf("%v: out = %q, want %q", tt.args, got, want)
+		}
+		wantIn(t, "stderr", c.err.String(), tt.note)
+		all := asked[*holdfastv1.CreatePlanRequest](f)
+		got := all[len(all)-1]
+		if got.GetReplace() != tt.replace || got.GetValidateOnly() != tt.validate || len(got.GetPlan().GetSteps()) != 5 {
+			t.Errorf("%v: request = %v, want replace %v, validate only %v, 5 steps", tt.args, got, tt.replace, tt.validate)
+		}
+	}
+}
+
+func TestPlanFileIsStrict(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct{ in, want string }{
+		{"plan_id: p\nsteps:\n- name: a\n  reboot: {mode: bmc, forse: true}\n", `error: read plans: standard input:4: unknown key "forse" in "steps[0].reboot": did you mean "force"?`},
+		{"plan_id: p\nsteps:\n- name: a\n  rebot: {}\n", `error: read plans: standard input:4: unknown key "rebot" in "steps[0]": did you mean "reboot"?`},
+		{"plan_id: p\nsteps:\n- name: a\n  timeout_seconds: soon\n", `error: read plans: standard input:4: invalid value for int32 field timeout_seconds: "soon"`},
+		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: error parsing "ssh", oneof holdfast.v1.Step.kind is already set`},
+	} {
+		c := command{in: tt.in}
+		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), ExitError)
+		if got := c.err.String(); got != tt.want+"\n" {
+			t.Errorf("stderr = %q, want %q", got, tt.want)
+		}
+	}
+	if len(f.requests) > 0 {
+		t.Errorf("the server was asked %d times, want never", len(f.requests))
+	}
+}
+
+func TestPlanProblemsAreListed(t *testing.T) {
+	f := fixture()
+	f.refuse = always(refusal(t, codes.InvalidArgument, `plan "p" has 2 problems`, "steps[0].kind", "missing", "steps[1].name", `"a" is there twice`))
+	startCluster(t, f)
+	c := command{in: "plan_id: p\nsteps: [{name: a}, {name: a}]\n"}
+	c.wantCode(t, c.run(t, f, "plan", "validate", "-f", "-"), ExitError)
+	want := "error: validate plan p: plan \"p\" has 2 problems\n  steps[0].kind: missing\n  steps[1].name: \"a\" is there twice\n"
+	if got := c.err.String(); got != want {
+		t.Errorf("stderr = %q, want %q", got, want)
+	}
+}
+
+func TestPlanDelete(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "plan", "delete", "a", "b"), ExitOK)
+	if got := len(asked[*holdfastv1.DeletePlanRequest](f)); got != 2 {
+		t.Errorf("%d plans were deleted, want 2", got)
+	}
+	wantIn(t, "stderr", c.err.String(), "deleted plan a", "deleted plan b")
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/manifest"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
+)
+
+// kind is how one kind of resource is printed.
+type kind[M proto.Message] struct {
+	list   string // the key of a list of them
+	name   func(M) string
+	header []string
+	wide   []string // more columns for -o wide
+	row    func(m M, now time.Time, wide bool) []render.Text
+}
+
+func (k kind[M]) newTable(o *output) *render.Table {
+	if o.wide() {
+		return render.NewTable(append(k.header[:len(k.header):len(k.header)], k.wide...)...)
+	}
+	return render.NewTable(k.header...)
+}
+
+// printList prints resources as a list, however many there are.
+func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
+	switch o.format {
+	case formatName:
+		return printNames(a, k, items)
+	case formatJSON, formatYAML:
+		raw, err := manifest.List(k.list, items)
+		if err != nil {
+			return err
+		}
+		return a.document(o, raw)
+	}
+	t := k.newTable(o)
+	now := a.Now()
+	for _, m := range items {
+		t.Row(k.row(m, now, o.wide())...)
+	}
+	return a.table(o, t)
+}
+
+// printOne prints one resource. More is what its table view shows below the row.
+func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*render.Table) error {
+	switch o.format {
+	case formatName:
+		return printNames(a, k, []M{m})
+	case formatJSON, formatYAML:
+		raw, err := manifest.JSON(m)
+		if err != nil {
+			return err
+		}
+		return a.document(o, raw)
+	}
+	if err := printList(a, o, k, []M{m}); err != nil {
+		return err
+	}
+	for _, t := range more {
+		if t.Len() == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintln(a.Out); err != nil {
+			return err
+		}
+		if err := a.table(o, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printNames[M proto.Message](a *app, k kind[M], items []M) error {
+	for _, m := range items {
+		if _, err := fmt.Fprintln(a.Out, k.name(m)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printStream prints one of many that come over time: JSON on a line each, YAML as documents.
+func printStream[M proto.Message](a *app, o *output, m M) error {
+	raw, err := manifest.JSON(m)
+	if err != nil {
+		return err
+	}
+	if o.format == formatJSON {
+		_, err = a.Out.Write(append(raw, '\n'))
+		return err
+	}
+	if _, err := fmt.Fprintln(a.Out, "---"); err != nil {
+		return err
+	}
+	return a.document(o, raw)
+}
+
+// document prints JSON as JSON for people, or as YAML.
+func (a *app) document(o *output, raw []byte) error {
+	write := manifest.Indent
+	if o.format == formatYAML {
+		write = manifest.YAML
+	}
+	text, err := write(raw)
+	if err != nil {
+		return err
+	}
+	_, err = a.Out.Write(text)
+	return err
+}
+
+func (a *app) table(o *output, t *render.Table) error {
+	_, err := io.WriteString(a.Out, t.Format(a.colour(a.Out), !o.noHeaders))
+	return err
+}

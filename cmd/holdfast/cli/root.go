@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// app is one run of the command line.
+type app struct {
+	Streams
+	globals globals
+	root    *cobra.Command
+}
+
+const rootLong = `Holdfast is a highly available control plane for bare metal.
+
+The commands below talk to any peer of a cluster: --addr, HOLDFAST_ADDR, or a context of
+the config file (holdfast context --help). Several addresses are tried one after the other.
+
+Output goes to standard output in the format of -o (table, wide, json, yaml, name); notes and
+errors go to standard error.`
+
+const rootExample = `  holdfast machine list
+  holdfast run start m-123 --type REPAVE --wait
+  holdfast machine why m-123
+  holdfast run list --filter 'phase = RUNNING' -o json`
+
+// The groups of commands in the help.
+const (
+	groupOperate = "operate"
+	groupServe   = "serve"
+	groupSetup   = "setup"
+)
+
+// Root is the root command: this package's commands and more, which are those that run the control
+// plane itself. The flags of the clients are not shown in their help.
+func Root(s Streams, more ...*cobra.Command) *cobra.Command {
+	a := &app{Streams: s}
+	a.root = &cobra.Command{
+		Use: "holdfast", Short: "A highly available control plane for bare metal",
+		Long: rootLong + "\n\n" + exitCodeHelp, Example: rootExample,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	parent(a.root)
+	a.root.SetIn(s.In)
+	a.root.SetOut(s.Out)
+	a.root.SetErr(s.Err)
+	a.root.SetUsageTemplate(usageTemplate(true))
+	a.root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), err, cmd.CommandPath())
+	})
+	a.globals.register(a.root.PersistentFlags())
+	a.root.AddGroup(&cobra.Group{ID: groupOperate, Title: "Operate:"})
+	if len(more) > 0 {
+		a.root.AddGroup(&cobra.Group{ID: groupServe, Title: "Run the control plane:"})
+	}
+	a.root.AddGroup(&cobra.Group{ID: groupSetup, Title: "Set up:"})
+	a.root.SetHelpCommandGroupID(groupSetup)
+	a.root.SetCompletionCommandGroupID(groupSetup)
+
+	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.cluster()} {
+		cmd.GroupID = groupOperate
+		a.root.AddCommand(cmd)
+	}
+	for _, cmd := range more {
+		if cmd.GroupID == "" {
+			cmd.GroupID = groupServe
+		}
+		cmd.SetUsageTemplate(usageTemplate(false))
+		a.root.AddCommand(cmd)
+	}
+	for _, cmd := range []*cobra.Command{a.contextCommand(), a.version()} {
+		cmd.GroupID = groupSetup
+		a.root.AddCommand(cmd)
+	}
+	return a.root
+}
+
+// Main runs a command line and returns its exit code.
+func Main(ctx context.Context, s Streams, args []string, more ...*cobra.Command) int {
+	root := Root(s, more...)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		printError(s, err)
+	}
+	return ExitCode(err)
+}
+
+func (a *app) timeoutGiven() bool { return a.root.PersistentFlags().Changed("timeout") }

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) runStart() *cobra.Command {
+	var (
+		o      output
+		wait   waitFlag
+		req    holdfastv1.StartRunRequest
+		values []string
+	)
+	cmd := &cobra.Command{
+		Use: "start MACHINE (--type TYPE | --plan PLAN)", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Short: "Start a run on a machine",
+		Long: `Start a run on a machine: a type with its default plan, or a plan.
+
+The same --request-id on the same machine always gives the same run, from any peer: repeat the command
+with it when you do not know whether it came through. Without one a new id is made and printed to
+standard error. A machine has one active run at most.`,
+		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
+  holdfast run start m-123 --type REBOOT --request-id ticket-4711
+  holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m
+  run=$(holdfast run start m-123 --type REBOOT -o name) && holdfast run logs -f "$run"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if req.Type == "" && req.PlanId == "" {
+				return usagef("%s: give --type (REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG) or --plan", cmd.CommandPath())
+			}
+			var err error
+			if req.Params, err = params(values); err != nil {
+				return err
+			}
+			req.MachineId = args[0]
+			if req.RequestId == "" {
+				req.RequestId = uuid.NewString()
+				a.note("request-id: %s", req.RequestId)
+			}
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				return a.start(ctx, c, &o, &req, wait)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	wait.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&req.Type, "type", "", "what to do: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in any spelling")
+	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")
+	f.StringArrayVar(&values, "param", nil, "parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); may be given again")
+	f.StringVar(&req.RequestId, "request-id", "", "id that makes the start safe to repeat (default: one is made and printed)")
+	// These only fail for flags that do not exist.
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("plan", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.complete(planIDs)(cmd, nil, part)
+	})
+	return cmd
+}
+
+func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag) error {
+	r, err := c.Runs().StartRun(ctx, req)
+	if err != nil {
+		return failed(err, "start run on machine %s", req.GetMachineId())
+	}
+	if !wait.set {
+		return printOne(a, o, runKind(), r, runSteps(r, a.Now()))
+	}
+	if r.GetRunId() != "" {
+		a.note("run: %s", r.GetRunId())
+	}
+	r, err = a.await(ctx, c, r.GetRunId(), wait.limit)
+	var ended *runError
+	if err := unlessRunError(err, &ended); err != nil {
+		return err
+	}
+	if err := printOne(a, o, runKind(), r, runSteps(r, a.Now())); err != nil {
+		return err
+	}
+	if ended != nil {
+		return ended
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/testing/protocmp"
+	"sigs.k8s.io/yaml"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// transition is an event of the first run.
+func transition(cursor uint64, run *holdfastv1.Run, message string) *holdfastv1.RunEvent {
+	return &holdfastv1.RunEvent{Ts: ago(0), Cursor: cursor, Index: run.GetRevision(), Snapshot: run, Message: message}
+}
+
+func TestRunStart(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param", "image=ubuntu=24.04", "--param", "cluster_ref=c", "-o", "name"), ExitOK)
+	if got, want := c.out.String(), "run-789\n"; got != want {
+		t.Errorf("out = %q, want %q", got, want)
+	}
+	m := regexp.MustCompile(`^request-id: ([0-9a-f-]{36})\n$`).FindStringSubmatch(c.err.String())
+	if m == nil {
+		t.Fatalf("stderr = %q, want the request id that was made", c.err.String())
+	}
+	want := &holdfastv1.StartRunRequest{RequestId: m[1], MachineId: "m-123", Type: "repave", PlanId: "p", Params: map[string]string{"image": "ubuntu=24.04", "cluster_ref": "c"}}
+	if diff := cmp.Diff(want, asked[*holdfastv1.StartRunRequest](f)[0], protocmp.Transform()); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+
+	c = command{}
+	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "REBOOT", "--request-id", "ticket-4711"), ExitOK)
+	if c.err.String() != "" || asked[*holdfastv1.StartRunRequest](f)[1].GetRequestId() != "ticket-4711" {
+		t.Errorf("stderr = %q, want nothing: the id was given", c.err.String())
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	running := fixtureRuns()[0]
+	canceled := failedRun()
+	canceled.Phase, canceled.Error = holdfastv1.Run_CANCELED, &holdfastv1.RunError{Reason: "Canceled", Message: "wrong rack"}
+	start := []string{"run", "start", "m-123", "--type", "REPAVE", "--request-id", "r"}
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		end    *holdfastv1.Run // nil: it never ends
+		want   int
+		out    string
+		stderr []string
+	}{
+		{"start, succeeded", append(start, "--wait"), succeeded(), ExitOK, "SUCCEEDED", []string{"run: run-789"}},
+		{"start, failed", append(start, "--wait=10m"), failedRun(), ExitRunFailed, "FAILED",
+			[]string{"error: run run-789: FAILED at step repave-os (attempt 2): the disk is gone: see: holdfast run logs run-789"}},
+		{"start, time is up", append(start, "--wait=50ms"), nil, ExitTimeout, "", []string{"it is still RUNNING after 50ms: it goes on: see: holdfast run watch run-789"}},
+		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), ExitOK, "SUCCEEDED", nil},
+		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, failedRun(), ExitRunFailed, "run-789\n", nil},
+		{"wait, canceled", []string{"run", "wait", "run-789"}, canceled, ExitRunFailed, "CANCELED", []string{"wrong rack"}},
+		{"wait, time is up", []string{"run", "wait", "run-789", "--timeout", "50ms"}, nil, ExitTimeout, "", []string{"after 50ms"}},
+		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, ExitNotFound, "", []string{`run "run-0" not found`}},
+		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), ExitOK, "SUCCEEDED 3/3", nil},
+		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed, "FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
+		{"watch, time is up", []string{"run", "watch", "run-789", "--timeout", "50ms"}, nil, ExitTimeout, "RUNNING", nil},
+		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), ExitRunFailed, "FAILED", nil},
+		{"cancel, canceled", []string{"run", "cancel", "run-789", "--wait", "--reason", "wrong rack"}, canceled, ExitOK, "CANCELED", nil},
+		{"cancel, too late", []string{"run", "cancel", "run-789", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED", []string{"it ended before it could be canceled"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := fixture()
+			f.open = true
+			f.events = []*holdfastv1.RunEvent{transition(1, running, "")}
+			if tt.end != nil {
+				f.events = append(f.events, transition(2, tt.end, "it is over"))
+			}
+			startCluster(t, f)
+			var c command
+			c.wantCode(t, c.run(t, f, tt.args...), tt.want)
+			wantIn(t, "out", c.out.String(), tt.out)
+			wantIn(t, "stderr", c.err.String(), tt.stderr...)
+		})
+	}
+}
+
+func TestWatchLines(t *testing.T) {
+	events := []*holdfastv1.RunEvent{transition(1, fixtureRuns()[0], ""), transition(2, succeeded(), "run succeeded")}
+	watch := func(format string) string {
+		f := startCluster(t, &fakeCluster{runs: fixtureRuns(), events: events, open: true})
+		var c command
+		c.wantCode(t, c.run(t, f, "run", "watch", "run-789", "-o", format), ExitOK)
+		return c.out.String()
+	}
+	golden(t, "run_watch.golden", watch("table"))
+	if got, want := watch("name"), "run-789\nrun-789\n"; got != want {
+		t.Errorf("names = %q, want %q", got, want)
+	}
+	for _, tt := range []struct{ format, separator string }{{"json", "\n"}, {"yaml", "---\n"}} {
+		var got []*holdfastv1.RunEvent
+		for _, doc := range strings.Split(watch(tt.format), tt.separator) {
+			if strings.TrimSpace(doc) == "" {
+				continue
+			}
+			raw, err := yaml.YAMLToJSON([]byte(doc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &holdfastv1.RunEvent{}
+			if err := protojson.Unmarshal(raw, e); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, e)
+		}
+		if diff := cmp.Diff(events, got, protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.format, diff)
+		}
+	}
+}
+
+func TestFollowEndsCleanlyWithCtrlC(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		want int
+		out  string
+		err  string
+	}{
+		{"all runs", []string{"run", "watch"}, ExitOK, "run-789", ""},
+		{"list -w", []string{"run", "list", "-w", "--filter", "machine_id = m-123"}, ExitOK, "run-789", ""},
+		{"logs -f", []string{"run", "logs", "-f", "run-789"}, ExitOK, "boot id changed\n", ""},
+		{"one run", []string{"run", "watch", "run-789"}, ExitError, "run-789", "interrupted while it is RUNNING: it goes on"},
+		{"a start that waits", []string{"run", "start", "m-123", "--type", "REBOOT", "--wait"}, ExitError, "", "interrupted while it is RUNNING: it goes on"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := fixture()
+			f.open = true
+			f.events = []*holdfastv1.RunEvent{transition(1, fixtureRuns()[0], "")}
+			startCluster(t, f)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c := command{ctx: ctx}
+			done := make(chan int)
+			go func() { done <- c.run(t, f, tt.args...) }()
+			<-f.watching
+			eventually(t, "what there is is printed", func() bool { return strings.Contains(c.out.String(), tt.out) })
+			cancel()
+			c.wantCode(t, <-done, tt.want)
+			if tt.err == "" && strings.Contains(c.err.String(), "error") {
+				t.Errorf("stderr = %q, want no error", c.err.String())
+			}
+			wantIn(t, "stderr", c.err.String(), tt.err)
+		})
+	}
+}
+
+func TestWatchPassesFilterAndCursor(t *testing.T) {
+	f := fixture()
+	f.open = true
+	startCluster(t, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := command{ctx: ctx}
+	done := make(chan int)
+	go func() { done <- c.run(t, f, "run", "watch", "--filter", "phase = RUNNING", "--cursor", "41") }()
+	<-f.watching
+	cancel()
+	c.wantCode(t, <-done, ExitOK)
+	want := &holdfastv1.WatchRunsRequest{Filter: "phase = RUNNING", Cursor: 41}
+	if diff := cmp.Diff(want, asked[*holdfastv1.WatchRunsRequest](f)[0], protocmp.Transform()); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+}
+
+func TestLiveBlock(t *testing.T) {
+	f := fixture()
+	f.open = true
+	f.events = []*holdfastv1.RunEvent{transition(1, fixtureRuns()[0], ""), transition(2, succeeded(), "")}
+	startCluster(t, f)
+	c := command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
+	c.wantCode(t, c.run(t, f, "run", "watch", "run-789"), ExitOK)
+	got := c.out.String()
+	if at := strings.LastIndex(got, "\x1b[J"); at >= 0 {
+		got = got[at+len("\x1b[J"):] // what stays after the last redraw
+	}
+	golden(t, "live_run.golden", got)
+
+	// With --wait the block goes to standard error, and data stays alone on standard output.
+	c = command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
+	g := startCluster(t, &fakeCluster{runs: f.runs, events: f.events, open: true})
+	c.wantCode(t, c.run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--wait", "-o", "name"), ExitOK)
+	if c.out.String() != "run-789\n" {
+		t.Errorf("out = %q, want the run's name alone", c.out.String())
+	}
+	wantIn(t, "stderr", c.err.String(), "✓ repave-os")
+}
+
+func TestLogs(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "logs", "run-789", "--offset", "10"), ExitOK)
+	want := &holdfastv1.StreamRunLogsRequest{RunId: "run-789", Offset: 10, NoFollow: true}
+	if diff := cmp.Diff(want, asked[*holdfastv1.StreamRunLogsRequest](f)[0], protocmp.Transform()); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+	c = command{}
+	c.wantCode(t, c.run(t, f, "run", "logs", "-f", "run-789"), ExitOK)
+	if got := asked[*holdfastv1.StreamRunLogsRequest](f)[1]; got.GetNoFollow() || c.out.String() != f.log {
+		t.Errorf("request = %v, out = %q, want it to follow", got, c.out.String())
+	}
+}

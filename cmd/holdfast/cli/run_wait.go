@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// waitFlag is --wait[=10m].
+type waitFlag struct {
+	set   bool
+	limit time.Duration // 0: none
+}
+
+// String implements pflag.Value.
+func (w *waitFlag) String() string {
+	if !w.set {
+		return ""
+	}
+	return w.limit.String()
+}
+
+// Type implements pflag.Value.
+func (w *waitFlag) Type() string { return "duration" }
+
+// forever is the value that --wait has alone.
+const forever = "forever"
+
+// Set implements pflag.Value.
+func (w *waitFlag) Set(v string) error {
+	if v == forever {
+		*w = waitFlag{set: true}
+		return nil
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a time like 10m", v)
+	}
+	*w = waitFlag{set: true, limit: d}
+	return nil
+}
+
+func (w *waitFlag) register(cmd *cobra.Command) {
+	cmd.Flags().Var(w, "wait", "wait until the run has ended, at most so long if a time is given (--wait=10m); show its progress on standard error")
+	cmd.Flags().Lookup("wait").NoOptDefVal = forever
+}
+
+func (a *app) runWait() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
+		Short: "Wait until a run has ended",
+		Long: `Wait until a run has ended and print it. The exit code is 0 when it succeeded, 5 when it failed or was
+canceled, 6 when --timeout was given and is up. The run goes on whatever happens to this command.`,
+		Example: `  holdfast run wait run-789
+  holdfast run wait run-789 --timeout 30m -o json`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			limit := time.Duration(0)
+			if a.timeoutGiven() {
+				limit = a.globals.timeout
+			}
+			r, err := a.await(ctx, c, args[0], limit)
+			var ended *runError
+			if err := unlessRunError(err, &ended); err != nil {
+				return err
+			}
+			if err := printOne(a, &o, runKind(), r, runSteps(r, a.Now())); err != nil {
+				return err
+			}
+			if ended != nil {
+				return ended
+			}
+			return nil
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+// await waits for a run and shows its progress on standard error where that is a terminal. A run that
+// did not succeed is returned along with a *runError.
+func (a *app) await(ctx context.Context, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	var last *holdfastv1.Run
+	observe := func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
+		run, err := c.ObserveRun(ctx, id, f)
+		last = run
+		return err
+	}
+	var err error
+	if a.terminal(a.Err) {
+		err = a.live(ctx, a.Err, true, observe)
+	} else {
+		err = observe(ctx, func(*holdfastv1.RunEvent) error { return nil })
+	}
+	return last, a.waited(id, last, limit, err)
+}
+
+// waited says how the wait for a run ended.
+func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err error) error {
+	switch {
+	case err == nil && run.GetPhase() == holdfastv1.Run_SUCCEEDED:
+		return nil
+	case err == nil:
+		return &runError{run}
+	case run == nil:
+		return failed(err, "wait for run %s", id)
+	case errors.Is(err, context.DeadlineExceeded):
+		return &codeError{ExitTimeout, fmt.Sprintf("wait for run %s: it is still %s after %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(), limit, id)}
+	case errors.Is(err, context.Canceled):
+		return &codeError{ExitError, fmt.Sprintf("wait for run %s: interrupted while it is %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(), id)}
+	}
+	return failed(err, "wait for run %s", id)
+}
+
+// unlessRunError keeps a *runError aside, so that the run can be printed first.
+func unlessRunError(err error, ended **runError) error {
+	if errors.As(err, ended) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// build is what this binary is made of.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// thisBuild is as the Go tool stamped it.
+func thisBuild() build {
+	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Version = info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			b.Revision = s.Value
+		}
+	}
+	return b
+}
+
+// peerVersion is what one peer runs.
+type peerVersion struct {
+	Peer    string `json:"peer"`
+	Version string `json:"version"`
+	Level   uint32 `json:"max_feature_level"`
+	Error   string `json:"error,omitempty"`
+}
+
+func (a *app) version() *cobra.Command {
+	var o output
+	var server bool
+	cmd := &cobra.Command{
+		Use: "version", Args: exactly(),
+		Short: "Show the version of this binary and, with --server, of each peer",
+		Example: `  holdfast version
+  holdfast version --server -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !server {
+				return a.printVersion(&o, nil)
+			}
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+				if err != nil {
+					return failed(err, "get the peers' versions")
+				}
+				return a.printVersion(&o, s)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().BoolVar(&server, "server", false, "also ask the cluster what its peers run")
+	return cmd
+}
+
+func (a *app) printVersion(o *output, s *holdfastv1.ClusterStatus) error {
+	b := thisBuild()
+	switch o.format {
+	case formatName:
+		_, err := fmt.Fprintln(a.Out, b.Version)
+		return err
+	case formatJSON, formatYAML:
+		doc := struct {
+			Client build         `json:"client"`
+			Peers  []peerVersion `json:"peers,omitempty"`
+		}{Client: b}
+		for _, p := range s.GetPeers() {
+			doc.Peers = append(doc.Peers, peerVersion{p.GetId(), p.GetVersion(), p.GetMaxFeatureLevel(), p.GetError()})
+		}
+		raw, err := json.Marshal(doc)
+		if err != nil {
+			return fmt.Errorf("write the version: %w", err)
+		}
+		return a.document(o, raw)
+	}
+	if _, err := fmt.Fprintf(a.Out, "holdfast %s (%s, %s)\n", b.Version, b.Go, b.Platform); err != nil {
+		return err
+	}
+	if s == nil {
+		return nil
+	}
+	return a.versionTable(o, s)
+}
