@@ -89,13 +89,13 @@ func (a and) pinned(path string) (string, bool) {
 type or []node
 
 func (o or) eval(m protoreflect.Message, later bool) truth {
-	any := no
+	best := no
 	for _, n := range o {
-		if any = max(any, n.eval(m, later)); any == yes {
+		if best = max(best, n.eval(m, later)); best == yes {
 			break
 		}
 	}
-	return any
+	return best
 }
 
 func (o or) fixed() bool { return allFixed(o) }

@@ -87,16 +87,16 @@ func (p *parser) expression() (node, error) {
 
 // factor = term {"OR" term}
 func (p *parser) factor() (node, error) {
-	var any or
+	var some or
 	for {
 		n, err := p.term()
 		if err != nil {
 			return nil, err
 		}
-		any = append(any, n)
+		some = append(some, n)
 		p.blanks()
 		if !p.keyword("OR") {
-			return any, nil
+			return some, nil
 		}
 	}
 }

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// CancelRun asks for the end of a run and waits a little for it. The answer shows the run CANCELED, or
+// still RUNNING with cancel_requested_at when its attempt takes longer to stop.
+func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
+	if err := required("run_id", r.GetRunId()); err != nil {
+		return nil, err
+	}
+	if err := short("reason", r.GetReason()); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: r.GetRunId(), Reason: r.GetReason()}}
+	run, err := apply[*holdfastv1.Run](ctx, s.node, c)
+	if err != nil {
+		return nil, err
+	}
+	return s.awaitEnd(ctx, run), nil
+}
+
+// awaitEnd gives a run as it is when it has ended, or when the time is up.
+func (s *runService) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
+	timeout := time.NewTimer(s.cfg.CancelWait)
+	defer timeout.Stop()
+	for !fsm.Ended(run) {
+		changed := s.state.Changed()
+		if now, ok := s.state.View().Run(run.GetRunId()); ok && now.GetRevision() > run.GetRevision() {
+			run = now
+			continue
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			return run
+		case <-ctx.Done(): // the cancel is committed: say so
+			return run
+		case <-s.draining:
+			return run
+		}
+	}
+	return run
+}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// errorDomain is the domain of every google.rpc.ErrorInfo.
+const errorDomain = cluster.ErrorDomain
+
+// retryAfter is the RetryInfo of UNAVAILABLE: about what an election takes to be noticed.
+const retryAfter = 250 * time.Millisecond
+
+var (
+	errNoLeader = errors.New("no leader is known")
+	errDraining = errors.New("this peer is shutting down: go on with another one")
+)
+
+// toStatus is the one place where errors become gRPC statuses (bare-metal API §Error Handling). What is none
+// of the known kinds is INTERNAL: the client gets an id, the log what happened.
+func (s *Server) toStatus(ctx context.Context, method string, err error) error {
+	var refusal *fsm.Error
+	var outcome *cluster.OutcomeError
+	var already interface{ GRPCStatus() *status.Status }
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal):
+		return refused(refusal)
+	case errors.As(err, &outcome):
+		st := outcome.GRPCStatus()
+		if st.Code() == codes.Unavailable {
+			return with(st, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+		}
+		return st.Err()
+	case errors.Is(err, errDraining):
+		return with(status.New(codes.Unavailable, err.Error()), info("SHUTTING_DOWN", nil),
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+	case errors.As(err, &already):
+		return err
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	}
+	id := randomHex(4)
+	s.log.ErrorContext(ctx, "call failed", "method", method, "error_id", id, "error", err)
+	return with(status.Newf(codes.Internal, "internal error %s: the log of the peer that answered says more", id),
+		info("INTERNAL", map[string]string{"error_id": id}))
+}
+
+// refused words a refusal of the state, with details for programs.
+func refused(e *fsm.Error) error {
+	details := []protoadapt.MessageV1{info(e.Reason, e.Meta)}
+	switch e.Code {
+	case fsm.InvalidArgument:
+		bad := &errdetails.BadRequest{}
+		for _, f := range e.Fields {
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: f.Field, Description: f.Description})
+		}
+		details = append(details, bad)
+	case fsm.FailedPrecondition:
+		details = append(details, &errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
+			{Type: e.Reason, Subject: subject(e.Meta), Description: e.Message},
+		}})
+	}
+	return with(status.New(code(e.Code), e.Message), details...)
+}
+
+func code(c fsm.Code) codes.Code {
+	switch c {
+	case fsm.InvalidArgument:
+		return codes.InvalidArgument
+	case fsm.NotFound:
+		return codes.NotFound
+	case fsm.AlreadyExists:
+		return codes.AlreadyExists
+	case fsm.FailedPrecondition:
+		return codes.FailedPrecondition
+	case fsm.Aborted:
+		return codes.Aborted
+	case fsm.OutOfRange:
+		return codes.OutOfRange
+	}
+	return codes.Unknown
+}
+
+// subject names what is in the way, as specifically as the refusal knows.
+func subject(meta map[string]string) string {
+	for _, kind := range []struct{ key, prefix string }{{"run_id", "runs/"}, {"machine_id", "machines/"}, {"plan_id", "plans/"}, {"step", "steps/"}} {
+		if v := meta[kind.key]; v != "" {
+			return kind.prefix + v
+		}
+	}
+	return ""
+}
+
+func info(reason string, meta map[string]string) *errdetails.ErrorInfo {
+	return &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain, Metadata: meta}
+}
+
+// with adds details; a status that cannot take them is still the answer.
+func with(st *status.Status, details ...protoadapt.MessageV1) error {
+	if d, err := st.WithDetails(details...); err == nil {
+		return d.Err()
+	}
+	return st.Err()
+}
+
+// invalid makes the refusal of one field, as the FSM words them.
+func invalid(field, description string) error {
+	return fsm.Invalid([]fsm.FieldViolation{{Field: field, Description: description}})
+}
+
+func notFound(reason, kind, id string) error {
+	return &fsm.Error{Code: fsm.NotFound, Reason: reason, Message: kind + " " + quote(id) + " not found", Meta: map[string]string{kind + "_id": id}}
+}
+
+// randomHex gives 2n hex characters.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: see crypto/rand
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// ExplainMachine says why a machine is where it is, what it waits for, and what an operator can do.
+func (s *machineService) ExplainMachine(ctx context.Context, r *holdfastv1.ExplainMachineRequest) (*holdfastv1.MachineExplanation, error) {
+	if err := required("machine_id", r.GetMachineId()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.Machine(r.GetMachineId())
+	if !ok {
+		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
+	}
+	e := &holdfastv1.MachineExplanation{
+		MachineId: m.GetMachineId(), EffectiveState: m.GetStatus().GetEffectiveState(), Banners: m.GetStatus().GetBanners(),
+		Since: m.GetStatus().GetPhaseChangedAt(),
+	}
+	run := runToExplain(v, m)
+	switch {
+	case run == nil:
+		explainIdle(e, m, nil)
+	case fsm.Ended(run):
+		explainRun(e, run)
+		explainIdle(e, m, run)
+	default:
+		explainRun(e, run)
+		explainActive(e, run)
+	}
+	return e, nil
+}
+
+// runToExplain gives the active run of a machine, or its last one.
+func runToExplain(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.Run {
+	if id := m.GetStatus().GetActiveRunId(); id != "" {
+		if run, ok := v.Run(id); ok {
+			return run
+		}
+	}
+	for _, run := range v.MachineRuns(m.GetMachineId(), "") {
+		return run
+	}
+	return nil
+}
+
+// explainRun takes over what a run says of itself.
+func explainRun(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
+	e.RunId, e.Step = run.GetRunId(), run.GetCurrentStep()
+	for _, st := range run.GetSteps() {
+		if n := len(st.GetAttempts()); st.GetName() == run.GetCurrentStep() && n > 0 {
+			last := st.GetAttempts()[n-1]
+			e.Attempt, e.LastError = last.GetNumber(), last.GetError()
+			if e.GetLastError() == "" && n > 1 { // this one is open: the one before it failed
+				e.LastError = st.GetAttempts()[n-2].GetError()
+			}
+		}
+	}
+	if msg := run.GetError().GetMessage(); msg != "" {
+		e.LastError = msg
+	}
+}
+
+// named is how a run is called in a sentence.
+func named(run *holdfastv1.Run) string {
+	what := run.GetType()
+	if what == "" {
+		what = run.GetPlanId()
+	}
+	return fmt.Sprintf("run %s (%s)", run.GetRunId(), what)
+}
+
+func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
+	e.WaitingFor, e.Since, e.Deadline, e.NextActionAt = run.GetWaitingFor(), run.GetWaitingSince(), run.GetDeadline(), run.GetNextActionAt()
+	e.QueuePosition = run.GetQueuePosition()
+	where := fmt.Sprintf("%s is at step %s", named(run), run.GetCurrentStep())
+	switch {
+	case run.GetPhase() == holdfastv1.Run_PENDING:
+		where = fmt.Sprintf("%s has not begun, it is number %d in the queue,", named(run), run.GetQueuePosition())
+	case e.GetAttempt() > 0:
+		where += fmt.Sprintf(", attempt %d of %d,", e.GetAttempt(), attempts(run))
+	}
+	if run.GetCancelRequestedAt() != nil {
+		where += " is being canceled"
+	}
+	e.Summary = where
+	if w := run.GetWaitingFor(); w != "" {
+		e.Summary += " and waits for " + w
+	}
+	e.Suggestions = append(e.Suggestions, fmt.Sprintf("holdfast run logs %s -f", run.GetRunId()))
+	if run.GetCancelRequestedAt() == nil {
+		e.Suggestions = append(e.Suggestions, "holdfast run cancel "+run.GetRunId())
+	}
+}
+
+// attempts is how often the current step may be tried.
+func attempts(run *holdfastv1.Run) int32 {
+	for _, st := range run.GetSteps() {
+		if st.GetName() == run.GetCurrentStep() {
+			return st.GetMaxRetries() + 1
+		}
+	}
+	return 1
+}
+
+// explainIdle words a machine without an active run; last is its last run, or nil.
+func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run) {
+	id := m.GetMachineId()
+	troubled := len(m.GetStatus().GetBanners()) > 0
+	said := "no run is active"
+	if last != nil {
+		said += fmt.Sprintf("; its last one, %s, %s", named(last), ending(last))
+		e.Suggestions = append(e.Suggestions, "holdfast run logs "+last.GetRunId())
+	}
+	switch m.GetStatus().GetPhase() {
+	case holdfastv1.MachineStatus_RETIRED:
+		said = "it is out of the inventory for good, no operation is allowed; " + said
+		e.Suggestions = append(e.Suggestions, "holdfast machine delete "+id)
+	case holdfastv1.MachineStatus_RMA:
+		said = "it is out for return or replacement until an operator moves it; " + said
+		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY", "holdfast machine set-phase "+id+" RETIRED")
+	case holdfastv1.MachineStatus_MAINTENANCE:
+		said = "it stays out of service until an operator moves it or a run succeeds; " + said
+		e.WaitingFor = "an operator"
+		if last.GetPhase() == holdfastv1.Run_FAILED {
+			e.Suggestions = append(e.Suggestions, startAgain(last))
+		}
+		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")
+	default:
+		if troubled {
+			e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
+		} else {
+			said = "nothing is to be waited for: " + said
+		}
+	}
+	if troubled {
+		said = "needs attention (" + strings.Join(m.GetStatus().GetBanners(), "; ") + "); " + said
+	}
+	e.Summary = said
+	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
+}
+
+// startAgain is the command that does what a run did.
+func startAgain(run *holdfastv1.Run) string {
+	cmd := "holdfast run start " + run.GetMachineId()
+	if run.GetType() != "" {
+		cmd += " --type " + run.GetType()
+	}
+	if run.GetPlanId() != fsm.DefaultPlanID(run.GetType()) {
+		cmd += " --plan " + run.GetPlanId()
+	}
+	return cmd
+}
+
+// ending says how a run has ended, and why.
+func ending(run *holdfastv1.Run) string {
+	text := "has " + strings.ToLower(run.GetPhase().String())
+	switch run.GetPhase() {
+	case holdfastv1.Run_CANCELED:
+		text = "was canceled"
+	case holdfastv1.Run_FAILED:
+		if step := run.GetError().GetStep(); step != "" {
+			text += " at step " + step
+		}
+	}
+	if msg := run.GetError().GetMessage(); msg != "" && msg != "canceled" {
+		text += ": " + msg
+	}
+	return text
+}

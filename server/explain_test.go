@@ -1,0 +1,106 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+func TestExplainMachine(t *testing.T) {
+	setPhase := func(p holdfastv1.MachineStatus_Phase) func(*testing.T, *fakeNode) {
+		return func(t *testing.T, n *fakeNode) { n.do(t, &internalv1.SetMachinePhase{MachineId: "m-1", Phase: p}) }
+	}
+	for _, tt := range []struct {
+		name        string
+		story       func(*testing.T, *fakeNode)
+		summary     string
+		waiting     string
+		lastError   string
+		suggestions []string
+	}{
+		{
+			"idle", func(*testing.T, *fakeNode) {}, "nothing is to be waited for: no run is active", "", "",
+			[]string{"holdfast machine history m-1"},
+		},
+		{
+			"queued", func(t *testing.T, n *fakeNode) { n.start(t, "m-1", "run-1", "") },
+			"run run-1 (one) has not begun, it is number 1 in the queue, and waits for the executor", "the executor", "",
+			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
+		},
+		{
+			"running", func(t *testing.T, n *fakeNode) { n.start(t, "m-1", "run-1", ""); n.begin(t, "run-1", 1) },
+			"run run-1 (one) is at step one, attempt 1 of 3, and waits for the host", "the host", "",
+			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
+		},
+		{
+			"second attempt", func(t *testing.T, n *fakeNode) {
+				n.start(t, "m-1", "run-1", "")
+				n.begin(t, "run-1", 1)
+				n.do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED, Error: "no route to host"})
+				n.begin(t, "run-1", 2)
+			}, "run run-1 (one) is at step one, attempt 2 of 3, and waits for the host", "the host", "no route to host",
+			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
+		},
+		{
+			"being canceled", func(t *testing.T, n *fakeNode) {
+				n.start(t, "m-1", "run-1", "")
+				n.begin(t, "run-1", 1)
+				n.do(t, &internalv1.CancelRun{RunId: "run-1"})
+			}, "run run-1 (one) is at step one, attempt 1 of 3, is being canceled and waits for the current attempt to stop", "the current attempt to stop", "",
+			[]string{"holdfast run logs run-1 -f"},
+		},
+		{
+			"failed", func(t *testing.T, n *fakeNode) {
+				n.start(t, "m-1", "run-1", "")
+				n.finish(t, "run-1", holdfastv1.Attempt_FAILED)
+			},
+			"needs attention (NeedsIntervention: StepFailed: one: exit status 3); it stays out of service until an operator moves it or a run succeeds; " +
+				"no run is active; its last one, run run-1 (one), has failed at step one: exit status 3", "an operator", "exit status 3",
+			[]string{"holdfast run logs run-1", "holdfast run start m-1 --plan one", "holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
+		},
+		{
+			"canceled", func(t *testing.T, n *fakeNode) {
+				n.start(t, "m-1", "run-1", "")
+				n.do(t, &internalv1.CancelRun{RunId: "run-1"})
+			},
+			"it stays out of service until an operator moves it or a run succeeds; no run is active; its last one, run run-1 (one), was canceled", "an operator", "canceled",
+			[]string{"holdfast run logs run-1", "holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
+		},
+		{
+			"maintenance by hand", setPhase(holdfastv1.MachineStatus_MAINTENANCE),
+			"it stays out of service until an operator moves it or a run succeeds; no run is active", "an operator", "",
+			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
+		},
+		{
+			"rma", setPhase(holdfastv1.MachineStatus_RMA), "it is out for return or replacement until an operator moves it; no run is active", "", "",
+			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine set-phase m-1 RETIRED", "holdfast machine history m-1"},
+		},
+		{
+			"retired", setPhase(holdfastv1.MachineStatus_RETIRED), "it is out of the inventory for good, no operation is allowed; no run is active", "", "",
+			[]string{"holdfast machine delete m-1", "holdfast machine history m-1"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode()
+			_, c := serve(t, n, Config{})
+			n.machine(t, "m-1")
+			tt.story(t, n)
+			e, err := c.ExplainMachine(testCtx(t), &holdfastv1.ExplainMachineRequest{MachineId: "m-1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []string{e.GetSummary(), e.GetWaitingFor(), e.GetLastError(), strings.Join(e.GetSuggestions(), "\n")}
+			want := []string{tt.summary, tt.waiting, tt.lastError, strings.Join(tt.suggestions, "\n")}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if e.GetSince() == nil || e.GetMachineId() != "m-1" || e.GetEffectiveState() == 0 {
+				t.Errorf("got %v", e)
+			}
+		})
+	}
+}

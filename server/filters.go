@@ -1,0 +1,60 @@
+package server
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+// compile reads a filter of a request.
+func compile(schema func() *filter.Schema, text string) (*filter.Filter, error) {
+	f, err := filter.Compile(schema(), text)
+	var bad *filter.Error
+	if errors.As(err, &bad) {
+		return nil, invalid("filter", bad.Error())
+	}
+	return f, err
+}
+
+// machineFilter says what machines can be filtered by, with short names for what people ask for.
+func machineFilter() *filter.Schema {
+	s := &filter.Schema{
+		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
+		Aliases: map[string]string{"conditions": "status.conditions"},
+		Keyed: map[string]filter.Keyed{"status.conditions": {Key: "type", Value: "status", Names: []string{
+			"Reachable", "BMCReachable", "Provisioned", "InCustomerCluster", "Drained", "Degraded", "NeedsIntervention",
+		}}},
+		Fixed: []string{"machine_id", "created_at"},
+		Canonical: map[string]func(string) string{"spec.mac_addresses": func(s string) string {
+			return strings.ToLower(strings.ReplaceAll(s, "-", ":"))
+		}},
+	}
+	for _, name := range []string{
+		"ssh_endpoint", "bmc_endpoint", "target_cluster_ref", "mac_addresses",
+		"provider", "location", "rack", "serial", "customer_id",
+	} {
+		s.Aliases[name] = "spec." + name
+	}
+	for _, name := range []string{"phase", "active_run_id", "effective_state", "node_state", "agent_state", "phase_changed_at", "banners"} {
+		s.Aliases[name] = "status." + name
+	}
+	return s
+}
+
+// runFilter says what runs can be filtered by.
+func runFilter() *filter.Schema {
+	return &filter.Schema{
+		Message: (*holdfastv1.Run)(nil).ProtoReflect().Descriptor(),
+		Hidden:  []string{"queue_position"},
+		Fixed:   []string{"run_id", "machine_id", "request_id", "type", "plan_id", "params", "created_at", "principal", "machine_phase_before"},
+		Canonical: map[string]func(string) string{"type": func(s string) string {
+			if c, ok := fsm.CanonicalType(s); ok {
+				return c
+			}
+			return s
+		}},
+	}
+}

@@ -1,0 +1,82 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// healthPause is how often a health watch looks.
+const healthPause = 500 * time.Millisecond
+
+// healthService is gRPC health: SERVING while the peer is ready (see /readyz).
+type healthService struct {
+	grpc_health_v1.UnimplementedHealthServer
+	*Server
+}
+
+// services are the names that health knows; "" is the whole peer.
+func services() []string {
+	return []string{
+		"", holdfastv1.MachineService_ServiceDesc.ServiceName, holdfastv1.PlanService_ServiceDesc.ServiceName,
+		holdfastv1.RunService_ServiceDesc.ServiceName, holdfastv1.ClusterService_ServiceDesc.ServiceName,
+	}
+}
+
+func (s *healthService) status(service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
+	for _, known := range services() {
+		if known != service {
+			continue
+		}
+		if s.ready() != nil {
+			return grpc_health_v1.HealthCheckResponse_NOT_SERVING
+		}
+		return grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	return grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
+}
+
+// Check answers at once.
+func (s *healthService) Check(_ context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	st := s.status(r.GetService())
+	if st == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
+		return nil, &fsm.Error{Code: fsm.NotFound, Reason: "SERVICE_UNKNOWN", Message: "service " + quote(r.GetService()) + " is not known"}
+	}
+	return &grpc_health_v1.HealthCheckResponse{Status: st}, nil
+}
+
+// List answers for all services.
+func (s *healthService) List(context.Context, *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
+	all := map[string]*grpc_health_v1.HealthCheckResponse{}
+	for _, name := range services() {
+		all[name] = &grpc_health_v1.HealthCheckResponse{Status: s.status(name)}
+	}
+	return &grpc_health_v1.HealthListResponse{Statuses: all}, nil
+}
+
+// Watch answers at once and after each change.
+func (s *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+	tick := time.NewTicker(healthPause)
+	defer tick.Stop()
+	for said := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
+		if now := s.status(r.GetService()); now != said {
+			said = now
+			if err := stream.Send(&grpc_health_v1.HealthCheckResponse{Status: now}); err != nil {
+				return err
+			}
+		}
+		if err := ended(stream.Context(), s.draining); err != nil {
+			return err // after NOT_SERVING was said
+		}
+		select {
+		case <-tick.C:
+		case <-s.draining:
+		case <-stream.Context().Done():
+		}
+	}
+}

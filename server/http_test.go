@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+func get(t *testing.T, s *Server, method, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.HTTPHandler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Code, string(body)
+}
+
+func TestHTTP(t *testing.T) {
+	n := newNode()
+	s := New(Config{Version: "1.2.3"}, n, n.peer, testProviders())
+	for _, tt := range []struct {
+		method, path string
+		code         int
+		body         string
+	}{
+		{"GET", "/healthz", 200, "ok"},
+		{"GET", "/version", 200, `"version":"1.2.3"`},
+		{"GET", "/readyz", 200, `{"role":"leader","leader":"p1","applied_index":`},
+		{"GET", "/metrics", 200, `holdfast_machines{effective_state="READY"} 0`},
+		{"GET", "/nothing", 404, ""},
+		{"POST", "/healthz", 405, ""},
+	} {
+		if code, body := get(t, s, tt.method, tt.path); code != tt.code || !strings.Contains(body, tt.body) {
+			t.Errorf("%s %s: got %d %q, want %d with %q", tt.method, tt.path, code, body, tt.code, tt.body)
+		}
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		make func(*Server, *fakeNode)
+		code int
+		want readiness
+	}{
+		{"leader", func(*Server, *fakeNode) {}, 200, readiness{Role: "leader", Leader: "p1"}},
+		{"follower", func(_ *Server, n *fakeNode) { n.setLeader("p2") }, 200, readiness{Role: "follower", Leader: "p2"}},
+		{"no leader", func(_ *Server, n *fakeNode) { n.setLeader("") }, 503, readiness{Role: "candidate", Error: "no leader is known"}},
+		{"draining", func(s *Server, _ *fakeNode) { s.Drain() }, 503, readiness{Role: "leader", Leader: "p1", Error: errDraining.Error()}},
+		{"halted", func(_ *Server, n *fakeNode) {
+			c := command(&internalv1.Beat{})
+			c.FeatureLevel = 99
+			n.peer.Propose(c)
+		}, 503, readiness{Role: "leader", Leader: "p1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode()
+			s, c := serve(t, n, Config{})
+			tt.make(s, n)
+			code, body := get(t, s, "GET", "/readyz")
+			var got readiness
+			if err := json.Unmarshal([]byte(body), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.AppliedIndex != n.peer.View().Index() || got.AppliedIndex == 0 {
+				t.Errorf("applied index is %d", got.AppliedIndex)
+			}
+			if tt.name == "halted" {
+				tt.want.Error = n.peer.HaltError().Error()
+			}
+			got.AppliedIndex = 0
+			if code != tt.code || got != tt.want {
+				t.Errorf("got %d %+v, want %d %+v", code, got, tt.code, tt.want)
+			}
+			h, err := grpc_health_v1.NewHealthClient(c.conn).Check(testCtx(t), &grpc_health_v1.HealthCheckRequest{Service: "holdfast.v1.RunService"})
+			if serving := h.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING; err != nil || serving != (code == 200) {
+				t.Errorf("gRPC health says %v, %v", h.GetStatus(), err)
+			}
+		})
+	}
+}
+
+func TestHealth(t *testing.T) {
+	n := newNode()
+	s, c := serve(t, n, Config{})
+	h := grpc_health_v1.NewHealthClient(c.conn)
+	ctx := testCtx(t)
+	_, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "nothing"})
+	wantError(t, err, codes.NotFound, "SERVICE_UNKNOWN")
+	all, err := h.List(ctx, &grpc_health_v1.HealthListRequest{})
+	if err != nil || len(all.GetStatuses()) != 5 {
+		t.Errorf("List: got %v, %v", all, err)
+	}
+
+	w, err := h.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		make func()
+		want grpc_health_v1.HealthCheckResponse_ServingStatus
+	}{
+		{func() {}, grpc_health_v1.HealthCheckResponse_SERVING},
+		{func() { n.setLeader("") }, grpc_health_v1.HealthCheckResponse_NOT_SERVING},
+		{func() { n.setLeader("p2") }, grpc_health_v1.HealthCheckResponse_SERVING},
+		{s.Drain, grpc_health_v1.HealthCheckResponse_NOT_SERVING},
+	} {
+		step.make()
+		if r, err := w.Recv(); err != nil || r.GetStatus() != step.want {
+			t.Fatalf("got %v, %v, want %v", r.GetStatus(), err, step.want)
+		}
+	}
+	if _, err := w.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("after draining: got %v", err)
+	}
+}
+
+func TestReflection(t *testing.T) {
+	_, c := serve(t, newNode(), Config{})
+	s, err := grpc_reflection_v1.NewServerReflectionClient(c.conn).ServerReflectionInfo(testCtx(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send(&grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, svc := range r.GetListServicesResponse().GetService() {
+		names = append(names, svc.GetName())
+	}
+	for _, want := range []string{"holdfast.v1.MachineService", "holdfast.v1.PlanService", "holdfast.v1.RunService", "holdfast.v1.ClusterService", "grpc.health.v1.Health"} {
+		if !strings.Contains(strings.Join(names, " "), want) {
+			t.Errorf("%s is missing in %v", want, names)
+		}
+	}
+}
+
+// TestHTTPLimits: who opens a connection and says nothing is sent away.
+func TestHTTPLimits(t *testing.T) {
+	s := New(Config{}, newNode(), newNode().peer, testProviders())
+	srv := s.HTTPServer(http.NotFoundHandler())
+	if srv.ReadHeaderTimeout <= 0 || srv.IdleTimeout <= 0 || srv.MaxHeaderBytes <= 0 || srv.Handler == nil {
+		t.Errorf("got %+v", srv)
+	}
+}
+
+func TestClusterStatus(t *testing.T) {
+	_, c := serve(t, newNode(), Config{})
+	st, err := c.GetClusterStatus(testCtx(t), &holdfastv1.GetClusterStatusRequest{})
+	if err != nil || st.GetLeader() != "p1" || st.GetAnsweredBy() != "p1" {
+		t.Errorf("got %v, %v", st, err)
+	}
+}
+
+// TestCallTimeout: a call without a deadline gets one.
+func TestCallTimeout(t *testing.T) {
+	n := newNode()
+	n.viewed = func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, c := serve(t, n, Config{CallTimeout: 10 * time.Millisecond})
+	_, err := c.GetMachine(context.Background(), &holdfastv1.GetMachineRequest{MachineId: "m-1"})
+	wantError(t, err, codes.DeadlineExceeded, "")
+}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	maxLogChunk = 64 << 10 // bytes of log in one message
+	// logPause is the least time between two looks at a run's log: nobody reads faster, and each look costs.
+	logPause = 25 * time.Millisecond
+)
+
+// StreamRunLogs streams a run's log from a byte offset on, and follows it until the run has ended and all is sent.
+func (s *runService) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, stream grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
+	ctx := stream.Context()
+	if err := required("run_id", r.GetRunId()); err != nil {
+		return err
+	}
+	if r.GetOffset() < 0 {
+		return invalid("offset", fmt.Sprintf("%d is below zero", r.GetOffset()))
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return err
+	}
+	if run, ok := v.Run(r.GetRunId()); ok && r.GetOffset() > run.GetLogBytes() {
+		return &fsm.Error{
+			Code: fsm.OutOfRange, Reason: "OFFSET_BEYOND_END", Meta: map[string]string{"run_id": run.GetRunId(), "log_bytes": fmt.Sprint(run.GetLogBytes())},
+			Message: fmt.Sprintf("offset %d lies beyond the log of run %s, which has %d bytes", r.GetOffset(), run.GetRunId(), run.GetLogBytes()),
+		}
+	}
+	for offset := r.GetOffset(); ; {
+		changed := s.state.Changed()
+		v := s.state.View() // not older than the first one
+		run, ok := v.Run(r.GetRunId())
+		if !ok {
+			return notFound("RUN_NOT_FOUND", "run", r.GetRunId())
+		}
+		if offset, err = sendLog(v, run, offset, stream.Send); err != nil {
+			return err
+		}
+		if fsm.Ended(run) || r.GetNoFollow() {
+			return nil
+		}
+		if err := pause(ctx, s.draining, logPause, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// sendLog sends what a view has of a log from an offset on, and gives the offset after it.
+func sendLog(v *fsm.View, run *holdfastv1.Run, offset int64, send func(*holdfastv1.LogChunk) error) (int64, error) {
+	if offset >= run.GetLogBytes() {
+		return offset, nil
+	}
+	for c := range v.RunLog(run.GetRunId(), offset) {
+		for _, part := range split(c) {
+			if err := send(part); err != nil {
+				return offset, err
+			}
+		}
+		offset = c.GetOffset() + int64(len(c.GetData()))
+	}
+	return offset, nil
+}
+
+// split cuts a chunk that is too large for one message.
+func split(c *holdfastv1.LogChunk) []*holdfastv1.LogChunk {
+	if len(c.GetData()) <= maxLogChunk {
+		return []*holdfastv1.LogChunk{c}
+	}
+	var parts []*holdfastv1.LogChunk
+	for at := 0; at < len(c.GetData()); at += maxLogChunk {
+		end := min(at+maxLogChunk, len(c.GetData()))
+		parts = append(parts, &holdfastv1.LogChunk{
+			Ts: c.GetTs(), RunId: c.GetRunId(), Stream: c.GetStream(), Data: c.GetData()[at:end],
+			Offset: c.GetOffset() + int64(at), Step: c.GetStep(), Attempt: c.GetAttempt(), Truncated: c.GetTruncated() && end == len(c.GetData()),
+		})
+	}
+	return parts
+}

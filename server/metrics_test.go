@@ -1,0 +1,64 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestMetrics reads the metrics as Prometheus does.
+func TestMetrics(t *testing.T) {
+	n := newNode()
+	n.machine(t, "old")
+	n.start(t, "old", "run-old", "")
+	s, c := serve(t, n, Config{})
+	n.finish(t, "run-old", holdfastv1.Attempt_SUCCEEDED) // long ago, by the clock of its command
+	n.peer.Now = time.Now()
+	for _, m := range []string{"m-1", "m-2", "m-3", "m-4"} {
+		n.machine(t, m)
+		n.start(t, m, "run-"+m, "")
+	}
+	n.finish(t, "run-m-1", holdfastv1.Attempt_SUCCEEDED)
+	n.finish(t, "run-m-2", holdfastv1.Attempt_FAILED)
+	n.begin(t, "run-m-3", 1)
+	if _, err := c.GetMachine(testCtx(t), &holdfastv1.GetMachineRequest{MachineId: "m-1"}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.GetMachine(testCtx(t), &holdfastv1.GetMachineRequest{MachineId: "x"})
+
+	for range 2 { // the second scrape must not count again
+		code, body := get(t, s, "GET", "/metrics")
+		for _, want := range []string{
+			`holdfast_machines{effective_state="PROVISIONING"} 2`,
+			`holdfast_machines{effective_state="READY"} 2`,
+			`holdfast_machines{effective_state="MAINTENANCE"} 1`,
+			`holdfast_machines{effective_state="RMA"} 0`,
+			`holdfast_runs_active{phase="PENDING"} 1`,
+			`holdfast_runs_active{phase="RUNNING"} 1`,
+			`holdfast_run_events_total 12`,
+			`holdfast_runs_ended_total{phase="FAILED",type="PLAN"} 1`,
+			`holdfast_runs_ended_total{phase="SUCCEEDED",type="PLAN"} 1`,
+			`holdfast_run_seconds_count{phase="SUCCEEDED"} 1`,
+			`holdfast_run_seconds_count{phase="CANCELED"} 0`,
+			`holdfast_grpc_handled_total{code="OK",method="/holdfast.v1.MachineService/GetMachine"} 1`,
+			`holdfast_grpc_handled_total{code="NotFound",method="/holdfast.v1.MachineService/GetMachine"} 1`,
+			`holdfast_grpc_handling_seconds_count{method="/holdfast.v1.MachineService/GetMachine"} 2`,
+		} {
+			if code != 200 || !strings.Contains(body, want+"\n") {
+				t.Errorf("%d, no %s in:\n%s", code, want, grep(body, want[:strings.IndexAny(want, "{ ")]))
+			}
+		}
+	}
+}
+
+func grep(text, prefix string) string {
+	var found []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found, "")
+}

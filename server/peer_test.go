@@ -1,0 +1,66 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// peer feeds a real FSM as Raft would, one entry after the other, each a second after the one before.
+type peer struct {
+	*fsm.FSM
+	Index uint64    // of the last entry
+	Now   time.Time // the proposer's clock
+}
+
+// newPeer gives a peer whose leader is established and has stored the built-in plans.
+func newPeer() *peer {
+	p := &peer{FSM: fsm.New(), Now: time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)}
+	p.Do(&internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
+	for _, plan := range fsm.DefaultPlans() {
+		p.Do(&internalv1.CreatePlan{Plan: plan, BuiltIn: true})
+	}
+	return p
+}
+
+// Do applies one operation in an entry of its own.
+func (p *peer) Do(op proto.Message) fsm.Result { return p.Propose(command(op))[0] }
+
+// Propose applies commands in one entry. It fills in what they leave out.
+func (p *peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
+	p.Now = p.Now.Add(time.Second)
+	for _, c := range cmds {
+		if c.GetTime() == nil {
+			c.Time = timestamppb.New(p.Now)
+		}
+		if c.GetPrincipal() == "" {
+			c.Principal = "tester"
+		}
+		c.Epoch = 1
+	}
+	data, err := proto.Marshal(&internalv1.Entry{Commands: cmds})
+	if err != nil {
+		panic(fmt.Sprintf("encode entry: %v", err))
+	}
+	p.Index++
+	return p.Apply(p.Index, 1, data)
+}
+
+// command puts an operation into a command.
+func command(op proto.Message) *internalv1.Command {
+	c := &internalv1.Command{}
+	fields := c.ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
+	for i := range fields.Len() {
+		if fd := fields.Get(i); fd.Message().FullName() == op.ProtoReflect().Descriptor().FullName() {
+			c.ProtoReflect().Set(fd, protoreflect.ValueOfMessage(op.ProtoReflect()))
+			return c
+		}
+	}
+	panic(fmt.Sprintf("%T is no operation of a command", op))
+}

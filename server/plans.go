@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// planService is PlanService of the bare-metal API.
+type planService struct {
+	holdfastv1.UnimplementedPlanServiceServer
+	*Server
+}
+
+// GetPlan gets a plan.
+func (s *planService) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
+	if err := required("plan_id", r.GetPlanId()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := v.Plan(r.GetPlanId())
+	if !ok {
+		return nil, notFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
+	}
+	return p, nil
+}
+
+// ListPlans lists plans by id.
+func (s *planService) ListPlans(ctx context.Context, r *holdfastv1.ListPlansRequest) (*holdfastv1.ListPlansResponse, error) {
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "plans")
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &holdfastv1.ListPlansResponse{}
+	rows := keyed(v.Plans(p.after), (*holdfastv1.Plan).GetPlanId)
+	resp.Plans, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.Plan) bool { return true })
+	return resp, err
+}
+
+// CreatePlan stores a plan, or says with validate_only what would be stored.
+func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
+	if r.GetPlan() == nil {
+		return nil, invalid("plan", "is required")
+	}
+	plan := &holdfastv1.Plan{PlanId: r.GetPlan().GetPlanId(), DisplayName: r.GetPlan().GetDisplayName(), Steps: r.GetPlan().GetSteps()}
+	if err := violations(fsm.ValidatePlan(plan)); err != nil {
+		return nil, err
+	}
+	// A plan presses buttons: what a newer client meant by a field that is not known here must not be guessed.
+	if name, found := hasUnknown(plan.ProtoReflect()); found {
+		return nil, invalid("plan", "has a field in "+name+" that this server does not know: is the client newer than the server?")
+	}
+	if r.GetValidateOnly() {
+		return s.rehearse(ctx, plan, r.GetReplace())
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: plan, Replace: r.GetReplace()}}
+	return apply[*holdfastv1.Plan](ctx, s.node, c)
+}
+
+// rehearse answers as the FSM would now, and changes nothing.
+func (s *planService) rehearse(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old, exists := v.Plan(plan.GetPlanId())
+	switch {
+	case !exists:
+	case fsm.SamePlan(old, plan):
+		return old, nil
+	default:
+		if err := fsm.CheckReplacePlan(old, replace); err != nil {
+			return nil, err
+		}
+	}
+	return proto.CloneOf(plan), nil
+}
+
+// DeletePlan deletes a plan that no run refers to.
+func (s *planService) DeletePlan(ctx context.Context, r *holdfastv1.DeletePlanRequest) (*holdfastv1.DeletePlanResponse, error) {
+	if err := required("plan_id", r.GetPlanId()); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_DeletePlan{DeletePlan: &internalv1.DeletePlan{PlanId: r.GetPlanId()}}
+	if _, err := s.node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.DeletePlanResponse{}, nil
+}

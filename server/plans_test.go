@@ -1,0 +1,115 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// samplePlan is the sample of bare-metal API §Examples.
+const samplePlan = `{
+  "plan_id": "plan-repave-ubuntu-2204-v1",
+  "display_name": "Repave Ubuntu 22.04 + Join Cluster",
+  "steps": [
+    {"name": "set-netboot", "timeout_seconds": 60, "max_retries": 2, "netboot": {"mode": "PXE"}},
+    {"name": "repave-os", "timeout_seconds": 1800, "max_retries": 1, "repave": {"image": "ubuntu-22.04"}},
+    {"name": "reboot", "timeout_seconds": 300, "max_retries": 2, "reboot": {"mode": "bmc"}},
+    {"name": "join-cluster", "timeout_seconds": 600, "max_retries": 1, "join": {"cluster_ref": "cluster-a"}},
+    {"name": "verify", "timeout_seconds": 300, "max_retries": 0, "verify": {"cluster_ref": "cluster-a"}}
+  ]
+}`
+
+func TestCreatePlan(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	ctx := testCtx(t)
+	sample := &holdfastv1.Plan{}
+	if err := protojson.Unmarshal([]byte(samplePlan), sample); err != nil {
+		t.Fatal(err)
+	}
+	dry, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: sample, ValidateOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: sample.GetPlanId()})
+	wantError(t, err, codes.NotFound, "PLAN_NOT_FOUND") // validate_only has stored nothing
+
+	claims := proto.CloneOf(sample)
+	claims.BuiltIn, claims.Referenced = true, true // output only
+	made, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: claims})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.GetBuiltIn() || made.GetReferenced() || made.GetCreatedAt() == nil || !fsm.SamePlan(made, dry) {
+		t.Errorf("made %v, validated %v", made, dry)
+	}
+	got, err := c.GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: sample.GetPlanId()})
+	if diff := cmp.Diff(made, got, protocmp.Transform()); diff != "" || err != nil {
+		t.Errorf("GetPlan: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestCreatePlanConflicts: validate_only answers what the real call answers.
+func TestCreatePlanConflicts(t *testing.T) {
+	other := func(id string) *holdfastv1.Plan {
+		p := onePlan(id)
+		p.DisplayName = "another one"
+		return p
+	}
+	builtIn := fsm.DefaultPlans()[0]
+	for _, tt := range []struct {
+		name    string
+		plan    *holdfastv1.Plan
+		replace bool
+		code    codes.Code
+		reason  string
+	}{
+		{"the same again", onePlan("free"), false, codes.OK, ""},
+		{"the same again, of a run", onePlan("one"), true, codes.OK, ""},
+		{"the same again, built in", builtIn, false, codes.OK, ""},
+		{"other content", other("free"), false, codes.AlreadyExists, "PLAN_EXISTS"},
+		{"replaced", other("free"), true, codes.OK, ""},
+		{"of a run", other("one"), true, codes.FailedPrecondition, "PLAN_REFERENCED"},
+		{"built in", other(builtIn.GetPlanId()), true, codes.FailedPrecondition, "PLAN_BUILT_IN"},
+		{"twice the same name", &holdfastv1.Plan{PlanId: "p", Steps: append(onePlan("p").GetSteps(), onePlan("p").GetSteps()...)}, false, codes.InvalidArgument, "INVALID_FIELD"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode()
+			_, c := serve(t, n, Config{})
+			ctx := testCtx(t)
+			n.machine(t, "m-1")
+			n.start(t, "m-1", "run-1", "")
+			if _, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: onePlan("free")}); err != nil {
+				t.Fatal(err)
+			}
+			dry, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: tt.plan, Replace: tt.replace, ValidateOnly: true})
+			wantError(t, err, tt.code, tt.reason)
+			made, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: tt.plan, Replace: tt.replace})
+			wantError(t, err, tt.code, tt.reason)
+			if err == nil && (!fsm.SamePlan(made, tt.plan) || !fsm.SamePlan(dry, made)) {
+				t.Errorf("asked for %v, validated %v, made %v", tt.plan, dry, made)
+			}
+		})
+	}
+}
+
+func TestDeletePlan(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	ctx := testCtx(t)
+	if _, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: onePlan("p")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: "p"})
+	wantError(t, err, codes.NotFound, "PLAN_NOT_FOUND")
+}

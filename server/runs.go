@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+// runService is RunService of the bare-metal API.
+type runService struct {
+	holdfastv1.UnimplementedRunServiceServer
+	*Server
+}
+
+// GetRun gets a run.
+func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
+	if err := required("run_id", r.GetRunId()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	run, ok := v.Run(r.GetRunId())
+	if !ok {
+		return nil, notFound("RUN_NOT_FOUND", "run", r.GetRunId())
+	}
+	return run, nil
+}
+
+// ListRuns lists runs, newest first.
+func (s *runService) ListRuns(ctx context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
+	f, err := compile(runFilter, r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "runs", r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := v.Runs(p.after)
+	if id, ok := f.Pinned("run_id"); ok {
+		rows = single(p, id, v.Run)
+	} else if id, ok := f.Pinned("machine_id"); ok {
+		rows = v.MachineRuns(id, p.after)
+	}
+	resp := &holdfastv1.ListRunsResponse{}
+	resp.Runs, resp.NextPageToken, err = collect(ctx, p, rows, func(run *holdfastv1.Run) bool { return f.Match(run) })
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range resp.GetRuns() {
+		queued(v, run)
+	}
+	return resp, nil
+}
+
+// queued fills in the position of a run that a list has left out.
+func queued(v *fsm.View, run *holdfastv1.Run) {
+	if run.GetPhase() != holdfastv1.Run_PENDING {
+		return
+	}
+	if r, ok := v.Run(run.GetRunId()); ok {
+		run.QueuePosition = r.GetQueuePosition()
+	}
+}
+
+// runsByAge gives the runs that a filter can match, oldest first.
+func runsByAge(v *fsm.View, f *filter.Filter) iter.Seq[*holdfastv1.Run] {
+	if id, ok := f.Pinned("run_id"); ok {
+		return func(yield func(*holdfastv1.Run) bool) {
+			if run, ok := v.Run(id); ok {
+				yield(run)
+			}
+		}
+	}
+	if id, ok := f.Pinned("machine_id"); ok {
+		var runs []*holdfastv1.Run
+		for _, run := range v.MachineRuns(id, "") {
+			runs = append(runs, run)
+		}
+		slices.Reverse(runs)
+		return slices.Values(runs)
+	}
+	return v.RunsByAge()
+}

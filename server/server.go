@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Config is what a Server can be told. The zero value works.
+type Config struct {
+	// Version is answered by GET /version; default "dev".
+	Version string
+	// Logger defaults to none.
+	Logger *slog.Logger
+	// Registerer gets the server's metrics, Gatherer is what GET /metrics shows; default a registry of
+	// the server's own.
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer
+	// DefaultStepTimeout and DefaultMaxRetries are for steps that leave them unset; default 10 minutes and 2
+	// (negative: no retry).
+	DefaultStepTimeout time.Duration
+	DefaultMaxRetries  int32
+	// CancelWait is how long CancelRun waits for the run to end, so that its answer usually shows it
+	// CANCELED; default 2 s, negative: not at all.
+	CancelWait time.Duration
+	// CallTimeout bounds unary calls that come without a deadline; default 30 s.
+	CallTimeout time.Duration
+	// Principal says on whose behalf a call is made; default "anonymous" for all.
+	Principal func(context.Context) string
+}
+
+// Node is the peer as the server sees it: where commands are committed and reads are made safe.
+type Node interface {
+	Proposer
+	Membership
+}
+
+// Proposer commits commands and serves reads (cluster.Node does).
+type Proposer interface {
+	// Apply commits a command. The error is an *fsm.Error when the state refused it, or a *cluster.OutcomeError.
+	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
+	// View gives a state that is as fresh as the call asks for: linearizable unless it says otherwise.
+	View(ctx context.Context) (*fsm.View, error)
+}
+
+// Membership tells how the peer and its cluster are doing. It must not wait for a quorum.
+type Membership interface {
+	Leader() (id string, self, ok bool)
+	Role() string // leader, follower, candidate
+	Status(ctx context.Context) *holdfastv1.ClusterStatus
+}
+
+// State is this peer's own copy of the replicated state (*fsm.FSM).
+type State interface {
+	View() *fsm.View
+	Changed() <-chan struct{} // closed at the next change
+	HaltError() error         // not nil once the state will never move again
+}
+
+// Server serves the public API on one peer.
+type Server struct {
+	cfg       Config
+	log       *slog.Logger
+	node      Node
+	state     State
+	providers *providers.Set
+	tail      *tail
+	metrics   *callMetrics
+	draining  chan struct{}
+	drain     sync.Once
+}
+
+// New makes a server. It starts nothing: Register it with a gRPC server that has its interceptors, and
+// serve its HTTPHandler.
+func New(cfg Config, node Node, state State, set *providers.Set) *Server {
+	if cfg.Version == "" {
+		cfg.Version = "dev"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Registerer == nil || cfg.Gatherer == nil {
+		own := prometheus.NewRegistry()
+		cfg.Registerer, cfg.Gatherer = own, own
+	}
+	cfg.DefaultStepTimeout = orDefault(cfg.DefaultStepTimeout, 10*time.Minute)
+	cfg.DefaultMaxRetries = max(0, orDefault(cfg.DefaultMaxRetries, 2))
+	cfg.CancelWait = max(0, orDefault(cfg.CancelWait, 2*time.Second))
+	cfg.CallTimeout = orDefault(cfg.CallTimeout, 30*time.Second)
+	if cfg.Principal == nil {
+		cfg.Principal = func(context.Context) string { return "anonymous" }
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, node: node, state: state, providers: set,
+		metrics: newCallMetrics(cfg.Registerer), draining: make(chan struct{}),
+	}
+	s.tail = newTail(state, s.draining)
+	cfg.Registerer.MustRegister(newStateCollector(state))
+	return s
+}
+
+func orDefault[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// Register adds the services of the public API, gRPC health and, where the registrar can, reflection. Their
+// errors are worded by the interceptors: install UnaryInterceptors and StreamInterceptors with them.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	holdfastv1.RegisterMachineServiceServer(r, &machineService{Server: s})
+	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
+	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
+	holdfastv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
+	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
+	if rs, ok := r.(reflection.GRPCServer); ok {
+		reflection.Register(rs)
+	}
+}
+
+// Drain ends all streams with UNAVAILABLE, so that clients go on with another peer, and makes the peer
+// unready. Call it before the gRPC server's GracefulStop, which waits for streams.
+func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
+
+// ready says why the peer cannot serve, or nil.
+func (s *Server) ready() error {
+	select {
+	case <-s.draining:
+		return errDraining
+	default:
+	}
+	if err := s.state.HaltError(); err != nil {
+		return err
+	}
+	if _, _, ok := s.node.Leader(); !ok {
+		return errNoLeader
+	}
+	return nil
+}
+
+// command starts a command on behalf of the caller.
+func (s *Server) command(ctx context.Context) *internalv1.Command {
+	return &internalv1.Command{FeatureLevel: 1, Principal: s.cfg.Principal(ctx)}
+}

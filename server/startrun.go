@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// StartRun starts a run, or answers the one that (machine_id, request_id) names. It runs at the leader. Which
+// refusal comes first is decided by the FSM (specs/README.md, 002).
+func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
+	return again(func() (*holdfastv1.Run, error) {
+		start := &internalv1.StartRun{
+			RunId: "run-" + randomHex(6), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Type: r.GetType(), PlanId: r.GetPlanId(),
+			Params: r.GetParams(), DefaultTimeoutSeconds: int32(s.cfg.DefaultStepTimeout.Seconds()), DefaultMaxRetries: s.cfg.DefaultMaxRetries,
+		}
+		if err := fsm.CheckStartRun(start); err != nil {
+			return nil, err
+		}
+		if err := s.checkCapabilities(ctx, start); err != nil {
+			return nil, err
+		}
+		c := s.command(ctx)
+		c.Op = &internalv1.Command_StartRun{StartRun: start}
+		return apply[*holdfastv1.Run](ctx, s.node, c)
+	})
+}
+
+// checkCapabilities notes for the FSM what the machine's provider lacks for the plan: only peers know
+// what their configuration can do.
+func (s *runService) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
+	m, plan, found := parts(s.state.View(), start)
+	if !found { // the leader's own state is enough, unless it has just become the leader
+		v, err := s.node.View(ctx)
+		if err != nil {
+			return err
+		}
+		if m, plan, found = parts(v, start); !found {
+			return nil // the FSM says what is not there
+		}
+	}
+	start.CheckedProvider = fsm.ProviderOf(m)
+	provider, err := s.providers.Of(m)
+	if err != nil {
+		start.MissingForStep, start.MissingCapability = plan.GetSteps()[0].GetName(), why(err)
+		return nil
+	}
+	if c, step := providers.Missing(provider, plan); c != "" {
+		start.MissingForStep, start.MissingCapability = step, fmt.Sprintf("provider %q lacks %s", s.providers.NameOf(m), c)
+	}
+	return nil
+}
+
+func parts(v *fsm.View, start *internalv1.StartRun) (m *holdfastv1.Machine, plan *holdfastv1.Plan, found bool) {
+	m, hasMachine := v.Machine(start.GetMachineId())
+	plan, hasPlan := v.Plan(start.GetPlanId())
+	return m, plan, hasMachine && hasPlan
+}
+
+// why leaves out what was tried, which the refusal says itself.
+func why(err error) string {
+	var e *providers.Error
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
+}

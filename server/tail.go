@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	eventBatch = 256  // events that are read at once
+	eventCache = 2048 // newest events that are kept decoded
+	// tailPause is the least time between two looks at the state, however often it changes.
+	tailPause = 2 * time.Millisecond
+)
+
+// tail is the end of the event log, shared by all watchers of a peer: an event is decoded once for
+// all of them, and a change of the state wakes one of them instead of thousands.
+type tail struct {
+	state    State
+	draining <-chan struct{}
+	look     chan struct{} // held by the watcher that looks at the state for the others
+
+	mu     sync.Mutex
+	last   uint64        // cursor of the newest event seen
+	grown  chan struct{} // closed when last grows
+	events []*holdfastv1.RunEvent
+}
+
+func newTail(state State, draining <-chan struct{}) *tail {
+	return &tail{state: state, draining: draining, look: make(chan struct{}, 1), grown: make(chan struct{})}
+}
+
+// after gives some of the events after a cursor, oldest first; none when there are none yet. They are
+// shared: nobody may change them.
+func (t *tail) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.events); n > 0 && cursor < t.events[n-1].GetCursor() {
+		first := t.events[0].GetCursor()
+		if cursor+1 < first { // somebody who is far behind must not hold up the others
+			t.mu.Unlock()
+			defer t.mu.Lock()
+			return t.state.View().Events(cursor, eventBatch)
+		}
+		from := int(cursor + 1 - first) // cursors have no holes
+		return t.events[from:min(n, from+eventBatch)], nil
+	}
+	v := t.state.View()
+	t.advance(v.LastEvent())
+	fresh, err := v.Events(cursor, eventBatch)
+	if err != nil || len(fresh) == 0 {
+		return nil, err
+	}
+	switch n := len(t.events); {
+	case n == 0, cursor > t.events[n-1].GetCursor():
+		t.events = fresh
+	case cursor == t.events[n-1].GetCursor():
+		t.events = append(t.events, fresh...)
+		t.events = t.events[max(0, len(t.events)-eventCache):]
+	}
+	return fresh, nil
+}
+
+func (t *tail) advance(last uint64) {
+	if last > t.last {
+		t.last = last
+		close(t.grown)
+		t.grown = make(chan struct{})
+	}
+}
+
+// wait returns when there are events after a cursor.
+func (t *tail) wait(ctx context.Context, cursor uint64) error {
+	for {
+		t.mu.Lock()
+		last, grown := t.last, t.grown
+		t.mu.Unlock()
+		if last > cursor {
+			return nil
+		}
+		select {
+		case <-grown:
+		case t.look <- struct{}{}:
+			err := t.follow(ctx, cursor)
+			<-t.look
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.draining:
+			return errDraining
+		}
+	}
+}
+
+// follow looks at the state until there are events after the cursor.
+func (t *tail) follow(ctx context.Context, cursor uint64) error {
+	for {
+		changed := t.state.Changed()
+		last := t.state.View().LastEvent()
+		t.mu.Lock()
+		t.advance(last)
+		t.mu.Unlock()
+		if last > cursor {
+			return nil
+		}
+		if err := pause(ctx, t.draining, tailPause, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for a change, and at least for a while.
+func pause(ctx context.Context, draining <-chan struct{}, least time.Duration, changed <-chan struct{}) error {
+	timer := time.NewTimer(least)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-draining:
+		return errDraining
+	}
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-draining:
+		return errDraining
+	}
+	return nil
+}

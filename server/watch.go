@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+// WatchRuns streams the current state of the runs that match, oldest first, and then every transition, in
+// order, none left out and none twice.
+//
+// Events of the current state have cursor 0, but for the last one, which has the cursor to resume after: a client
+// that breaks off in the middle of it starts again instead of missing the rest.
+//
+// A filter is matched against the run as it is after each transition. The transition with which a run stops
+// matching is sent too, so that who watches phase=RUNNING sees it end. On a resumed stream it is not known what
+// matched before the cursor; the first transition of a run is then sent when it could have matched,
+// judging by the fields that never change.
+//
+// The start of the stream is as fresh as the call asks for (linearizable by default); from there on it follows this
+// peer's state. A client that reads too slowly for the events that are kept gets OUT_OF_RANGE, never a gap.
+func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
+	ctx := stream.Context()
+	f, err := compile(runFilter, r.GetFilter())
+	if err != nil {
+		return err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return err
+	}
+	w := &runWatch{filter: f, send: stream.Send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0}
+	switch {
+	case w.cursor == 0:
+		if err := w.current(v); err != nil {
+			return err
+		}
+	case w.cursor > v.LastEvent():
+		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot be.
+		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
+			return err
+		}
+		if _, err := v.Events(w.cursor, 1); err != nil {
+			return err
+		}
+	}
+	return w.follow(ctx, s.tail)
+}
+
+// runWatch is one stream of events.
+type runWatch struct {
+	filter  *filter.Filter
+	send    func(*holdfastv1.RunEvent) error
+	cursor  uint64
+	resumed bool            // runs that are not in matched may have matched before
+	matched map[string]bool // active runs that this stream has seen, with a filter whose answer can change
+}
+
+// current sends the state of a view.
+func (w *runWatch) current(v *fsm.View) error {
+	var held *holdfastv1.RunEvent
+	now := v.Meta().GetNow()
+	for run := range runsByAge(v, w.filter) {
+		if !w.filter.Match(run) {
+			continue
+		}
+		w.note(run, true)
+		if held != nil {
+			if err := w.send(held); err != nil {
+				return err
+			}
+		}
+		held = &holdfastv1.RunEvent{Ts: now, Snapshot: run, Message: "current state", Index: run.GetRevision()}
+	}
+	w.cursor = v.LastEvent()
+	if held == nil {
+		return nil
+	}
+	held.Cursor = w.cursor
+	return w.send(held)
+}
+
+// follow sends the events after the cursor until the stream ends.
+func (w *runWatch) follow(ctx context.Context, t *tail) error {
+	for {
+		sent, err := w.next(t)
+		if err != nil {
+			return err
+		}
+		if sent {
+			err = ended(ctx, t.draining)
+		} else {
+			err = t.wait(ctx, w.cursor)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// next takes some of the events after the cursor, and says whether there were any.
+func (w *runWatch) next(t *tail) (bool, error) {
+	events, err := t.after(w.cursor)
+	for _, e := range events {
+		if w.wants(e) {
+			if err := w.send(e); err != nil {
+				return true, err
+			}
+		}
+		w.cursor = e.GetCursor()
+	}
+	return len(events) > 0, err
+}
+
+// wants says whether a transition is sent: the run matches after it or did before it.
+func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
+	run := e.GetSnapshot()
+	matches := w.filter.Match(run)
+	if w.filter.Fixed() {
+		return matches
+	}
+	before, known := w.matched[run.GetRunId()]
+	if !known && w.resumed && run.GetPhase() != holdfastv1.Run_PENDING { // PENDING is how a run is made
+		before = w.filter.Possible(run)
+	}
+	w.note(run, matches)
+	return matches || before
+}
+
+// note remembers whether a run matches, as long as it can change.
+func (w *runWatch) note(run *holdfastv1.Run, matches bool) {
+	switch {
+	case w.filter.Fixed():
+	case fsm.Ended(run):
+		delete(w.matched, run.GetRunId())
+	default:
+		w.matched[run.GetRunId()] = matches
+	}
+}
+
+// ended says why a stream must end now, or nil.
+func ended(ctx context.Context, draining <-chan struct{}) error {
+	select {
+	case <-draining:
+		return errDraining
+	default:
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,238 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+type eventStream = grpc.ServerStreamingClient[holdfastv1.RunEvent]
+
+func watch(t *testing.T, c *clients, filter string, cursor uint64) eventStream {
+	t.Helper()
+	stream, err := c.WatchRuns(testCtx(t), &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: cursor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// word words an event: run, phase, cursor.
+func word(e *holdfastv1.RunEvent) string {
+	return fmt.Sprintf("%s %s %d", e.GetSnapshot().GetRunId(), e.GetSnapshot().GetPhase(), e.GetCursor())
+}
+
+func receive(t *testing.T, s eventStream, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		e, err := s.Recv()
+		if err != nil {
+			t.Fatalf("got %v, want %q", err, w)
+		}
+		if got := word(e); got != w {
+			t.Fatalf("got %q, want %q", got, w)
+		}
+	}
+}
+
+func TestWatchRuns(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	for _, id := range []string{"m-1", "m-2", "m-3"} {
+		n.machine(t, id)
+		n.start(t, id, "run-"+id, "") // cursors 1, 2, 3
+	}
+	n.finish(t, "run-m-1", holdfastv1.Attempt_SUCCEEDED) // 4, 5
+
+	all := watch(t, c, "", 0)
+	receive(t, all, "run-m-1 SUCCEEDED 0", "run-m-2 PENDING 0", "run-m-3 PENDING 5")
+	one := watch(t, c, "machine_id=m-2", 0)
+	receive(t, one, "run-m-2 PENDING 5")
+	resumed := watch(t, c, "", 3)
+	receive(t, resumed, "run-m-1 RUNNING 4", "run-m-1 SUCCEEDED 5")
+	n.begin(t, "run-m-2", 1) // 6
+	running := watch(t, c, "phase=RUNNING", 0)
+	receive(t, running, "run-m-2 RUNNING 6")
+	n.end(t, "run-m-2", 1, holdfastv1.Attempt_FAILED) // 7
+	n.do(t, &internalv1.CancelRun{RunId: "run-m-3"})  // 8
+	n.start(t, "m-1", "run-late", "")                 // 9
+
+	want := []string{"run-m-2 RUNNING 6", "run-m-2 FAILED 7", "run-m-3 CANCELED 8", "run-late PENDING 9"}
+	receive(t, all, want...)
+	receive(t, resumed, want...)
+	receive(t, one, want[:2]...)
+	receive(t, running, want[1]) // the event with which it stops matching, too
+
+	bad := watch(t, c, "colour=red", 0)
+	_, err := bad.Recv()
+	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
+}
+
+// TestWatchCurrentOfNothing: without runs the stream waits.
+func TestWatchCurrentOfNothing(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	s := watch(t, c, "", 0)
+	n.start(t, "m-1", "run-1", "")
+	e, err := s.Recv()
+	if err != nil || e.GetSnapshot().GetRunId() != "run-1" || e.GetCursor() != 1 {
+		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+func TestWatchCursorGone(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	n.start(t, "m-1", "run-1", "")
+	_, err := watch(t, c, "", 99).Recv() // never given out
+	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
+
+	n.begin(t, "run-1", 1)
+	slow := &runWatch{filter: &filter.Filter{}, cursor: 1}
+	outgrow(t, n, "run-1")
+	_, err = slow.next(newTail(n.peer, nil)) // a stream that was open all the time, and read too slowly
+	wantError(t, (&Server{}).toStatus(context.Background(), "", err), codes.OutOfRange, "CURSOR_GONE")
+	_, err = watch(t, c, "", 1).Recv() // not kept any more
+	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
+}
+
+// outgrow makes more events than are kept.
+func outgrow(t *testing.T, n *fakeNode, runID string) {
+	t.Helper()
+	for i := 0; ; i++ {
+		if _, err := n.peer.View().Events(1, 1); err != nil {
+			return
+		}
+		var cmds []*internalv1.Command
+		for range 2000 {
+			cmds = append(cmds, command(&internalv1.NoteProgress{RunId: runID, Step: "one", Attempt: 1, WaitingFor: "x"}))
+		}
+		n.peer.Propose(cmds...)
+	}
+}
+
+// TestWatchAheadOfStaleView: a cursor that this peer does not have yet is not gone.
+func TestWatchAheadOfStaleView(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	n.start(t, "m-1", "run-1", "")
+	calls := 0
+	n.viewed = func(ctx context.Context) error {
+		if calls++; calls == 2 {
+			if cluster.ConsistencyFrom(ctx) != (cluster.Consistency{}) {
+				t.Error("asked for a stale view again")
+			}
+			n.begin(t, "run-1", 1) // it arrives while the linearizable view is waited for
+		}
+		return nil
+	}
+	s := watch(t, c, "", 2)
+	eventually(t, "the stream has caught up", func() bool { return n.peer.View().LastEvent() == 2 })
+	n.end(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
+	receive(t, s, "run-1 SUCCEEDED 3")
+}
+
+func TestWatchDrains(t *testing.T) {
+	n := newNode()
+	srv, c := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	n.start(t, "m-1", "run-1", "")
+	s := watch(t, c, "", 0)
+	receive(t, s, "run-1 PENDING 1")
+	logs, err := c.StreamRunLogs(testCtx(t), &holdfastv1.StreamRunLogsRequest{RunId: "run-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Drain()
+	srv.Drain()
+	_, err = s.Recv()
+	wantError(t, err, codes.Unavailable, "SHUTTING_DOWN")
+	_, err = logs.Recv()
+	wantError(t, err, codes.Unavailable, "SHUTTING_DOWN")
+}
+
+// TestWatchSlow: who does not read holds up nobody, and misses nothing.
+func TestWatchSlow(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	slow, fast := watch(t, c, "", 0), watch(t, c, "", 0)
+	const runs = 1200 // more than the buffers of a connection hold, and than the tail keeps
+	go func() {
+		for i := range runs {
+			id := fmt.Sprintf("run-%d", i)
+			n.start(t, "m-1", id, "")
+			n.do(t, &internalv1.CancelRun{RunId: id, Reason: strings.Repeat("x", 500)})
+		}
+	}()
+	for _, s := range []eventStream{fast, slow} {
+		for want := uint64(1); want <= 2*runs; want++ {
+			e, err := s.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.GetCursor() == 0 || e.GetMessage() == "current state" {
+				want = e.GetCursor()
+			} else if e.GetCursor() != want {
+				t.Fatalf("got cursor %d after %d", e.GetCursor(), want-1)
+			}
+		}
+	}
+}
+
+// TestWatchManyTails: a change wakes all who wait for it, whoever of them looks and goes away.
+func TestWatchManyTails(t *testing.T) {
+	n := newNode()
+	n.machine(t, "m-1")
+	n.start(t, "m-1", "run-1", "")
+	tl := newTail(n.peer, make(chan struct{}))
+	first, leave := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- tl.wait(first, 1) }()
+	eventually(t, "the first one looks", func() bool { return len(tl.look) == 1 })
+	const others = 20
+	woken := make(chan error, others)
+	for range others {
+		go func() { woken <- tl.wait(context.Background(), 1) }()
+	}
+	leave()
+	if err := <-done; status.Code(status.FromContextError(err).Err()) != codes.Canceled {
+		t.Errorf("the one who left got %v", err)
+	}
+	n.begin(t, "run-1", 1)
+	for range others {
+		select {
+		case err := <-woken:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody looks any more")
+		}
+	}
+}
+
+// events gives all events there are.
+func events(t testing.TB, v *fsm.View) []*holdfastv1.RunEvent {
+	t.Helper()
+	es, err := v.Events(0, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return es
+}
