@@ -64,8 +64,10 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 				if done, err = rebooted(ctx); done || err != nil {
 					return done, err
 				}
-				wasOff, err = isOff(ctx)
-				return wasOff, err
+				if wasOff, err = isOff(ctx); wasOff || err != nil {
+					return wasOff, err
+				}
+				return false, a.answersAsBefore(ctx, inspector)
 			})
 			if err != nil || done {
 				return err
@@ -91,6 +93,19 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 		return err
 	}
 	return a.poll(ctx, "the host to boot", rebooted)
+}
+
+// answersAsBefore gives an error for a host that answered before the attempt and does not now: it may be on its way down or
+// up, for minutes. That must not be taken for a host that nobody has touched.
+func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
+	if a.before[proofBootID] == "" {
+		return nil
+	}
+	f, err := inspector.Inspect(ctx, a.machine)
+	if err == nil && !f.Reachable {
+		err = fmt.Errorf("the host of %s does not answer (%s)", a.machine.GetMachineId(), clean(f.ReachableReason))
+	}
+	return err
 }
 
 // booted says whether the host is up with another boot id than before. Where no boot id could be seen before, up
@@ -173,20 +188,30 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 			return map[string]string{proofBootID: f.BootID}, nil
 		},
 		do: func(ctx context.Context) error {
-			done := false
-			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
-				var err error
-				done, err = rebooted(ctx)
-				return done, err
-			})
-			if err != nil || done {
-				return err
+			asked := false
+			if a.adopted != nil {
+				// The host knows the attempt's command by its token, once it answers: it may be booting.
+				done := false
+				err := a.poll(ctx, "the host to tell whether it was asked to reboot", func(ctx context.Context) (bool, error) {
+					var err error
+					if done, err = rebooted(ctx); done || err != nil {
+						return done, err
+					}
+					st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+					asked = st.State != providers.WorkNone
+					return err == nil, err
+				})
+				if err != nil || done {
+					return err
+				}
 			}
-			err = a.effect(ctx, "reboot from within", func(ctx context.Context) error {
-				return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute})
-			})
-			if err != nil {
-				return err
+			if !asked {
+				err := a.effect(ctx, "reboot from within", func(ctx context.Context) error {
+					return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute})
+				})
+				if err != nil {
+					return err
+				}
 			}
 			return a.poll(ctx, "the host to boot", rebooted)
 		},
@@ -217,7 +242,7 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 			}
 			off, err := isOff(ctx)
 			if err == nil && !off {
-				err = a.powerOff(ctx, power, false)
+				err = a.powerOff(ctx, power, s.GetWipe()) // a wiped host has nothing that could be asked
 			}
 			if err != nil {
 				return err

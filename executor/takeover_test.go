@@ -1,0 +1,73 @@
+package executor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// A host that boots for longer than effects take to show looks like one that is on and does not answer. The next leader
+// must wait for it, and neither press again nor give the attempt up.
+func TestTakeOverWhileHostBoots(t *testing.T) {
+	for _, k := range []struct {
+		name string
+		kind any
+		want map[string]int // destructive effects
+	}{
+		{"bmc", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"s/1/power_off": 1}},
+		{"inband", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"s/1/reboot": 1}},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond), BootTime: fake.Duration(2 * time.Second)})
+			l.machine("m-1")
+			l.plan("p", step("s", k.kind))
+			first := l.lead(quick())
+			id := l.start("m-1", "", "p", nil).GetRunId()
+			l.wait(id, "under way", func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING })
+			deadline, tick := time.After(15*time.Second), time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for s, _ := l.fleet.State("m-1"); s.Reachable || s.Power != providers.PowerOn; s, _ = l.fleet.State("m-1") {
+				select {
+				case <-tick.C:
+				case <-deadline:
+					t.Fatalf("the host did not begin to boot: %+v", s)
+				}
+			}
+			first.kill()
+			<-first.done
+			l.lead(quick())
+			run := l.ended(id)
+			if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
+				t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
+			}
+			if diff := cmp.Diff(k.want, l.destructive(id)); diff != "" {
+				t.Errorf("destructive effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))
+			}
+		})
+	}
+}
+
+// A host whose disk was wiped has no operating system that could be asked to power off.
+func TestWipedHostIsPoweredOffHard(t *testing.T) {
+	l := newLab(t, fake.Config{InstallTime: fake.Duration(20 * time.Millisecond)})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.RmaAction{Wipe: true}))
+	l.lead(quick())
+	id := l.start("m-1", "", "p", nil).GetRunId()
+	if run := l.ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		t.Fatalf("phase = %s: %v", run.GetPhase(), run.GetError())
+	}
+	var got []string
+	for _, e := range l.fleet.Effects("", id, 0) {
+		got = append(got, e.Effect+" "+e.Detail)
+	}
+	if diff := cmp.Diff([]string{"wipe ", "power_off hard-off"}, got); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
