@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -115,6 +116,19 @@ func (n *Node) lastContact() int64 {
 		return -1
 	}
 	return time.Since(last).Milliseconds()
+}
+
+// StateSum sums up this peer's state, so that somebody can hold the peers against each other.
+func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*internalv1.StateSumResponse, error) {
+	snap, err := s.n.fsm.Snapshot()
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	sum := sha256.New()
+	if _, err := snap.WriteTo(sum); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &internalv1.StateSumResponse{PeerId: s.n.cfg.NodeID, AppliedIndex: snap.Index(), Sha256: sum.Sum(nil)}, nil
 }
 
 // Leave takes a peer out of the cluster.

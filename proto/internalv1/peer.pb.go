@@ -512,6 +512,102 @@ func (x *StatsResponse) GetVersion() string {
 	return ""
 }
 
+type StateSumRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateSumRequest) Reset() {
+	*x = StateSumRequest{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateSumRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateSumRequest) ProtoMessage() {}
+
+func (x *StateSumRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateSumRequest.ProtoReflect.Descriptor instead.
+func (*StateSumRequest) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{10}
+}
+
+type StateSumResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	AppliedIndex  uint64                 `protobuf:"varint,2,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"` // of the state that was summed up
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`                                  // of its snapshot
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateSumResponse) Reset() {
+	*x = StateSumResponse{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateSumResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateSumResponse) ProtoMessage() {}
+
+func (x *StateSumResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateSumResponse.ProtoReflect.Descriptor instead.
+func (*StateSumResponse) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *StateSumResponse) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *StateSumResponse) GetAppliedIndex() uint64 {
+	if x != nil {
+		return x.AppliedIndex
+	}
+	return 0
+}
+
+func (x *StateSumResponse) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
@@ -521,7 +617,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[10]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +629,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[10]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +642,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LeaveRequest) GetPeerId() string {
@@ -564,7 +660,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[11]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +672,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[11]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +685,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 // GossipMeta is what a peer tells about itself in gossip: at most 512 bytes.
@@ -611,7 +707,7 @@ type GossipMeta struct {
 
 func (x *GossipMeta) Reset() {
 	*x = GossipMeta{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +719,7 @@ func (x *GossipMeta) String() string {
 func (*GossipMeta) ProtoMessage() {}
 
 func (x *GossipMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +732,7 @@ func (x *GossipMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMeta.ProtoReflect.Descriptor instead.
 func (*GossipMeta) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GossipMeta) GetId() string {
@@ -741,7 +837,12 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x12&\n" +
 	"\x0flast_contact_ms\x18\x06 \x01(\x03R\rlastContactMs\x12\x14\n" +
 	"\x05state\x18\a \x01(\tR\x05state\x12\x18\n" +
-	"\aversion\x18\b \x01(\tR\aversion\"'\n" +
+	"\aversion\x18\b \x01(\tR\aversion\"\x11\n" +
+	"\x0fStateSumRequest\"h\n" +
+	"\x10StateSumResponse\x12\x17\n" +
+	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12#\n" +
+	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"'\n" +
 	"\fLeaveRequest\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\"\x0f\n" +
 	"\rLeaveResponse\"\xc3\x02\n" +
@@ -758,13 +859,14 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\fbootstrapped\x18\b \x01(\bR\fbootstrapped\x12*\n" +
 	"\x11max_feature_level\x18\t \x01(\rR\x0fmaxFeatureLevel\x12\x18\n" +
 	"\aversion\x18\n" +
-	" \x01(\tR\aversion2\xb0\x04\n" +
+	" \x01(\tR\aversion2\x90\x05\n" +
 	"\vPeerService\x12[\n" +
 	"\aConfirm\x12$.holdfast.internal.v1.ConfirmRequest\x1a%.holdfast.internal.v1.ConfirmResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tReadIndex\x12&.holdfast.internal.v1.ReadIndexRequest\x1a'.holdfast.internal.v1.ReadIndexResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tStandDown\x12&.holdfast.internal.v1.StandDownRequest\x1a'.holdfast.internal.v1.StandDownResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\x05Admit\x12\".holdfast.internal.v1.AdmitRequest\x1a#.holdfast.internal.v1.AdmitResponse\"\x03\x90\x02\x01\x12U\n" +
-	"\x05Stats\x12\".holdfast.internal.v1.StatsRequest\x1a#.holdfast.internal.v1.StatsResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\x05Stats\x12\".holdfast.internal.v1.StatsRequest\x1a#.holdfast.internal.v1.StatsResponse\"\x03\x90\x02\x01\x12^\n" +
+	"\bStateSum\x12%.holdfast.internal.v1.StateSumRequest\x1a&.holdfast.internal.v1.StateSumResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\x05Leave\x12\".holdfast.internal.v1.LeaveRequest\x1a#.holdfast.internal.v1.LeaveResponseB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
@@ -779,7 +881,7 @@ func file_proto_internal_v1_peer_proto_rawDescGZIP() []byte {
 	return file_proto_internal_v1_peer_proto_rawDescData
 }
 
-var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_proto_internal_v1_peer_proto_goTypes = []any{
 	(*ConfirmRequest)(nil),    // 0: holdfast.internal.v1.ConfirmRequest
 	(*ConfirmResponse)(nil),   // 1: holdfast.internal.v1.ConfirmResponse
@@ -791,9 +893,11 @@ var file_proto_internal_v1_peer_proto_goTypes = []any{
 	(*AdmitResponse)(nil),     // 7: holdfast.internal.v1.AdmitResponse
 	(*StatsRequest)(nil),      // 8: holdfast.internal.v1.StatsRequest
 	(*StatsResponse)(nil),     // 9: holdfast.internal.v1.StatsResponse
-	(*LeaveRequest)(nil),      // 10: holdfast.internal.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 11: holdfast.internal.v1.LeaveResponse
-	(*GossipMeta)(nil),        // 12: holdfast.internal.v1.GossipMeta
+	(*StateSumRequest)(nil),   // 10: holdfast.internal.v1.StateSumRequest
+	(*StateSumResponse)(nil),  // 11: holdfast.internal.v1.StateSumResponse
+	(*LeaveRequest)(nil),      // 12: holdfast.internal.v1.LeaveRequest
+	(*LeaveResponse)(nil),     // 13: holdfast.internal.v1.LeaveResponse
+	(*GossipMeta)(nil),        // 14: holdfast.internal.v1.GossipMeta
 }
 var file_proto_internal_v1_peer_proto_depIdxs = []int32{
 	0,  // 0: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
@@ -801,15 +905,17 @@ var file_proto_internal_v1_peer_proto_depIdxs = []int32{
 	4,  // 2: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
 	6,  // 3: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
 	8,  // 4: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
-	10, // 5: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
-	1,  // 6: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
-	3,  // 7: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
-	5,  // 8: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
-	7,  // 9: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
-	9,  // 10: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
-	11, // 11: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
-	6,  // [6:12] is the sub-list for method output_type
-	0,  // [0:6] is the sub-list for method input_type
+	10, // 5: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
+	12, // 6: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
+	1,  // 7: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
+	3,  // 8: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
+	5,  // 9: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
+	7,  // 10: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
+	9,  // 11: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
+	11, // 12: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
+	13, // 13: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
+	7,  // [7:14] is the sub-list for method output_type
+	0,  // [0:7] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -826,7 +932,7 @@ func file_proto_internal_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_peer_proto_rawDesc), len(file_proto_internal_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

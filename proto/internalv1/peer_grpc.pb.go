@@ -26,6 +26,7 @@ const (
 	PeerService_StandDown_FullMethodName = "/holdfast.internal.v1.PeerService/StandDown"
 	PeerService_Admit_FullMethodName     = "/holdfast.internal.v1.PeerService/Admit"
 	PeerService_Stats_FullMethodName     = "/holdfast.internal.v1.PeerService/Stats"
+	PeerService_StateSum_FullMethodName  = "/holdfast.internal.v1.PeerService/StateSum"
 	PeerService_Leave_FullMethodName     = "/holdfast.internal.v1.PeerService/Leave"
 )
 
@@ -43,6 +44,8 @@ type PeerServiceClient interface {
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
 	// Tells how far the peer is.
 	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsResponse, error)
+	// Sums up the whole replicated state: peers at the same applied index must answer the same sum.
+	StateSum(ctx context.Context, in *StateSumRequest, opts ...grpc.CallOption) (*StateSumResponse, error)
 	// Asks the leader to remove a peer that leaves for good.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 }
@@ -105,6 +108,16 @@ func (c *peerServiceClient) Stats(ctx context.Context, in *StatsRequest, opts ..
 	return out, nil
 }
 
+func (c *peerServiceClient) StateSum(ctx context.Context, in *StateSumRequest, opts ...grpc.CallOption) (*StateSumResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StateSumResponse)
+	err := c.cc.Invoke(ctx, PeerService_StateSum_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -129,6 +142,8 @@ type PeerServiceServer interface {
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
 	// Tells how far the peer is.
 	Stats(context.Context, *StatsRequest) (*StatsResponse, error)
+	// Sums up the whole replicated state: peers at the same applied index must answer the same sum.
+	StateSum(context.Context, *StateSumRequest) (*StateSumResponse, error)
 	// Asks the leader to remove a peer that leaves for good.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
@@ -155,6 +170,9 @@ func (UnimplementedPeerServiceServer) Admit(context.Context, *AdmitRequest) (*Ad
 }
 func (UnimplementedPeerServiceServer) Stats(context.Context, *StatsRequest) (*StatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stats not implemented")
+}
+func (UnimplementedPeerServiceServer) StateSum(context.Context, *StateSumRequest) (*StateSumResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StateSum not implemented")
 }
 func (UnimplementedPeerServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -270,6 +288,24 @@ func _PeerService_Stats_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_StateSum_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StateSumRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).StateSum(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_StateSum_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).StateSum(ctx, req.(*StateSumRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -314,6 +350,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Stats",
 			Handler:    _PeerService_Stats_Handler,
+		},
+		{
+			MethodName: "StateSum",
+			Handler:    _PeerService_StateSum_Handler,
 		},
 		{
 			MethodName: "Leave",
