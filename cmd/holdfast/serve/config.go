@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -30,6 +31,8 @@ type Config struct {
 	RaftMultiplier                                                  float64
 	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
 	ReconcileIntervalSeconds                                        int
+	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
+	RaftSnapshotInterval, RaftStallTimeout                          time.Duration // the same
 
 	Providers map[string]providers.Config // in the file only
 }
@@ -61,6 +64,18 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600, "`seconds` for steps that set no timeout")
 	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
 	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30, "`seconds` between two looks at a machine's conditions")
+	c.hidden(fs)
+}
+
+// hidden declares what tests turn and nobody else needs to: no --help shows it.
+func (c *Config) hidden(fs *pflag.FlagSet) {
+	fs.Uint64Var(&c.RaftSnapshotThreshold, "raft-snapshot-threshold", 0, "`entries` since the last snapshot that are worth another")
+	fs.Uint64Var(&c.RaftTrailingLogs, "raft-trailing-logs", 0, "`entries` kept after a snapshot")
+	fs.DurationVar(&c.RaftSnapshotInterval, "raft-snapshot-interval", 0, "`time` between two looks at the threshold")
+	fs.DurationVar(&c.RaftStallTimeout, "raft-stall-timeout", 0, "`time` after which a leader that cannot commit ends")
+	for _, name := range []string{"raft-snapshot-threshold", "raft-trailing-logs", "raft-snapshot-interval", "raft-stall-timeout"} {
+		_ = fs.MarkHidden(name) // it fails for flags that are not there only
+	}
 }
 
 // settle fills in what follows from other keys, and refuses what cannot be.

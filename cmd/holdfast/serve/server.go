@@ -89,6 +89,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
 		Version: version, Logger: log, Registerer: reg, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop,
+		SnapshotThreshold: cfg.RaftSnapshotThreshold, SnapshotInterval: cfg.RaftSnapshotInterval, TrailingLogs: cfg.RaftTrailingLogs, StallTimeout: cfg.RaftStallTimeout,
 	}, state)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
-	api := grpc.NewServer(append(server.ServerOptions(),
+	api := grpc.NewServer(append(server.GRPCOptions(),
 		grpc.ChainUnaryInterceptor(append(srv.UnaryInterceptors(), p.node.UnaryInterceptor())...),
 		grpc.ChainStreamInterceptor(append(srv.StreamInterceptors(), p.node.StreamInterceptor())...))...)
 	srv.Register(api)
