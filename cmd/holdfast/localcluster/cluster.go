@@ -20,7 +20,6 @@ import (
 type Cluster struct {
 	peers   []*Peer
 	ports   *block
-	spawner *spawner
 	http    *http.Client
 	closing sync.Once
 	failed  error // of Close
@@ -55,15 +54,23 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	// A connection for each look: a peer that was killed leaves none behind that would fail the first look at its successor.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	c := &Cluster{ports: ports, spawner: newSpawner(), http: client}
+	c := &Cluster{ports: ports, http: client}
 	for i := range cfg.Peers {
 		id := "n" + strconv.Itoa(i+1)
-		c.peers = append(c.peers, &Peer{ID: id, GRPCAddr: ports.address(), HTTPAddr: ports.address(), RaftAddr: ports.address(), GossipAddr: ports.address(),
+		host := cfg.Hosts[i]
+		c.peers = append(c.peers, &Peer{ID: id, GRPCAddr: ports.address(host), HTTPAddr: ports.address(host), RaftAddr: ports.address(host), GossipAddr: ports.address(host),
 			DataDir: filepath.Join(cfg.Dir, id, "data"), LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client})
 	}
 	start := new(sync.Mutex)
-	for _, p := range c.peers {
-		p.spawner, p.spawn, p.env = c.spawner, start, environment(cfg.Env)
+	for i, p := range c.peers {
+		p.spawn, p.env = start, environment(cfg.Env)
+		var enter func() error
+		if cfg.Enter != nil {
+			enter = func() error { return cfg.Enter(i) }
+		}
+		if p.spawner, err = newSpawner(enter); err != nil {
+			return nil, errors.Join(fmt.Errorf("make room for peer %s: %w", p.ID, err), c.Close())
+		}
 		if p.args, err = c.arguments(cfg, p); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
@@ -243,7 +250,11 @@ func (c *Cluster) Close() error {
 			wg.Go(func() { errs[i] = p.end(ctx) })
 		}
 		wg.Wait()
-		c.spawner.close()
+		for _, p := range c.peers {
+			if p.spawner != nil {
+				p.spawner.close()
+			}
+		}
 		c.http.CloseIdleConnections()
 		c.failed = errors.Join(append(errs, c.ports.release())...)
 	})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,12 @@ type Config struct {
 	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
 	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
 	Args           []string // more arguments of each peer
+
+	// Hosts are the addresses that the peers listen on, one each. Default: 127.0.0.1 for all.
+	Hosts []string
+	// Enter is called once on the thread that starts the processes of peer i (from 0), before it starts any, to move it
+	// to where they are to run, e.g. into a network namespace. The thread never runs anything else. Nil for none.
+	Enter func(i int) error
 }
 
 // maxPeers is as many as a block of ports has room for.
@@ -33,6 +40,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Binary == "" || c.Dir == "" {
 		return c, errors.New("start a local cluster: name its binary and its directory")
+	}
+	for len(c.Hosts) < c.Peers {
+		c.Hosts = append(slices.Clone(c.Hosts), localhost)
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {

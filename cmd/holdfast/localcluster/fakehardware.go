@@ -25,6 +25,11 @@ type FakeHardware struct {
 // StartFakeHardware runs `holdfast fake-hardware` on a free port, with more arguments if there are any, and waits until it
 // answers. Its log is <dir>/fake-hardware.log.
 func StartFakeHardware(ctx context.Context, binary, dir string, args ...string) (*FakeHardware, error) {
+	return StartFakeHardwareOn(ctx, localhost, binary, dir, args...)
+}
+
+// StartFakeHardwareOn is StartFakeHardware with the address to listen on.
+func StartFakeHardwareOn(ctx context.Context, host, binary, dir string, args ...string) (*FakeHardware, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start fake hardware: %w", err)
 	}
@@ -32,8 +37,11 @@ func StartFakeHardware(ctx context.Context, binary, dir string, args ...string) 
 	if err != nil {
 		return nil, fmt.Errorf("start fake hardware: %w", err)
 	}
-	addr := ports.address()
-	f := &FakeHardware{Endpoint: "http://" + addr, LogFile: filepath.Join(dir, "fake-hardware.log"), ports: ports, spawner: newSpawner()}
+	addr := ports.address(host)
+	f := &FakeHardware{Endpoint: "http://" + addr, LogFile: filepath.Join(dir, "fake-hardware.log"), ports: ports}
+	if f.spawner, err = newSpawner(nil); err != nil {
+		return nil, errors.Join(err, ports.release())
+	}
 	f.proc, err = f.spawner.run(binary, append([]string{"fake-hardware", "--addr", addr}, args...), environment(nil), f.LogFile)
 	if err == nil {
 		err = f.wait(ctx)

@@ -62,12 +62,15 @@ func free(ctx context.Context, first, n int) error {
 	return nil
 }
 
-// address gives the next port of the block.
-func (b *block) address() string {
+// address gives the next port of the block on a host.
+func (b *block) address(host string) string {
 	b.next++
-	return loopback(b.next - 1)
+	return net.JoinHostPort(host, strconv.Itoa(b.next-1))
 }
 
 func (b *block) release() error { return b.claim.Close() }
 
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+// localhost is where peers are when nobody says otherwise.
+const localhost = "127.0.0.1"
+
+func loopback(port int) string { return net.JoinHostPort(localhost, strconv.Itoa(port)) }

@@ -13,16 +13,25 @@ type spawner struct {
 	done  chan error
 }
 
-// newSpawner starts the thread. It ends with close, or with the process.
-func newSpawner() *spawner {
+// newSpawner starts the thread, which calls enter first unless that is nil. It ends with close, or with the process.
+func newSpawner(enter func() error) (*spawner, error) {
 	s := &spawner{start: make(chan *exec.Cmd), done: make(chan error)}
 	go func() {
 		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		if enter != nil {
+			s.done <- enter()
+		} else {
+			s.done <- nil
+		}
 		for cmd := range s.start {
 			s.done <- cmd.Start()
 		}
 	}()
-	return s
+	if err := <-s.done; err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // process is one process that was started.
