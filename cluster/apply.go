@@ -21,8 +21,9 @@ func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	res, err := n.apply(ctx, cmd)
 	n.metrics.applied(time.Since(start), err)
 	if err != nil {
-		err.Leader, _, _ = n.Leader()
-		return fsm.Result{}, err
+		own := *err // the commands of one entry share theirs
+		own.Leader, _, _ = n.Leader()
+		return fsm.Result{}, &own
 	}
 	if res.Err != nil {
 		return res, res.Err
@@ -81,7 +82,7 @@ func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fs
 	if err != nil {
 		return nil, fmt.Errorf("encode commands: %w", err)
 	}
-	results, oerr := propose(ctx, n.raft, data, len(cmds))
+	results, oerr := propose(n.raft, data, len(cmds))(ctx)
 	if oerr != nil {
 		return nil, oerr
 	}

@@ -59,7 +59,8 @@ type batcher struct {
 	ready func() error // why nothing may be proposed now
 	size  func(commands int)
 
-	mu    sync.Mutex
+	turn  sync.Mutex // held from taking commands until Raft has them: entries keep their order, and fill up to the last moment
+	mu    sync.Mutex // guards queue
 	queue []*proposal
 	wake  chan struct{}
 }
@@ -84,9 +85,9 @@ func (b *batcher) add(data []byte) *proposal {
 // run proposes until ctx ends; entriesInFlight of them run at once.
 func (b *batcher) run(ctx context.Context) {
 	for {
-		batch, data := b.take()
-		if len(batch) > 0 {
-			b.commit(ctx, batch, data)
+		if batch, wait := b.propose(); len(batch) > 0 {
+			results, err := wait(ctx)
+			b.answer(batch, results, err)
 			continue
 		}
 		select {
@@ -121,9 +122,27 @@ func (b *batcher) take() (batch []*proposal, data []byte) {
 	return batch, data
 }
 
-func (b *batcher) commit(ctx context.Context, batch []*proposal, data []byte) {
-	results, err := b.propose(ctx, data, len(batch))
+// results waits for what becomes of an entry: one result for each command.
+type results func(ctx context.Context) ([]fsm.Result, *OutcomeError)
+
+// propose hands the next entry to Raft.
+func (b *batcher) propose() ([]*proposal, results) {
+	b.turn.Lock()
+	defer b.turn.Unlock()
+	batch, data := b.take()
+	if len(batch) == 0 {
+		return nil, nil
+	}
 	b.size(len(batch))
+	if err := b.ready(); err != nil {
+		return batch, func(context.Context) ([]fsm.Result, *OutcomeError) {
+			return nil, &OutcomeError{Outcome: NotApplied, Err: err}
+		}
+	}
+	return batch, propose(b.raft, data, len(batch))
+}
+
+func (b *batcher) answer(batch []*proposal, results []fsm.Result, err *OutcomeError) {
 	for i, p := range batch {
 		a := answer{err: err}
 		if err == nil {
@@ -133,26 +152,21 @@ func (b *batcher) commit(ctx context.Context, batch []*proposal, data []byte) {
 	}
 }
 
-// propose commits one entry and gives one result for each of its commands.
-func (b *batcher) propose(ctx context.Context, data []byte, commands int) ([]fsm.Result, *OutcomeError) {
-	if err := b.ready(); err != nil {
-		return nil, &OutcomeError{Outcome: NotApplied, Err: err}
-	}
-	return propose(ctx, b.raft, data, commands)
-}
-
-func propose(ctx context.Context, r proposer, data []byte, commands int) ([]fsm.Result, *OutcomeError) {
+// propose hands an entry to Raft.
+func propose(r proposer, data []byte, commands int) results {
 	future := r.Apply(data, enqueueTimeout)
-	if err := await(ctx, future); err != nil {
-		// The index is only looked at once the future has answered: before that it is Raft's.
-		waiting := errors.Is(err, errAwait)
-		return nil, &OutcomeError{Outcome: raftOutcome(err, waiting || future.Index() > 0), Err: fmt.Errorf("commit: %w", err)}
+	return func(ctx context.Context) ([]fsm.Result, *OutcomeError) {
+		if err := await(ctx, future); err != nil {
+			// The index is only looked at once the future has answered: before that it is Raft's.
+			waiting := errors.Is(err, errAwait)
+			return nil, &OutcomeError{Outcome: raftOutcome(err, waiting || future.Index() > 0), Err: fmt.Errorf("commit: %w", err)}
+		}
+		results, _ := future.Response().([]fsm.Result)
+		if len(results) != commands {
+			return nil, &OutcomeError{Outcome: Unknown, Err: errors.New("the state machine of this peer has stopped")}
+		}
+		return results, nil
 	}
-	results, _ := future.Response().([]fsm.Result)
-	if len(results) != commands {
-		return nil, &OutcomeError{Outcome: Unknown, Err: errors.New("the state machine of this peer has stopped")}
-	}
-	return results, nil
 }
 
 var errAwait = errors.New("stopped waiting")

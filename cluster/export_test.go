@@ -1,6 +1,13 @@
 package cluster
 
-import "github.com/hashicorp/raft"
+import (
+	"context"
+
+	"github.com/hashicorp/raft"
+)
+
+// CleanUp ends what Run has left behind with ErrStalled.
+func (n *Node) CleanUp() { _ = n.shutdown(context.Background(), false) }
 
 // Watching says whether the death watch holds a connection to a peer.
 func (n *Node) Watching(id string) bool {

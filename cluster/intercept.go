@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -78,7 +77,7 @@ func (n *Node) beginStream(ctx context.Context) (uint64, error) {
 	ctx, cancel := inTime(ctx)
 	defer cancel()
 	if !want.Stale {
-		index, err := n.streamIndex(ctx)
+		index, err := n.readIndexHeld(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -88,24 +87,6 @@ func (n *Node) beginStream(ctx context.Context) (uint64, error) {
 		return 0, n.refusal(err)
 	}
 	return want.MinIndex, nil
-}
-
-func (n *Node) streamIndex(ctx context.Context) (uint64, error) {
-	c := &call{n: n}
-	pause, hold := newPause(n), time.Now().Add(holdTimeout)
-	for {
-		_, err := c.leader(ctx, hold)
-		if err != nil {
-			return 0, err
-		}
-		index, err := n.readIndex(ctx)
-		if err == nil {
-			return index, nil
-		}
-		if !pause.wait(ctx) {
-			return 0, n.refusal(err)
-		}
-	}
 }
 
 type readStream struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -149,23 +150,36 @@ func (r *reconciler) move(ctx context.Context, srv raft.Server, to raft.ServerAd
 // acknowledged must not be counted on. It keeps the vote as long as the others could not do without it.
 func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerRecord) error {
 	id := m.meta.GetId()
-	voters, alive := 0, 0
-	for _, s := range r.n.servers() {
-		if s.Suffrage != raft.Voter || string(s.ID) == id {
-			continue
-		}
-		voters++
-		if o, ok := r.n.gossip.peer(string(s.ID)); ok && o.alive {
-			alive++
-		}
-	}
-	if alive < voters/2+1 {
-		return fmt.Errorf("it has lost its data, but %d of the %d other voters are gone: waiting for them before its vote is taken", voters-alive, voters)
+	voters, following := r.followed(ctx, id)
+	if following < voters/2+1 {
+		return fmt.Errorf("it has lost its data, but only %d of the %d other voters answer: waiting for them before its vote is taken", following, voters)
 	}
 	r.n.log.Warn("peer has lost its data: it does not vote until it has caught up", "id", id,
 		"instance", m.meta.GetInstance(), "recorded", rec.GetInstance())
 	r.pending = true
 	return r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
+}
+
+// followed counts the voters without one, and those of them that lead or follow in this term. Gossip would not
+// do: it takes its time to find somebody dead.
+func (r *reconciler) followed(ctx context.Context, but string) (voters, following int) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var n atomic.Int64
+	for _, s := range r.n.servers() {
+		if s.Suffrage != raft.Voter || string(s.ID) == but {
+			continue
+		}
+		voters++
+		wg.Go(func() {
+			if st, err := r.n.peerStats(ctx, string(s.ID)); err == nil && st.GetTerm() == r.term {
+				n.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return voters, int(n.Load())
 }
 
 // promote gives a nonvoter its vote when it holds all that was committed when this leader first saw it.

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,63 +17,100 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-func TestWipedPeerVotesOnlyAfterItHasCaughtUp(t *testing.T) {
+func admittedSoon(t *testing.T, p *clustertest.Peer) {
+	t.Helper()
+	clustertest.Eventually(t, 20*time.Second, p.ID+" is admitted", func() error {
+		if !p.Node.Admitted() {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}
+
+// bold is a vote request that any peer would grant that may vote.
+func bold() raft.RequestVoteRequest {
+	return raft.RequestVoteRequest{Term: 1 << 40, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}
+}
+
+func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
 	leader := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(leader)
 	wiped, other := rest[0], rest[1]
+	if !wiped.Node.Admitted() {
+		t.Error("a founder is not admitted")
+	}
 	if err := register(t.Context(), leader, "before"); err != nil {
 		t.Fatalf("write: %v", err)
 	}
 	old, _ := leader.FSM.View().Peer(wiped.ID)
-	if !wiped.Node.Admitted() {
-		t.Error("a founder is not admitted")
-	}
 
 	c.Kill(wiped)
 	c.Wipe(wiped)
-	// Without the third one the leader cannot do without the wiped peer's vote, and does not take it.
-	c.Kill(other)
 	c.Restart(wiped)
-	if wiped.Node.Admitted() {
-		t.Fatal("a peer without data is admitted")
-	}
-	if wiped.Node.AskVote(raft.RequestVoteRequest{Term: 1 << 40, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}) {
-		t.Error("a peer without data granted its vote")
-	}
-	if err := register(t.Context(), leader, "meanwhile"); err != nil {
-		t.Fatalf("write with a wiped peer: %v", err)
-	}
-	if wiped.Node.Admitted() {
-		t.Error("the wiped peer was admitted while its vote was needed")
-	}
-
-	c.Restart(other)
 	settled(t, c, 3)
-	clustertest.Eventually(t, 20*time.Second, "the wiped peer is admitted", func() error {
-		if !wiped.Node.Admitted() {
-			return fmt.Errorf("it is not")
-		}
-		return nil
-	})
+	admittedSoon(t, wiped)
 	now, _ := c.Leader().FSM.View().Peer(wiped.ID)
 	if now.GetInstance() == old.GetInstance() {
 		t.Error("the record still names the data directory that is gone")
 	}
-	// It counts again: with the leader gone the other two elect.
+	// It counts again: without the leader the other two elect.
+	settled(t, c, 3)
 	w := startWriter(t, wiped, other)
 	c.Kill(c.Leader())
 	at := w.count()
 	waitCount(t, w, at+10)
 	for _, p := range []*clustertest.Peer{wiped, other} {
-		if !p.Up() {
-			continue
-		}
-		for _, id := range []string{"before", "meanwhile"} {
-			if err := get(t.Context(), p, id); err != nil {
-				t.Errorf("read %s on %s: %v", id, p.ID, err)
+		if p.Up() {
+			w.check(t, p)
+			if err := get(t.Context(), p, "before"); err != nil {
+				t.Errorf("read on %s: %v", p.ID, err)
 			}
+		}
+	}
+}
+
+func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
+	// The lease must last from the kill to the restart.
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 4 }})
+	leader := c.Leader()
+	settled(t, c, 3)
+	rest := c.Followers(leader)
+	wiped, other := rest[0], rest[1]
+	c.Kill(other)
+	c.Kill(wiped)
+	c.Wipe(wiped)
+	c.Restart(wiped)
+	if err := register(t.Context(), leader, "meanwhile"); err != nil {
+		t.Fatalf("write with a wiped peer: %v", err)
+	}
+	// It takes entries, but what it has forgotten may be needed from it: it must not elect anybody.
+	if wiped.Node.Admitted() || wiped.Node.AskVote(bold()) {
+		t.Error("a peer without data granted its vote")
+	}
+	c.Kill(leader)
+	c.Restart(other)
+	clustertest.Eventually(t, 20*time.Second, "the two see each other", func() error {
+		for _, p := range wiped.Node.Status(t.Context()).GetPeers() {
+			if p.GetId() == other.ID && p.GetAlive() && p.GetError() == "" {
+				return nil
+			}
+		}
+		return errors.New("they do not")
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := register(ctx, other, "lost"); err == nil {
+		t.Error("a peer without data helped to elect a leader that lacks what was acknowledged")
+	}
+	// With the third one all is well.
+	c.Restart(leader)
+	admittedSoon(t, wiped)
+	settled(t, c, 3)
+	for _, p := range c.Peers {
+		if err := get(t.Context(), p, "meanwhile"); err != nil {
+			t.Errorf("read on %s: %v", p.ID, err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -65,7 +64,6 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch,
 		gauge("is_leader", "1 when this peer leads and is ready.", func() float64 {
@@ -100,10 +98,10 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		}),
 	} {
 		if err := reg.Register(c); err != nil {
-			errs = append(errs, fmt.Errorf("register metrics: %w", err))
+			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	return m, errors.Join(errs...)
+	return m, nil
 }
 
 func (m *metrics) applied(d time.Duration, err *OutcomeError) {

@@ -48,9 +48,9 @@ func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	c := ConsistencyFrom(ctx)
 	index := c.MinIndex
 	if !c.Stale {
-		i, err := n.readIndex(ctx)
+		i, err := n.readIndexHeld(ctx)
 		if err != nil {
-			return nil, n.refusal(err)
+			return nil, err
 		}
 		index = max(index, i)
 	}
@@ -71,6 +71,26 @@ func (n *Node) waitApplied(ctx context.Context, index uint64) error {
 		defer cancel()
 	}
 	return n.fsm.WaitApplied(ctx, index)
+}
+
+// readIndexHeld gives a read index, and waits for a leader as calls do. Its errors are *OutcomeErrors.
+func (n *Node) readIndexHeld(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := &call{n: n}
+	pause, hold := newPause(n), time.Now().Add(holdTimeout)
+	for {
+		if _, err := c.leader(ctx, hold); err != nil {
+			return 0, err
+		}
+		index, err := n.readIndex(ctx)
+		if err == nil {
+			return index, nil
+		}
+		if !pause.wait(ctx) {
+			return 0, n.unread(err)
+		}
+	}
 }
 
 // readIndex gives the index that a linearizable read which begins now must wait for, on any peer.

@@ -40,8 +40,11 @@ func TestWatchdogEndsALeaderWhoseDiskHangs(t *testing.T) {
 		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 500*time.Millisecond
 		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang[i], free} })
 	}})
-	t.Cleanup(func() { close(free) })
 	leader := c.Leader()
+	t.Cleanup(func() {
+		close(free)
+		leader.Node.CleanUp()
+	})
 	settled(t, c, 3)
 	at := leader.FSM.Applied()
 	clustertest.Eventually(t, 5*time.Second, "beats of an idle leader", func() error {

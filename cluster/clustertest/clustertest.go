@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -89,15 +90,16 @@ func Start(t testing.TB, opts Options) *Cluster {
 }
 
 // freeAddr gives an address that nothing listens on: peers keep theirs when they restart. Gossip needs the
-// port for UDP too.
+// port for UDP too. The port lies below those that the kernel gives to outgoing connections, so that none of them
+// takes it while its peer is down.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for range 20 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))
+		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			t.Fatalf("find a free port: %v", err)
+			continue
 		}
-		addr := l.Addr().String()
 		u, err := net.ListenPacket("udp", addr)
 		_ = l.Close()
 		if err == nil {

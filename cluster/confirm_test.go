@@ -1,0 +1,210 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// voter answers when the test says so.
+type voter struct {
+	asked atomic.Int32
+	allow chan error
+}
+
+func newConfirmer(t *testing.T, self bool, voters map[string]*voter) *confirmer {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	var ids []string
+	for id := range voters {
+		ids = append(ids, id)
+	}
+	return &confirmer{
+		ctx:    ctx,
+		voters: func() ([]string, bool) { return ids, self },
+		ask: func(ctx context.Context, id string, _ uint64) error {
+			voters[id].asked.Add(1)
+			select {
+			case err := <-voters[id].allow:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	}
+}
+
+func newVoter() *voter { return &voter{allow: make(chan error)} }
+
+func TestConfirmNeedsAnAnswerToAQuestionAskedAfterTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, gone := newVoter(), newVoter()
+		c := newConfirmer(t, true, map[string]*voter{"b": b, "gone": gone})
+		var first, second atomic.Bool
+		var wg sync.WaitGroup
+		wg.Go(func() { first.Store(c.confirm(t.Context(), 1) == nil) })
+		synctest.Wait()
+		wg.Go(func() { second.Store(c.confirm(t.Context(), 1) == nil) })
+		synctest.Wait()
+		b.allow <- nil // the answer to the question of the first call
+		synctest.Wait()
+		if !first.Load() || second.Load() {
+			t.Errorf("after the first answer: first %t, second %t; want only the first", first.Load(), second.Load())
+		}
+		b.allow <- nil
+		synctest.Wait()
+		if !second.Load() {
+			t.Error("the second call was not confirmed by the second answer")
+		}
+		wg.Wait()
+		if got := b.asked.Load(); got != 2 {
+			t.Errorf("b was asked %d times, want 2", got)
+		}
+	})
+}
+
+func TestConfirmShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, d := newVoter(), newVoter()
+		c := newConfirmer(t, true, map[string]*voter{"b": b, "d": d})
+		var wg sync.WaitGroup
+		var ok atomic.Int32
+		one := func() {
+			if err := c.confirm(t.Context(), 1); err == nil {
+				ok.Add(1)
+			}
+		}
+		wg.Go(one)
+		synctest.Wait()
+		for range 100 {
+			wg.Go(one)
+		}
+		synctest.Wait()
+		b.allow <- nil
+		b.allow <- nil
+		wg.Wait()
+		if got := ok.Load(); got != 101 {
+			t.Errorf("%d calls were confirmed, want 101", got)
+		}
+		if got := b.asked.Load(); got != 2 {
+			t.Errorf("b was asked %d times for 101 calls, want 2", got)
+		}
+	})
+}
+
+func TestConfirmNeedsAMajority(t *testing.T) {
+	refusal := errors.New("term 2")
+	for _, tc := range []struct {
+		name    string
+		self    bool
+		answers []error // of each other voter; errHang: none
+		want    bool
+	}{
+		{"alone", true, nil, true},
+		{"one of three answers", true, []error{nil, errAwait}, true},
+		{"one of three refuses, one answers", true, []error{refusal, nil}, true},
+		{"both refuse", true, []error{refusal, refusal}, false},
+		{"nobody answers", true, []error{errAwait, errAwait}, false},
+		{"two peers, one answers", true, []error{nil}, true},
+		{"two peers, one refuses", true, []error{refusal}, false},
+		{"four peers, one answers", true, []error{nil, errAwait, errAwait}, false},
+		{"four peers, two answer", true, []error{nil, nil, errAwait}, true},
+		{"not a voter itself, one of two answers", false, []error{nil, errAwait}, false},
+		{"not a voter itself, both answer", false, []error{nil, nil}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var ids []string
+				for i := range tc.answers {
+					ids = append(ids, string(rune('b'+i)))
+				}
+				c := &confirmer{
+					ctx:    ctx,
+					voters: func() ([]string, bool) { return ids, tc.self },
+					ask: func(ctx context.Context, id string, _ uint64) error {
+						err := tc.answers[id[0]-'b']
+						if errors.Is(err, errAwait) {
+							<-ctx.Done()
+						}
+						return err
+					},
+				}
+				call, stop := context.WithTimeout(ctx, 5*time.Second)
+				defer stop()
+				err := c.confirm(call, 1)
+				if (err == nil) != tc.want {
+					t.Errorf("got %v, want confirmed: %t", err, tc.want)
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func TestConfirmEndsWithTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newVoter()
+		c := newConfirmer(t, true, map[string]*voter{"b": b})
+		done := make(chan error, 1)
+		go func() { done <- c.confirm(t.Context(), 3) }()
+		synctest.Wait()
+		c.end(4)
+		if err := <-done; !errors.Is(err, ErrNotLeader) {
+			t.Errorf("got %v, want %v", err, ErrNotLeader)
+		}
+		if err := c.confirm(t.Context(), 3); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("confirm a term that is over: got %v, want %v", err, ErrNotLeader)
+		}
+		// The answer to the old term's question is not taken for the new one.
+		go func() { done <- c.confirm(t.Context(), 4) }()
+		synctest.Wait()
+		b.allow <- nil
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Errorf("an answer for term 3 confirmed term 4: %v", err)
+		default:
+		}
+		b.allow <- nil
+		if err := <-done; err != nil {
+			t.Errorf("confirm term 4: %v", err)
+		}
+	})
+}
+
+func TestCoalescer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan uint64)
+		calls := 0
+		c := &coalescer{ctx: t.Context(), do: func(context.Context) (uint64, error) {
+			calls++
+			return <-next, nil
+		}}
+		var wg sync.WaitGroup
+		var got [11]uint64
+		ask := func(i int) {
+			wg.Go(func() { got[i], _ = c.get(t.Context()) })
+			synctest.Wait()
+		}
+		ask(0)
+		for i := range 10 {
+			ask(i + 1) // while the first is on its way: its answer is too old for them
+		}
+		next <- 5
+		next <- 6
+		wg.Wait()
+		if got[0] != 5 || got[1] != 6 || got[10] != 6 {
+			t.Errorf("got %v, want 5 and then 6", got)
+		}
+		if calls != 2 {
+			t.Errorf("%d calls for 11 readers, want 2", calls)
+		}
+	})
+}

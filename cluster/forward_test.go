@@ -1,0 +1,300 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// script answers StartRun as the test has written it, on whichever peer leads.
+type script struct {
+	mu      sync.Mutex
+	answers []error // of the next calls; then OK
+	calls   []string
+	auth    string
+	block   chan struct{} // calls wait for it when it is not nil
+}
+
+func (s *script) set(answers ...error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers, s.calls = answers, nil
+}
+
+func (s *script) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls)
+}
+
+// runs is the peer's RunService.
+type runs struct {
+	holdfastv1.UnimplementedRunServiceServer
+	*script
+	p *clustertest.Peer
+}
+
+func (r runs) StartRun(ctx context.Context, req *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	r.mu.Lock()
+	r.calls = append(r.calls, r.p.ID)
+	r.auth = strings.Join(md.Get("authorization"), ",")
+	var err error
+	if len(r.answers) > 0 {
+		err, r.answers = r.answers[0], r.answers[1:]
+	}
+	block := r.block
+	r.mu.Unlock()
+	if block != nil {
+		select {
+		case <-block:
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	_ = grpc.SetHeader(ctx, metadata.Pairs("x-handler", r.p.ID))
+	_ = grpc.SetTrailer(ctx, metadata.Pairs("x-trailer", r.p.ID))
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.Run{RunId: r.p.ID, RequestId: req.GetRequestId()}, nil
+}
+
+func (r runs) WatchRuns(_ *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
+	v, err := r.p.Node.View(s.Context())
+	if err != nil {
+		return err
+	}
+	return s.Send(&holdfastv1.RunEvent{Cursor: v.Index()})
+}
+
+// scripted starts a cluster with the script, and gives its leader and a follower.
+func scripted(t *testing.T) (c *clustertest.Cluster, s *script, leader, follower *clustertest.Peer) {
+	s = &script{}
+	c = clustertest.Start(t, clustertest.Options{Register: func(_ int, p *clustertest.Peer) {
+		holdfastv1.RegisterRunServiceServer(p.GRPC, runs{script: s, p: p})
+	}})
+	leader = c.Leader()
+	settled(t, c, 3)
+	return c, s, leader, c.Followers(leader)[0]
+}
+
+func startRun(ctx context.Context, p *clustertest.Peer, requestID string, opts ...grpc.CallOption) (*holdfastv1.Run, error) {
+	return holdfastv1.NewRunServiceClient(p.Conn).StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: requestID, MachineId: "m"}, opts...)
+}
+
+func reason(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if i, ok := d.(*errdetails.ErrorInfo); ok {
+			return i.GetReason()
+		}
+	}
+	return ""
+}
+
+func TestForward(t *testing.T) {
+	c, s, leader, follower := scripted(t)
+	lost := &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
+	moved := &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: errors.New("moved")}
+	busy := status.Error(codes.FailedPrecondition, "busy")
+	for _, tc := range []struct {
+		name      string
+		requestID string
+		answers   []error
+		code      codes.Code
+		reason    string
+		calls     int
+	}{
+		{"answered", "", nil, codes.OK, "", 1},
+		{"refused by the handler", "r", []error{busy}, codes.FailedPrecondition, "", 1},
+		{"not applied is tried again", "", []error{moved, moved}, codes.OK, "", 3},
+		{"unknown is not tried again", "", []error{lost}, codes.Unavailable, cluster.ReasonOutcomeUnknown, 1},
+		{"unknown is tried again under a request id", "r", []error{lost, lost}, codes.OK, "", 3},
+		{"unknown, then refused: the refusal answers", "r", []error{lost, busy}, codes.FailedPrecondition, "", 2},
+	} {
+		for _, via := range []*clustertest.Peer{leader, follower} {
+			t.Run(fmt.Sprintf("%s/%t", tc.name, via == leader), func(t *testing.T) {
+				s.set(tc.answers...)
+				run, err := startRun(t.Context(), via, tc.requestID)
+				if got := status.Code(err); got != tc.code {
+					t.Errorf("got %v, want %v", err, tc.code)
+				}
+				if got := reason(err); got != tc.reason {
+					t.Errorf("got reason %q, want %q", got, tc.reason)
+				}
+				if err == nil && run.GetRunId() != leader.ID {
+					t.Errorf("%s has answered, want %s", run.GetRunId(), leader.ID)
+				}
+				if got := s.count(); got != tc.calls {
+					t.Errorf("the handler was called %d times, want %d", got, tc.calls)
+				}
+			})
+		}
+	}
+	t.Run("once unknown, the answer stays unknown", func(t *testing.T) {
+		s.set(lost, moved, moved, moved, moved, moved, moved, moved, moved, moved, moved, moved, moved)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err := startRun(ctx, follower, "r")
+		if got := reason(err); got != cluster.ReasonOutcomeUnknown {
+			t.Errorf("got %v, want outcome unknown", err)
+		}
+	})
+	t.Run("a forwarded call is not forwarded again", func(t *testing.T) {
+		s.set()
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "holdfast-forwarded-by", "somebody")
+		start := time.Now()
+		_, err := startRun(ctx, follower, "r")
+		if status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonNotApplied || s.count() != 0 {
+			t.Errorf("got %v after %d calls, want UNAVAILABLE, not applied, after none", err, s.count())
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("the refusal took %v", took)
+		}
+	})
+	t.Run("headers", func(t *testing.T) {
+		for _, via := range c.Peers {
+			s.set()
+			var h, tr metadata.MD
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer x")
+			if _, err := startRun(ctx, via, "r", grpc.Header(&h), grpc.Trailer(&tr)); err != nil {
+				t.Fatal(err)
+			}
+			for key, want := range map[string]string{cluster.HeaderLeader: leader.ID, cluster.HeaderLastContact: "0", "x-handler": leader.ID} {
+				if got := strings.Join(h.Get(key), ","); got != want {
+					t.Errorf("through %s: %s is %q, want %q", via.ID, key, got, want)
+				}
+			}
+			if got, want := strings.Join(tr.Get("x-trailer"), ","), leader.ID; got != want {
+				t.Errorf("through %s: the trailer is %q, want %q", via.ID, got, want)
+			}
+			if i, err := strconv.ParseUint(strings.Join(h.Get(cluster.HeaderIndex), ","), 10, 64); err != nil || i == 0 {
+				t.Errorf("through %s: index %v (%v)", via.ID, h.Get(cluster.HeaderIndex), err)
+			}
+			if s.auth != "Bearer x" {
+				t.Errorf("through %s: the handler saw authorization %q", via.ID, s.auth)
+			}
+		}
+		var h metadata.MD
+		stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
+		_, err := follower.Machines().GetMachine(stale, &holdfastv1.GetMachineRequest{MachineId: "none"}, grpc.Header(&h))
+		if status.Code(err) != codes.NotFound || len(h.Get(cluster.HeaderIndex)) != 1 || strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
+			t.Errorf("an error has headers %v (%v)", h, err)
+		}
+	})
+	t.Run("too large", func(t *testing.T) {
+		_, err := follower.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{
+			Machine: &holdfastv1.Machine{MachineId: strings.Repeat("x", 600<<10)},
+		})
+		if status.Code(err) != codes.InvalidArgument || reason(err) != cluster.ReasonTooLarge {
+			t.Errorf("got %v, want INVALID_ARGUMENT, too large", err)
+		}
+	})
+}
+
+func TestBrokenCalls(t *testing.T) {
+	c, s, leader, follower := scripted(t)
+	s.mu.Lock()
+	s.block = make(chan struct{})
+	s.mu.Unlock()
+	type answer struct {
+		run *holdfastv1.Run
+		err error
+	}
+	without, with := make(chan answer, 1), make(chan answer, 1)
+	go func() { r, err := startRun(t.Context(), follower, ""); without <- answer{r, err} }()
+	go func() { r, err := startRun(t.Context(), follower, "r"); with <- answer{r, err} }()
+	clustertest.Eventually(t, 10*time.Second, "both calls are on the leader", func() error {
+		if got := s.count(); got != 2 {
+			return fmt.Errorf("%d", got)
+		}
+		return nil
+	})
+	c.Kill(leader)
+	if a := <-without; status.Code(a.err) != codes.Unavailable || reason(a.err) != cluster.ReasonOutcomeUnknown {
+		t.Errorf("without a request id: got %v, want outcome unknown", a.err)
+	}
+	next := c.Leader()
+	s.mu.Lock()
+	close(s.block)
+	s.mu.Unlock()
+	if a := <-with; a.err != nil || a.run.GetRunId() != next.ID {
+		t.Errorf("with a request id: got %v from %s, want an answer from %s", a.err, a.run.GetRunId(), next.ID)
+	}
+}
+
+func TestReads(t *testing.T) {
+	c, _, leader, follower := scripted(t)
+	if err := register(t.Context(), leader, "m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("min index", func(t *testing.T) {
+		at := leader.FSM.Applied()
+		for _, consistency := range []string{"stale", "linearizable"} {
+			for _, p := range c.Peers {
+				ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, consistency, cluster.HeaderMinIndex, fmt.Sprint(at))
+				var h metadata.MD
+				_, err := p.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}, grpc.Header(&h))
+				if err != nil {
+					t.Errorf("%s read on %s at index %d: %v", consistency, p.ID, at, err)
+				}
+				if i, _ := strconv.ParseUint(strings.Join(h.Get(cluster.HeaderIndex), ""), 10, 64); i < at {
+					t.Errorf("%s read on %s: index %d, want at least %d", consistency, p.ID, i, at)
+				}
+			}
+		}
+	})
+	t.Run("an index that does not come", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale", cluster.HeaderMinIndex, "1000000")
+		if err := get(ctx, follower, "m"); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "1000000") {
+			t.Errorf("got %v, want UNAVAILABLE that names the index", err)
+		}
+	})
+	t.Run("nonsense", func(t *testing.T) {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "maybe")
+		if err := get(ctx, follower, "m"); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("got %v, want INVALID_ARGUMENT", err)
+		}
+	})
+	t.Run("streams", func(t *testing.T) {
+		for _, p := range c.Peers {
+			id := "before-stream-" + p.ID
+			if err := register(t.Context(), leader, id); err != nil {
+				t.Fatal(err)
+			}
+			at := leader.FSM.Applied()
+			w, err := holdfastv1.NewRunServiceClient(p.Conn).WatchRuns(t.Context(), &holdfastv1.WatchRunsRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := w.Recv()
+			if err != nil || e.GetCursor() < at {
+				t.Errorf("stream on %s begins at %d (%v), want at least %d", p.ID, e.GetCursor(), err, at)
+			}
+			if h, err := w.Header(); err != nil || strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
+				t.Errorf("stream on %s has headers %v (%v)", p.ID, h, err)
+			}
+			if _, err := w.Recv(); !errors.Is(err, io.EOF) {
+				t.Errorf("stream on %s ends with %v", p.ID, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestRaftOutcome(t *testing.T) {
+	for _, tc := range []struct {
+		err        error
+		dispatched bool
+		want       Outcome
+	}{
+		{raft.ErrNotLeader, false, NotApplied},
+		{raft.ErrLeadershipTransferInProgress, false, NotApplied},
+		{raft.ErrEnqueueTimeout, false, NotApplied},
+		{raft.ErrAbortedByRestore, true, NotApplied},
+		{raft.ErrRaftShutdown, false, NotApplied},
+		{raft.ErrRaftShutdown, true, Unknown},
+		{raft.ErrLeadershipLost, true, Unknown},
+		{raft.ErrLeadershipLost, false, Unknown},
+		{errors.New("write log: no space left on device"), true, Unknown},
+		{errAwait, true, Unknown},
+		{context.DeadlineExceeded, false, Unknown},
+	} {
+		t.Run(fmt.Sprintf("%v/%t", tc.err, tc.dispatched), func(t *testing.T) {
+			if got := raftOutcome(fmt.Errorf("wrapped: %w", tc.err), tc.dispatched); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOutcomeErrorOverGRPC(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		err    *OutcomeError
+		code   codes.Code
+		reason string
+		class  class
+	}{
+		{"not applied", &OutcomeError{Outcome: NotApplied, Leader: "p2", Err: ErrNotLeader}, codes.Unavailable, ReasonNotApplied, notApplied},
+		{"unknown", &OutcomeError{Outcome: Unknown, Leader: "p2", Err: raft.ErrLeadershipLost}, codes.Unavailable, ReasonOutcomeUnknown, unknown},
+		{"no leader", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: none", ErrNoLeader)}, codes.Unavailable, ReasonNoLeader, notApplied},
+		{"unknown without a leader", &OutcomeError{Outcome: Unknown, Err: ErrNoLeader}, codes.Unavailable, ReasonOutcomeUnknown, unknown},
+		{"too large", &OutcomeError{Outcome: NotApplied, Err: ErrTooLarge}, codes.InvalidArgument, ReasonTooLarge, final},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			st, ok := status.FromError(fmt.Errorf("start run: %w", tc.err))
+			if !ok || st.Code() != tc.code {
+				t.Errorf("got code %v, want %v", st.Code(), tc.code)
+			}
+			var info *errdetails.ErrorInfo
+			for _, d := range st.Details() {
+				info, _ = d.(*errdetails.ErrorInfo)
+			}
+			if got := info.GetReason(); got != tc.reason || info.GetDomain() != "holdfast.dev" {
+				t.Errorf("got reason %s in %s, want %s in holdfast.dev", got, info.GetDomain(), tc.reason)
+			}
+			if got := info.GetMetadata()["leader"]; got != tc.err.Leader {
+				t.Errorf("got leader %q, want %q", got, tc.err.Leader)
+			}
+			if got := classOf(tc.err); got != tc.class {
+				t.Errorf("got class %v, want %v", got, tc.class)
+			}
+			if got := classOf(st.Err()); got != tc.class {
+				t.Errorf("got class %v over the wire, want %v", got, tc.class)
+			}
+		})
+	}
+	if got := classOf(status.Error(codes.FailedPrecondition, "busy")); got != final {
+		t.Errorf("class of a refusal: got %v, want final", got)
+	}
+	if got := classOf(nil); got != final {
+		t.Errorf("class of no error: got %v, want final", got)
+	}
+}

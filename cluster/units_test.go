@@ -1,0 +1,399 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc/metadata"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// crashing is a stable store whose process ends at the n-th write.
+type crashing struct {
+	*raft.InmemStore
+	left int
+}
+
+var errCrash = errors.New("crash")
+
+func (c *crashing) Set(k, v []byte) error {
+	if c.left--; c.left < 0 {
+		return errCrash
+	}
+	return c.InmemStore.Set(k, v)
+}
+
+func (c *crashing) SetUint64(k []byte, v uint64) error {
+	if c.left--; c.left < 0 {
+		return errCrash
+	}
+	return c.InmemStore.SetUint64(k, v)
+}
+
+// persistVote does what raft does when it grants a vote.
+func persistVote(s raft.StableStore, term uint64, candidate string) error {
+	if err := s.SetUint64(keyLastVoteTerm, term); err != nil {
+		return err
+	}
+	return s.Set(keyLastVoteCand, []byte(candidate))
+}
+
+func TestVoteSurvivesACrashBetweenItsWrites(t *testing.T) {
+	for writes := range 3 {
+		disk := raft.NewInmemStore()
+		if err := persistVote(&voteStore{StableStore: disk}, 4, "a"); err != nil {
+			t.Fatal(err)
+		}
+		err := persistVote(&voteStore{StableStore: &crashing{disk, writes}}, 5, "b")
+		if crashed := writes < 2; errors.Is(err, errCrash) != crashed {
+			t.Fatalf("%d writes: got %v, want a crash: %t", writes, err, crashed)
+		}
+		restarted := &voteStore{StableStore: disk}
+		term, _ := restarted.GetUint64(keyLastVoteTerm)
+		cand, _ := restarted.Get(keyLastVoteCand)
+		if term == 5 && string(cand) != "b" {
+			t.Errorf("after a crash at write %d the vote of term 5 is %s's, who never got it", writes, cand)
+		}
+		if writes == 2 && (term != 5 || string(cand) != "b") {
+			t.Errorf("the vote is not on disk: term %d for %s", term, cand)
+		}
+	}
+	s := &voteStore{StableStore: raft.NewInmemStore()}
+	if err := s.SetUint64([]byte("CurrentTerm"), 9); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := s.GetUint64([]byte("CurrentTerm")); got != 9 {
+		t.Errorf("another key: got %d, want 9", got)
+	}
+}
+
+func TestIdentitySurvives(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	id, err := openIdentity(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = id.update(func(r *identityRecord) error {
+		r.ClusterID, r.Admitted, r.Forming = "c", true, []founder{{ID: "a", Instance: r.Instance, RaftAddr: "x:1"}}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := openIdentity(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(id.get(), again.get()); diff != "" {
+		t.Errorf("identity after a restart (-want +got):\n%s", diff)
+	}
+	boom := errors.New("boom")
+	if err := again.update(func(r *identityRecord) error { r.ClusterID = "other"; return boom }); !errors.Is(err, boom) {
+		t.Errorf("update: got %v, want %v", err, boom)
+	}
+	if got := again.get().ClusterID; got != "c" {
+		t.Errorf("a change that failed was kept: cluster %s", got)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Errorf("files in the data directory: got %v, want the identity alone", files)
+	}
+}
+
+func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) member {
+	return member{alive: true, meta: &internalv1.GossipMeta{
+		Id: id, Instance: instance, ClusterId: cluster, BootstrapExpect: expect, Bootstrapped: bootstrapped, RaftAddr: id + ":1",
+	}}
+}
+
+func TestFounders(t *testing.T) {
+	a, b, c, d := gossiped("a", "1", "", 3, false), gossiped("b", "2", "", 3, false), gossiped("c", "3", "", 3, false), gossiped("d", "4", "", 3, false)
+	dead := d
+	dead.alive = false
+	abc := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}, {"c", "3", "c:1"}}
+	bound := gossiped("c", "3", formingID(abc), 3, false)
+	first := gossiped("a", "1", formingID(abc), 3, true)
+	for _, tc := range []struct {
+		name    string
+		self    member
+		members []member
+		want    []founder
+	}{
+		{"three", a, []member{c, a, b}, abc},
+		{"two", a, []member{a, b}, nil},
+		{"the third is dead", a, []member{a, b, dead}, nil},
+		{"four: the first three", b, []member{a, b, c, d}, abc},
+		{"four: the last joins", d, []member{a, b, c, d}, nil},
+		{"another number does not count", a, []member{a, b, gossiped("c", "3", "", 5, false)}, nil},
+		{"one has a cluster", a, []member{a, b, c, gossiped("x", "9", "other", 3, true)}, nil},
+		{"one of them has a cluster", a, []member{a, b, gossiped("c", "3", "other", 3, true)}, nil},
+		{"one has raft state", a, []member{a, b, c, gossiped("x", "9", "", 3, true)}, nil},
+		{"a cluster that expects nothing", a, []member{a, b, c, gossiped("x", "9", "other", 0, true)}, nil},
+		{"one is bound to this one", b, []member{a, b, bound}, abc},
+		{"the first has bootstrapped", b, []member{first, b, bound}, abc},
+		{"one is bound to another instance's", b, []member{gossiped("a", "new", "", 3, false), b, bound}, nil},
+		{"only joins", gossiped("a", "1", "", 0, false), []member{gossiped("a", "1", "", 0, false), b, c}, nil},
+		{"alone", gossiped("a", "1", "", 1, false), []member{gossiped("a", "1", "", 1, false)}, abc[:1]},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, founders(tc.self.meta, tc.members)); diff != "" {
+				t.Errorf("founders (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPromise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &promise{}
+		if err := p.make("one", nil); err != nil {
+			t.Fatalf("first: %v", err)
+		}
+		if err := p.make("two", nil); err == nil {
+			t.Error("a second promise was made while the first one holds")
+		}
+		if _, ok := p.kept("one"); !ok {
+			t.Error("the promise is not kept")
+		}
+		time.Sleep(promiseTime + time.Second) // sleep: inside a synctest bubble
+		if _, ok := p.kept("one"); ok {
+			t.Error("the promise holds for ever")
+		}
+		if err := p.make("two", nil); err != nil {
+			t.Errorf("after the first one is over: %v", err)
+		}
+	})
+}
+
+func TestGateRefusesVotes(t *testing.T) {
+	s, err := listen("127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(s, nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = g.Close() }()
+	passed := make(chan raft.RPC, 10)
+	done := make(chan struct{})
+	defer func() { <-done }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case rpc := <-g.Consumer():
+				passed <- rpc
+				switch rpc.Command.(type) {
+				case *raft.RequestVoteRequest:
+					rpc.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
+				case *raft.RequestPreVoteRequest:
+					rpc.Respond(&raft.RequestPreVoteResponse{Granted: true}, nil)
+				case *raft.AppendEntriesRequest:
+					rpc.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
+				default:
+					rpc.Respond(&raft.TimeoutNowResponse{}, nil)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	from := newGate(mustListen(), nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = from.Close() }()
+	from.admitted.Store(true)
+	to := raft.ServerAddress(s.Addr().String())
+	for _, admitted := range []bool{false, true} {
+		g.admitted.Store(admitted)
+		var vote raft.RequestVoteResponse
+		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: header(), Term: 5}, &vote); err != nil || vote.Granted != admitted {
+			t.Errorf("admitted %t: vote granted: %t (%v)", admitted, vote.Granted, err)
+		}
+		var pre raft.RequestPreVoteResponse
+		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 5}, &pre); err != nil || pre.Granted != admitted {
+			t.Errorf("admitted %t: pre-vote granted: %t (%v)", admitted, pre.Granted, err)
+		}
+		err := from.TimeoutNow("g", to, &raft.TimeoutNowRequest{RPCHeader: header()}, &raft.TimeoutNowResponse{})
+		if (err == nil) != admitted {
+			t.Errorf("admitted %t: timeout now: %v", admitted, err)
+		}
+		var app raft.AppendEntriesResponse
+		if err := from.AppendEntries("g", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 5, PrevLogEntry: 1}, &app); err != nil || !app.Success {
+			t.Errorf("admitted %t: entries refused (%v)", admitted, err)
+		}
+		// Neither does it ask for votes.
+		if err := g.RequestVote("x", "127.0.0.1:1", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); errors.Is(err, errNotAdmitted) == admitted {
+			t.Errorf("admitted %t: asking for a vote: %v", admitted, err)
+		}
+		if err := g.RequestPreVote("x", "127.0.0.1:1", &raft.RequestPreVoteRequest{}, &raft.RequestPreVoteResponse{}); errors.Is(err, errNotAdmitted) == admitted {
+			t.Errorf("admitted %t: asking for a pre-vote: %v", admitted, err)
+		}
+	}
+	if got := len(passed); got != 5 {
+		t.Errorf("%d requests reached raft, want 5", got)
+	}
+	if !g.callElection(time.Second) {
+		t.Error("an election of its own did not reach raft")
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	var r routes
+	for _, tc := range []struct {
+		method string
+		want   string
+	}{
+		{"/holdfast.v1.MachineService/GetMachine", "read"},
+		{"/holdfast.v1.MachineService/RegisterMachine", "write"},
+		{"/holdfast.v1.RunService/StartRun", "write"},
+		{"/holdfast.v1.RunService/WatchRuns", "read"},
+		{"/holdfast.v1.ClusterService/GetClusterStatus", "local"},
+		{"/holdfast.internal.v1.PeerService/Leave", "none"},
+		{"/holdfast.internal.v1.PeerService/Confirm", "none"},
+		{"/grpc.health.v1.Health/Check", "none"},
+		{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "none"},
+		{"/holdfast.v1.MachineService/NoSuchMethod", "none"},
+		{"/no.such.Service/Method", "none"},
+		{"nonsense", "none"},
+	} {
+		for range 2 { // looked up, and remembered
+			got := "none"
+			if rt := r.get(tc.method); rt != nil {
+				switch {
+				case rt.local:
+					got = "local"
+				case rt.read:
+					got = "read"
+				default:
+					got = "write"
+				}
+			}
+			if got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.method, got, tc.want)
+			}
+		}
+	}
+	start := r.get("/holdfast.v1.RunService/StartRun")
+	if !start.replayable(&holdfastv1.StartRunRequest{RequestId: "x"}) {
+		t.Error("a request with a request id cannot be made again")
+	}
+	if start.replayable(&holdfastv1.StartRunRequest{}) {
+		t.Error("a request without a request id can be made again")
+	}
+	if r.get("/holdfast.v1.MachineService/DeleteMachine").replayable(&holdfastv1.DeleteMachineRequest{MachineId: "m"}) {
+		t.Error("a request that knows no request id can be made again")
+	}
+}
+
+func TestConsistencyOf(t *testing.T) {
+	for _, tc := range []struct {
+		md   metadata.MD
+		want Consistency
+		bad  bool
+	}{
+		{nil, Consistency{}, false},
+		{metadata.Pairs(HeaderConsistency, "stale"), Consistency{Stale: true}, false},
+		{metadata.Pairs(HeaderConsistency, "linearizable", HeaderMinIndex, "7"), Consistency{MinIndex: 7}, false},
+		{metadata.Pairs(HeaderConsistency, "stale", HeaderMinIndex, "7", HeaderMinIndex, "5"), Consistency{Stale: true, MinIndex: 7}, false},
+		{metadata.Pairs(HeaderConsistency, "eventual"), Consistency{}, true},
+		{metadata.Pairs(HeaderMinIndex, "-1"), Consistency{}, true},
+	} {
+		got, err := consistencyOf(tc.md)
+		if (err != nil) != tc.bad || err == nil && got != tc.want {
+			t.Errorf("%v: got %v (%v), want %v, error: %t", tc.md, got, err, tc.want, tc.bad)
+		}
+	}
+	if got := ConsistencyFrom(WithConsistency(t.Context(), Consistency{MinIndex: 3})); got.MinIndex != 3 {
+		t.Errorf("consistency in a context: got %v", got)
+	}
+}
+
+func TestInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tc := range []struct{ caller, want time.Duration }{
+			{0, callTimeout}, {time.Minute, time.Minute - answerMargin}, {100 * time.Millisecond, 75 * time.Millisecond},
+		} {
+			ctx, cancel := t.Context(), context.CancelFunc(func() {})
+			if tc.caller > 0 {
+				ctx, cancel = context.WithTimeout(ctx, tc.caller)
+			}
+			in, stop := inTime(ctx)
+			deadline, _ := in.Deadline()
+			if got := time.Until(deadline); got != tc.want {
+				t.Errorf("caller gives %v: got %v, want %v", tc.caller, got, tc.want)
+			}
+			stop()
+			cancel()
+		}
+	})
+}
+
+func TestCommonLevel(t *testing.T) {
+	servers := []raft.Server{{ID: "a"}, {ID: "b"}}
+	levels := func(m map[string]uint32) func(string) (*internalv1.PeerRecord, bool) {
+		return func(id string) (*internalv1.PeerRecord, bool) {
+			l, ok := m[id]
+			return &internalv1.PeerRecord{MaxFeatureLevel: l}, ok
+		}
+	}
+	for _, tc := range []struct {
+		known map[string]uint32
+		want  uint32
+	}{
+		{map[string]uint32{"a": 4, "b": 5}, 4},
+		{map[string]uint32{"a": 1, "b": 5}, 1},
+		{map[string]uint32{"a": 9, "b": 9}, 6}, // this peer's own
+		{map[string]uint32{"a": 9}, 0},
+	} {
+		if got := commonLevel(6, servers, levels(tc.known)); got != tc.want {
+			t.Errorf("%v: got %d, want %d", tc.known, got, tc.want)
+		}
+	}
+}
+
+func TestLogBridges(t *testing.T) {
+	var out bytes.Buffer
+	l := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	h := newHCLog(l, "raft")
+	h.With("id", 1).Warn("something", "servers", hclog.Fmt("%+v", []int{1, 2}))
+	h.Info("detail")
+	h.Debug("detail")
+	h.Error("bad")
+	if h.IsDebug() || !h.IsWarn() {
+		t.Error("the levels are not the handler's")
+	}
+	w := lineWriter{log: l}
+	for _, line := range []string{"[DEBUG] memberlist: x\n", "[WARN] memberlist: y\n", "[ERR] memberlist: z\n", "plain\n"} {
+		if n, err := fmt.Fprint(w, line); err != nil || n != len(line) {
+			t.Errorf("write %q: %d, %v", line, n, err)
+		}
+	}
+	want := strings.Join([]string{
+		`level=WARN msg=something component=raft id=1 servers="[1 2]"`,
+		`level=ERROR msg=bad component=raft`,
+		`level=WARN msg="memberlist: y"`,
+		`level=ERROR msg="memberlist: z"`,
+		``,
+	}, "\n")
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
