@@ -3,16 +3,13 @@ package client
 import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 
 // position is where a watch stands. A stream that starts at cursor 0 sends the current state first
-// and transitions after it; it can be resumed by cursor only once the state is complete. That is when
-// an event without a snapshot comes (a bookmark), or the first one whose cursor lies after those of
-// the state. Before that, a broken watch starts with the state again, and what was delivered of it
-// is known by the runs' revisions.
+// and transitions after it. Events of the state have no cursor, but for the last one; an event without a
+// snapshot (a bookmark) also ends it. From there on the watch is resumed by cursor. Before that a broken
+// watch starts with the state again, and what was delivered of it is known by the runs' revisions.
 type position struct {
 	cursor uint64 // of the last event; resume after it
 	// While the state is not complete:
 	state   bool
-	first   uint64            // the cursor of its first event in this part
-	zero    bool              // an event without a cursor came in this part
 	partial map[string]uint64 // revisions delivered, by run
 	// The runs delivered at the highest Raft index: a state that starts again later shows what lies
 	// after it.
@@ -27,7 +24,6 @@ func newPosition(cursor uint64) *position {
 // resume is the cursor to ask for.
 func (p *position) resume() uint64 {
 	if p.state {
-		p.first, p.zero = 0, false
 		return 0
 	}
 	return p.cursor
@@ -41,23 +37,17 @@ func (p *position) restart() {
 // fresh tells whether an event is to be delivered. It moves the position over those that are not.
 func (p *position) fresh(e *holdfastv1.RunEvent) bool {
 	run := e.GetSnapshot()
-	if run == nil {
-		p.complete()
-		p.cursor = max(p.cursor, e.GetCursor())
+	switch {
+	case run == nil:
+		p.pass(e.GetCursor())
+		return false
+	case !p.state:
+		return e.GetCursor() == 0 || e.GetCursor() > p.cursor
+	case p.known(run):
+		p.pass(e.GetCursor())
 		return false
 	}
-	if p.state && e.GetCursor() != 0 && (p.zero || p.first != 0 && e.GetCursor() > p.first) {
-		p.complete()
-	}
-	if !p.state {
-		return e.GetCursor() == 0 || e.GetCursor() > p.cursor
-	}
-	if e.GetCursor() == 0 {
-		p.zero = true
-	} else if p.first == 0 {
-		p.first = e.GetCursor()
-	}
-	return !p.known(run)
+	return true
 }
 
 // known tells whether this state of the run, or a later one, was delivered.
@@ -77,10 +67,26 @@ func (p *position) seen(e *holdfastv1.RunEvent) {
 	run := e.GetSnapshot()
 	if p.state {
 		p.partial[run.GetRunId()] = run.GetRevision()
+	} else {
+		p.at(max(e.GetIndex(), run.GetRevision()), run.GetRunId())
+	}
+	p.pass(e.GetCursor())
+}
+
+// pass moves over a cursor. The first one ends the state.
+func (p *position) pass(cursor uint64) {
+	if cursor == 0 {
 		return
 	}
-	p.cursor = max(p.cursor, e.GetCursor())
-	p.at(max(e.GetIndex(), run.GetRevision()), run.GetRunId())
+	p.cursor = max(p.cursor, cursor)
+	if !p.state {
+		return
+	}
+	p.state = false
+	for id, revision := range p.partial {
+		p.at(revision, id)
+	}
+	clear(p.partial)
 }
 
 func (p *position) at(index uint64, runID string) {
@@ -91,17 +97,4 @@ func (p *position) at(index uint64, runID string) {
 	if index == p.index {
 		p.atIndex[runID] = true
 	}
-}
-
-// complete ends the state: from here on cursors count.
-func (p *position) complete() {
-	if !p.state {
-		return
-	}
-	p.state = false
-	p.cursor = max(p.cursor, p.first)
-	for id, revision := range p.partial {
-		p.at(revision, id)
-	}
-	clear(p.partial)
 }

@@ -105,15 +105,23 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@101", "b@102", "z@103"},
 		},
 		{
-			name: "a complete state is resumed by its bookmark",
+			name: "a complete state is resumed by its last event",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
-				serving(0, broken, event(0, 90, "a"), event(0, 95, "b"), bookmark(20)),
+				serving(0, broken, event(0, 90, "a"), event(20, 70, "b")),
 				serving(20, nil, event(21, 101, "z")),
 			},
-			want: []string{"a@90", "b@95", "z@101"},
+			want: []string{"a@90", "b@70", "z@101"},
 		},
 		{
-			name: "an empty state too",
+			name: "a state of one run",
+			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
+				serving(0, broken, event(20, 70, "b")),
+				serving(20, nil, event(21, 101, "z")),
+			},
+			want: []string{"b@70", "z@101"},
+		},
+		{
+			name: "bookmarks move the cursor over what does not match, and end an empty state",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken, bookmark(20)),
 				serving(20, broken, bookmark(25)),
@@ -122,20 +130,31 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"z@101"},
 		},
 		{
+			name: "an empty state without a bookmark starts again",
+			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
+				serving(0, broken),
+				serving(0, broken, event(21, 101, "a")),
+				serving(21, nil, event(22, 102, "z")),
+			},
+			want: []string{"a@101", "z@102"},
+		},
+		{
 			name: "a state cut short is sent again, what was delivered is not",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken, event(0, 90, "a"), event(0, 95, "b")),
-				serving(0, nil, event(0, 90, "a"), event(0, 97, "b"), event(0, 40, "c"), bookmark(22), event(23, 101, "z")),
+				serving(0, broken, event(0, 90, "a"), event(0, 97, "b"), event(22, 40, "c")),
+				serving(22, nil, event(23, 101, "z")),
 			},
 			want: []string{"a@90", "b@95", "b@97", "c@40", "z@101"},
 		},
 		{
-			name: "a state whose events all carry the cursor it was made at",
+			name: "its last event may have been delivered too",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
-				serving(0, broken, event(20, 90, "a"), event(20, 95, "b"), event(21, 96, "b")),
-				serving(21, nil, event(22, 101, "z")),
+				serving(0, broken, event(0, 90, "a"), event(0, 95, "b")),
+				serving(0, broken, event(0, 90, "a"), event(22, 95, "b")),
+				serving(22, nil, event(23, 101, "z")),
 			},
-			want: []string{"a@90", "b@95", "b@96", "z@101"},
+			want: []string{"a@90", "b@95", "z@101"},
 		},
 		{
 			name:   "a cursor that is gone starts again from the state, unchanged runs are not delivered again",
@@ -143,7 +162,8 @@ func TestWatchResumes(t *testing.T) {
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(10, broken, event(11, 101, "a"), event(12, 102, "b")),
 				serving(12, gone),
-				serving(0, nil, event(0, 101, "a"), event(0, 102, "b"), event(0, 102, "c"), event(0, 150, "d"), bookmark(40), event(41, 160, "z")),
+				serving(0, broken, event(0, 101, "a"), event(0, 102, "b"), event(0, 102, "c"), event(0, 150, "d"), event(40, 60, "e")),
+				serving(40, nil, event(41, 160, "z")),
 			},
 			want: []string{"a@101", "b@102", "c@102", "d@150", "z@160"},
 		},

@@ -21,6 +21,8 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	return cli.Main(ctx, cli.OSStreams(), os.Args[1:],
+	streams := cli.OSStreams()
+	streams.Version = version
+	return cli.Main(ctx, streams, os.Args[1:],
 		serve.Command(version), serve.FakeHardwareCommand(), demo.Command())
 }

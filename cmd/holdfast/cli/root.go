@@ -79,7 +79,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 
 // Main runs a command line and returns its exit code.
 func Main(ctx context.Context, s Streams, args []string, more ...*cobra.Command) int {
-	root := Root(s, more...)
+	root := Root(s, more...) //nolint:contextcheck // cobra gives the commands the context of ExecuteContext
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 
 // Streams is what the commands have of the world.
 type Streams struct {
+	// Version is this binary's, for holdfast version. Empty: as the Go tool stamped it.
+	Version string
+
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string

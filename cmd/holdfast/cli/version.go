@@ -21,14 +21,14 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// thisBuild is as the Go tool stamped it.
-func thisBuild() build {
-	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// thisBuild is the build of that version, with what the Go tool stamped.
+func thisBuild(version string) build {
+	b := build{Version: first(version, "unknown"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	b.Version = info.Main.Version
+	b.Version = first(version, info.Main.Version, b.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
 			b.Revision = s.Value
@@ -72,7 +72,7 @@ func (a *app) version() *cobra.Command {
 }
 
 func (a *app) printVersion(o *output, s *holdfastv1.ClusterStatus) error {
-	b := thisBuild()
+	b := thisBuild(a.Version)
 	switch o.format {
 	case formatName:
 		_, err := fmt.Fprintln(a.Out, b.Version)
