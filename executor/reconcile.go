@@ -60,8 +60,10 @@ const maxPerCommand = 200
 // Run looks at every machine once an interval until the term ends. New machines are looked at within seconds.
 func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
 	due := map[string]time.Time{} // by machine: when to look again
+	cursor := r.state.View().LastEvent()
 	for {
 		view, now := r.state.View(), time.Now()
+		cursor = soon(view, cursor, due)
 		interval := max(r.cfg.Interval, time.Duration(view.MachineCount())*time.Second/200)
 		if err := r.pass(ctx, t.Epoch, view, func(id string) bool {
 			if now.Before(due[id]) {
@@ -81,6 +83,23 @@ func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
 		if sleep(ctx, min(interval, max(time.Second, time.Since(now)*10))) != nil {
 			return nil
 		}
+	}
+}
+
+// soon makes the machines whose run has ended due at once: what is on record of them is from before it. It gives
+// the cursor to go on from.
+func soon(view *fsm.View, cursor uint64, due map[string]time.Time) uint64 {
+	for {
+		events, err := view.Events(cursor, 1024)
+		if err != nil || len(events) == 0 {
+			return view.LastEvent()
+		}
+		for _, e := range events {
+			if fsm.Ended(e.GetSnapshot()) {
+				delete(due, e.GetSnapshot().GetMachineId())
+			}
+		}
+		cursor = events[len(events)-1].GetCursor()
 	}
 }
 

@@ -41,7 +41,8 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 
 // Set is the configured provider instances, by name.
 type Set struct {
-	byName map[string]Provider
+	byName   map[string]Provider
+	fallback string
 }
 
 // NewSet builds every configured instance with the factory of its kind.
@@ -66,6 +67,10 @@ func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.L
 // SetOf makes a set of instances that exist already.
 func SetOf(byName map[string]Provider) *Set { return &Set{byName: maps.Clone(byName)} }
 
+// WithFallback gives a set that takes the named instance for every machine whose own is not configured. It is for
+// trying things out: real hardware must not be driven by a provider that it did not name.
+func (s *Set) WithFallback(name string) *Set { return &Set{byName: s.byName, fallback: name} }
+
 // NameOf gives the name of a machine's provider: its field, else its label "provider", else the
 // only instance there is, else "fake" (DESIGN §8).
 func (s *Set) NameOf(m Machine) string {
@@ -87,6 +92,9 @@ func (s *Set) NameOf(m Machine) string {
 func (s *Set) Of(m Machine) (Provider, error) {
 	name := s.NameOf(m)
 	if p, ok := s.byName[name]; ok {
+		return p, nil
+	}
+	if p, ok := s.byName[s.fallback]; ok {
 		return p, nil
 	}
 	names := slices.Sorted(maps.Keys(s.byName))

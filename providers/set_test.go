@@ -100,3 +100,14 @@ func TestSetOfIsACopy(t *testing.T) {
 		t.Fatalf("the set changed with its argument: %v", err)
 	}
 }
+
+func TestFallbackTakesWhatIsNotConfigured(t *testing.T) {
+	own, fallback := named{name: "dc-1"}, named{name: "fake"}
+	set := providers.SetOf(map[string]providers.Provider{"dc-1": own, "fake": fallback}).WithFallback("fake")
+	for name, want := range map[string]providers.Provider{"dc-1": own, "fake": fallback, "elsewhere": fallback} {
+		got, err := set.Of(&holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{Provider: name}})
+		if err != nil || got != want {
+			t.Errorf("provider of a machine of %q = %v, %v; want %v", name, got, err, want)
+		}
+	}
+}

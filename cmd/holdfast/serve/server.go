@@ -63,6 +63,9 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
+	if cfg.Dev {
+		set = set.WithFallback("fake")
+	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := cluster.BridgeMetrics(reg); err != nil {
