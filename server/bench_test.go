@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// BenchmarkEvent measures how long an event takes to be with all of 5,000 watchers (DESIGN §11), without
+// the network: most of it is not ours.
+func BenchmarkEvent(b *testing.B) {
+	const watchers = 5000
+	n := newNode()
+	n.machine(b, "m-1")
+	n.start(b, "m-1", "run-1", "")
+	n.begin(b, "run-1", 1)
+	draining := make(chan struct{})
+	tl := newTail(n.peer, draining)
+	f, err := compile(runFilter, "phase = RUNNING")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var got, running sync.WaitGroup
+	for range watchers {
+		running.Add(1)
+		w := &runWatch{filter: f, cursor: n.peer.View().LastEvent(), matched: map[string]bool{}, send: func(*holdfastv1.RunEvent) error {
+			got.Done()
+			return nil
+		}}
+		go func() {
+			defer running.Done()
+			_ = w.follow(context.Background(), tl)
+		}()
+	}
+	for b.Loop() {
+		got.Add(watchers)
+		n.do(b, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "x"})
+		got.Wait()
+	}
+	close(draining)
+	running.Wait()
+}
+
+// BenchmarkListMachines measures a filtered page of 100 of 10,000 machines.
+func BenchmarkListMachines(b *testing.B) {
+	n := newNode()
+	for i := range 10_000 {
+		n.do(b, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+			MachineId: fmt.Sprintf("m-%05d", i), Spec: &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20)},
+		}})
+	}
+	s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
+	for b.Loop() {
+		r, err := s.ListMachines(context.Background(), &holdfastv1.ListMachinesRequest{Filter: "rack = r7"})
+		if err != nil || len(r.GetMachines()) != 100 {
+			b.Fatalf("got %d machines, %v", len(r.GetMachines()), err)
+		}
+	}
+}
+
+// BenchmarkScrape measures a scrape of the metrics with 10,000 runs in flight.
+func BenchmarkScrape(b *testing.B) {
+	n := newNode()
+	for i := range 10_000 {
+		id := fmt.Sprintf("m-%05d", i)
+		n.machine(b, id)
+		n.start(b, id, "run-"+id, "plan/reboot")
+	}
+	h := New(Config{}, n, n.peer, testProviders()).HTTPHandler()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if _, err := io.Copy(io.Discard, w.Body); err != nil || w.Code != 200 {
+			b.Fatal(w.Code, err)
+		}
+	}
+}
+
+// BenchmarkStartRun measures what a start costs the peer beside the consensus.
+func BenchmarkStartRun(b *testing.B) {
+	n := newNode()
+	n.machine(b, "m-1")
+	s := &runService{Server: New(Config{}, n, n.peer, testProviders())}
+	for i := 0; b.Loop(); i++ {
+		run, err := s.StartRun(context.Background(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(i), MachineId: "m-1", Type: "REBOOT"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		n.do(b, &internalv1.CancelRun{RunId: run.GetRunId()})
+		b.StartTimer()
+	}
+}
