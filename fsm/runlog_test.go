@@ -302,7 +302,7 @@ func TestCompactLog(t *testing.T) {
 // their text by far. They must come back out.
 func TestCompactManySmallChunks(t *testing.T) {
 	p, run, _ := logging(t)
-	const size = 256 << 10 // what the executor compresses together
+	const size = 64 << 10 // about 7 MiB encoded; the executor compresses up to four times that together
 	dots := slices.Repeat([]string{"."}, size)
 	a := logAppend(run, 0, dots...)
 	for _, c := range a.GetChunks() {
