@@ -15,7 +15,7 @@ func TestPeersThatEnd(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "holdfast")
 	script := "#!/bin/sh\necho \"listen tcp 127.0.0.1:7400: address already in use\"\nexit 3\n"
-	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil { //nolint:gosec // it has to be run
+	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)

@@ -37,8 +37,8 @@ type report struct {
 	MissingDestructive    int              `json:"missing_destructive_effects"`
 	Effects               map[string]tally `json:"effects"` // by kind, all that were compared
 
-	Seconds float64 `json:"seconds"` // from the start until the record was compared
-	Dir     string  `json:"dir,omitempty"`
+	Seconds float64 `json:"seconds"`       // from the start until the record was compared
+	Dir     string  `json:"dir,omitempty"` // of the peers' data and logs, when they were kept
 
 	order  []string // of Effects
 	killAt string   // how much was done when the leader was killed, in words

@@ -80,8 +80,5 @@ func (s *story) invitation(binary string, onPath bool) []string {
 		"    holdfast run start "+s.machines[0].GetMachineId()+" --type REBOOT --wait",
 		"    curl -s http://"+s.cluster.Peers()[0].HTTPAddr+"/readyz",
 	)
-	if s.kept() {
-		lines = append(lines, "", "  Data and logs: "+s.dir)
-	}
 	return append(lines, "")
 }

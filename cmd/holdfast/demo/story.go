@@ -52,7 +52,7 @@ func run(ctx context.Context, o options, c *console) (err error) {
 	defer powerDown()
 	hw, hwCtx := errgroup.WithContext(hwCtx)
 	hw.Go(func() error { return s.hardware.Run(hwCtx) })
-	defer func() {
+	defer func() { //nolint:contextcheck // peers are stopped after ctx has ended
 		err = errors.Join(err, s.stop())
 		powerDown()
 		err = errors.Join(err, hw.Wait())

@@ -24,7 +24,10 @@ func summary(r *report, g glyphs) []render.Line {
 		lines = append(lines,
 			line("leader", "%s killed with SIGKILL at %s, now %s leads", r.KilledPeer, r.killAt, r.NewLeader),
 			line("writes", "away for %d ms", r.FailoverMS),
-			line("attempts", "%d left open by %s and taken over by %s", r.TakenOver, r.KilledPeer, r.NewLeader))
+			line("attempts", "%d left open by a leader that was gone, and taken over by the next", r.TakenOver))
+	}
+	if r.Dir != "" {
+		lines = append(lines, line("files", "%s", r.Dir))
 	}
 	lines = append(lines, nil, render.Line{render.T(fmt.Sprintf("  %-12s %18s %18s %12s %9s", "effect", "asked on record", "seen by hardware", "duplicated", "missing"), render.Faint)})
 	for _, e := range r.order {
