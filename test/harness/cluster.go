@@ -39,7 +39,7 @@ type Cluster struct {
 }
 
 // Cluster starts a cluster. When the test has ended it is stopped; its directory is removed, or kept and
-// named beside the tails of the logs when the test has failed. A data race or a panic in a peer fails the test.
+// named beside the tails of the logs when the test has failed (or just kept, with HOLDFAST_TEST_KEEP=1). A data race or a panic in a peer fails the test.
 func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	b.room <- struct{}{}
@@ -139,11 +139,15 @@ func (c *Cluster) tidy() {
 			c.t.Errorf("%s has:\n%s", filepath.Base(name), found)
 		}
 	}
-	if !c.t.Failed() {
+	keep := os.Getenv("HOLDFAST_TEST_KEEP") != ""
+	if !c.t.Failed() && !keep {
 		_ = os.RemoveAll(c.Dir)
 		return
 	}
 	c.t.Logf("kept %s", c.Dir)
+	if !c.t.Failed() {
+		return
+	}
 	for _, name := range logs {
 		b, err := os.ReadFile(name)
 		if err != nil {

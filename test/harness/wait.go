@@ -66,6 +66,7 @@ func (c *Cluster) Ready() {
 // Restart starts a peer that is down, and waits until it has caught up with what the others had then.
 func (c *Cluster) Restart(p *localcluster.Peer) {
 	c.t.Helper()
+	began := time.Now()
 	leader, err := c.TheLeader().Readiness(c.context())
 	if err != nil {
 		c.t.Fatal(err)
@@ -78,6 +79,7 @@ func (c *Cluster) Restart(p *localcluster.Peer) {
 		r, err := p.Readiness(c.context())
 		return err == nil && r.AppliedIndex >= leader.AppliedIndex, r
 	})
+	c.t.Logf("peer %s was back %s after its restart", p.ID, time.Since(began).Round(time.Millisecond))
 }
 
 // Killed waits until a peer has died, and gives when.

@@ -1,0 +1,177 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/test/robustness/private"
+	"github.com/holdfast-metal/holdfast/test/robustness/wire"
+)
+
+// Config says what to run.
+type Config struct {
+	Binary         string
+	Dir            string // logs, disks and data directories; Close removes it unless it is to keep it
+	Peers          int    // default 3
+	Seed           int64  // of what a lossy link loses
+	RaftMultiplier float64
+	Loopback       bool     // no namespaces and no disks of their own, although there could be
+	Args, Env      []string // of each peer
+	Fleet          []string // more arguments of the fake hardware
+	Log            *slog.Logger
+}
+
+// QuickRaft is the multiplier of tests: elections within a few hundred milliseconds, with the race detector on two cores.
+const QuickRaft = 0.5
+
+// OftenSnapshots are arguments that make peers snapshot all the time and keep a short log, so that who was away
+// for some seconds is brought back by a snapshot.
+func OftenSnapshots() []string {
+	return []string{"--raft-snapshot-threshold", "300", "--raft-snapshot-interval", "3s", "--raft-trailing-logs", "200"}
+}
+
+// Cluster is peers, the fake hardware, and what is between them.
+type Cluster struct {
+	*localcluster.Cluster
+	Fake  *localcluster.FakeHardware
+	Net   *wire.Switch // nil on loopback
+	Disks []*Disk      // by peer; nil on loopback
+	Dir   string
+	Log   *slog.Logger
+
+	probe   *client.Client
+	stopNet context.CancelFunc
+	netDone chan error
+}
+
+// Start starts all of it, and waits until a leader serves. With namespaces the process must be a private one, and it can
+// have one such cluster only.
+func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
+	if cfg.Peers == 0 {
+		cfg.Peers = 3
+	}
+	if cfg.RaftMultiplier == 0 {
+		cfg.RaftMultiplier = QuickRaft
+	}
+	c = &Cluster{Dir: cfg.Dir, Log: cfg.Log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close(true))
+		}
+	}()
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	local := localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, Peers: cfg.Peers, RaftMultiplier: cfg.RaftMultiplier, Args: cfg.Args, Env: cfg.Env}
+	host := "127.0.0.1"
+	if private.Inside() && !cfg.Loopback {
+		if err := c.connect(cfg, &local); err != nil {
+			return nil, err
+		}
+		host = c.Net.Addr(c.Net.Driver())
+	} else {
+		c.Log.Warn("peers share this host's loopback: faults of networks and disks are skipped", "reason", private.Missing())
+	}
+	if c.Fake, err = localcluster.StartFakeHardwareOn(ctx, host, cfg.Binary, cfg.Dir, cfg.Fleet...); err != nil {
+		return nil, err
+	}
+	local.FakeEndpoint = c.Fake.Endpoint
+	if c.Cluster, err = localcluster.Start(ctx, local); err != nil {
+		return nil, err
+	}
+	if c.probe, err = client.Dial(client.Config{Addrs: c.Addrs(), Timeout: probeTimeout}); err != nil {
+		return nil, err
+	}
+	return c, c.setUpProbe(ctx)
+}
+
+// connect gives each peer a namespace and a disk.
+func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
+	var err error
+	if c.Net, err = wire.New(cfg.Peers, cfg.Seed); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c.stopNet, c.netDone = stop, make(chan error, 1)
+	go func() { c.netDone <- c.Net.Run(ctx) }()
+	local.Enter = c.Net.Enter
+	for i := range cfg.Peers {
+		local.Hosts = append(local.Hosts, c.Net.Addr(i))
+		id := "n" + strconv.Itoa(i+1)
+		d, err := newDisk(filepath.Join(cfg.Dir, id+".ext4"), filepath.Join(cfg.Dir, id))
+		if err != nil {
+			return fmt.Errorf("make the disk of peer %s: %w", id, err)
+		}
+		c.Disks = append(c.Disks, d)
+	}
+	return nil
+}
+
+// Index gives the number of a peer, from 0: that of its host and its disk.
+func (c *Cluster) Index(p *localcluster.Peer) int { return slices.Index(c.Peers(), p) }
+
+// electionTime is how long a leader may be looked for: with all peers up there is one within a second.
+const electionTime = 20 * time.Second
+
+// LeaderNow finds the leader, and gives its number.
+func (c *Cluster) LeaderNow(ctx context.Context) (int, error) {
+	ctx, stop := context.WithTimeout(ctx, electionTime)
+	defer stop()
+	p, err := c.Leader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return c.Index(p), nil
+}
+
+// Close ends everything. With keep, the directory stays, and holds what was on the disks.
+func (c *Cluster) Close(keep bool) error {
+	var errs []error
+	if c.probe != nil {
+		errs = append(errs, c.probe.Close())
+	}
+	if c.Cluster != nil {
+		errs = append(errs, c.Cluster.Close())
+	}
+	if c.Fake != nil {
+		errs = append(errs, c.Fake.Close())
+	}
+	for _, d := range c.Disks {
+		errs = append(errs, d.remove(keep))
+	}
+	if c.stopNet != nil {
+		c.stopNet()
+		errs = append(errs, <-c.netDone)
+	}
+	if !keep {
+		errs = append(errs, os.RemoveAll(c.Dir))
+	}
+	return errors.Join(errs...)
+}
+
+// remove unmounts the disk. With keep its files are left where it was mounted.
+func (d *Disk) remove(keep bool) error {
+	saved := d.Dir + ".saved"
+	if keep {
+		if err := exec.Command("cp", "-r", d.Dir, saved).Run(); err != nil {
+			return fmt.Errorf("save %s: %w", d.Dir, err)
+		}
+	}
+	if err := errors.Join(d.unmount(), os.Remove(d.image)); err != nil {
+		return err
+	}
+	if !keep {
+		return nil
+	}
+	return errors.Join(os.Remove(d.Dir), os.Rename(saved, d.Dir))
+}

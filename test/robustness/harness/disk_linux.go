@@ -1,0 +1,154 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskMiB is the size of a peer's disk: ten times what it needs.
+const diskMiB = 256
+
+// Disk is the disk of one peer: a file system of its own (ext4 in a file), so that it fills up, hangs and breaks alone and for
+// real. Its mount is seen by this process and its children only.
+type Disk struct {
+	Dir   string
+	image string
+}
+
+func newDisk(image, dir string) (*Disk, error) {
+	d := &Disk{Dir: dir, image: image}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := command("truncate", "-s", fmt.Sprintf("%dM", diskMiB), image); err != nil {
+		return nil, err
+	}
+	if err := command("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0", image); err != nil {
+		return nil, err
+	}
+	return d, d.mount()
+}
+
+func command(name string, args ...string) error {
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func (d *Disk) mount() error {
+	return command("mount", "-o", "loop,errors=remount-ro", d.image, d.Dir)
+}
+
+func (d *Disk) unmount() error { return command("umount", d.Dir) }
+
+func (d *Disk) ballast() string { return filepath.Join(d.Dir, "ballast") }
+
+// Fill leaves no room on the disk.
+func (d *Disk) Fill() error {
+	f, err := os.OpenFile(d.ballast(), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("fill %s: %w", d.Dir, err)
+	}
+	// Big pieces first, then what is left in small ones.
+	size := int64(0)
+	for piece := int64(16 << 20); piece >= 4096; {
+		err := unix.Fallocate(int(f.Fd()), 0, size, piece)
+		switch {
+		case err == nil:
+			size += piece
+		case errors.Is(err, unix.ENOSPC):
+			piece /= 2
+		case !errors.Is(err, unix.EINTR):
+			return errors.Join(fmt.Errorf("fill %s: %w", d.Dir, err), f.Close())
+		}
+	}
+	return f.Close()
+}
+
+// Empty undoes Fill.
+func (d *Disk) Empty() error { return os.Remove(d.ballast()) }
+
+// Freeze makes every write hang until Thaw, also the exit of processes that write.
+func (d *Disk) Freeze() error { return d.ioctl("freeze", 0xc0045877) }
+
+// Thaw undoes Freeze.
+func (d *Disk) Thaw() error { return d.ioctl("thaw", 0xc0045878) }
+
+func (d *Disk) ioctl(what string, req uint) error {
+	f, err := os.Open(d.Dir)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", what, d.Dir, err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := unix.IoctlSetInt(int(f.Fd()), req, 0); err != nil {
+		return fmt.Errorf("%s %s: %w", what, d.Dir, err)
+	}
+	return nil
+}
+
+// Break makes the file system find an error in itself: it turns read-only under whoever has files open.
+func (d *Disk) Break() error {
+	loop, err := d.device()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile("/sys/fs/ext4/"+loop+"/trigger_fs_error", []byte("1"), 0); err != nil {
+		return fmt.Errorf("break %s: %w", d.Dir, err)
+	}
+	return nil
+}
+
+// device is the loop device that is mounted.
+func (d *Disk) device() (string, error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 1 && f[1] == d.Dir {
+			return filepath.Base(f[0]), nil
+		}
+	}
+	return "", fmt.Errorf("%s is not mounted", d.Dir)
+}
+
+// Repair undoes Break, as an operator would: unmount, fsck, mount. No process may have files open there.
+func (d *Disk) Repair() error {
+	if err := d.unmount(); err != nil {
+		return err
+	}
+	err := command("e2fsck", "-f", "-y", d.image)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() <= 1 { // 1: errors were corrected
+		err = nil
+	}
+	return errors.Join(err, d.mount())
+}
+
+// FlipBytes changes some bytes of a file, in place, from an offset on.
+func FlipBytes(name string, offset int64, n int) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, n)
+	m, err := f.ReadAt(b, offset)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	for i := range b[:m] {
+		b[i] ^= 0x5a
+	}
+	if err == nil {
+		_, err = f.WriteAt(b[:m], offset)
+	}
+	return errors.Join(err, f.Close())
+}

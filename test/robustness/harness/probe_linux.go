@@ -1,0 +1,98 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	// probeMachine is written by the harness only, and no run touches it.
+	probeMachine = "harness-probe"
+	probeTimeout = 10 * time.Second // for one write, with the client's retries (issue B: within 10 s of heal)
+)
+
+func (c *Cluster) setUpProbe(ctx context.Context) error {
+	_, err := c.probe.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: probeMachine}})
+	if err != nil {
+		return fmt.Errorf("register the machine that probes write: %w", err)
+	}
+	return nil
+}
+
+// Write makes one write through whichever peer takes it, and gives how long that took.
+func (c *Cluster) Write(ctx context.Context) (time.Duration, error) {
+	ctx, stop := context.WithTimeout(ctx, probeTimeout)
+	defer stop()
+	began := time.Now()
+	_, err := c.probe.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{
+		Machine:    &holdfastv1.Machine{MachineId: probeMachine, Labels: map[string]string{"at": strconv.FormatInt(began.UnixNano(), 10)}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.at"}}})
+	if err != nil {
+		return 0, fmt.Errorf("write, %s long: %w", time.Since(began).Round(time.Millisecond), err)
+	}
+	return time.Since(began), nil
+}
+
+var errProgress = errors.New("a run has moved")
+
+// Progress waits until some run moves: a transition that is committed after the call. While there are runs at work that takes
+// at most 10 s (issue B).
+func (c *Cluster) Progress(ctx context.Context) (time.Duration, error) {
+	ctx, stop := context.WithTimeout(ctx, probeTimeout)
+	defer stop()
+	began := time.Now()
+	st, err := c.probe.Cluster().GetClusterStatus(client.WithConsistency(ctx, client.Consistency{}), &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		return 0, fmt.Errorf("ask where the log is: %w", err)
+	}
+	from := uint64(0)
+	for _, p := range st.GetPeers() {
+		from = max(from, p.GetAppliedIndex())
+	}
+	err = c.probe.WatchRuns(ctx, "", 0, func(e *holdfastv1.RunEvent) error {
+		if e.GetIndex() > from {
+			return errProgress
+		}
+		return nil
+	})
+	if !errors.Is(err, errProgress) {
+		return 0, fmt.Errorf("no run moved for %s: %w", time.Since(began).Round(time.Millisecond), err)
+	}
+	return time.Since(began), nil
+}
+
+// Healthy checks what must hold within seconds of the end of any fault: every peer runs and follows one leader,
+// a write is acknowledged, and runs move.
+func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
+	wrote, err := c.Write(ctx)
+	if err != nil {
+		return fmt.Errorf("after heal: %w", err)
+	}
+	var moved time.Duration
+	if runs {
+		if moved, err = c.Progress(ctx); err != nil {
+			return fmt.Errorf("after heal: %w", err)
+		}
+	}
+	began := time.Now()
+	for _, p := range c.Peers() {
+		if !p.Running() {
+			return fmt.Errorf("after heal: peer %s has ended: %w; the end of its log:\n%s", p.ID, p.Wait(), p.LogTail(3000))
+		}
+	}
+	wait, stop := context.WithTimeout(ctx, electionTime+probeTimeout)
+	defer stop()
+	if err := c.WaitReady(wait); err != nil {
+		return fmt.Errorf("after heal: %w", err)
+	}
+	c.Log.Info("healthy", "write", wrote.Round(time.Millisecond), "progress", moved.Round(time.Millisecond), "all_ready", time.Since(began).Round(time.Millisecond))
+	return nil
+}

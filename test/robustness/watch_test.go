@@ -1,0 +1,223 @@
+package robustness
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/harness"
+)
+
+// Watchers and log tails that lose their peer go on with another one where they were: each transition once and in order,
+// each byte once.
+func TestStreamsOverKills(t *testing.T) {
+	long(t)
+	t.Parallel()
+	c := bench.Cluster(t, harness.Options{})
+	c.Plan("talk", step("talk", &holdfastv1.SshCommand{Script: talkScript}))
+	c.Plan("flood", step("flood", &holdfastv1.SshCommand{Script: floodScript}))
+	c.Plan("work", step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("join", &holdfastv1.KubeadmJoin{ClusterRef: joined}))
+
+	ctx, stop := context.WithTimeout(t.Context(), 3*harness.Patience)
+	defer stop()
+	watchers := watchAll(ctx, t, c)
+	var tails []*tailed
+	ids := map[string]string{}
+	start := func(machine, plan string) string {
+		c.Register(machine)
+		id := c.Start(machine, plan).GetRunId()
+		ids[id] = plan
+		return id
+	}
+	// Three deaths: of the leader, of a follower with watchers on it, and of the next leader.
+	for round := range 3 {
+		for i := range 4 {
+			start(fmt.Sprintf("m-work-%d-%d", round, i), "work")
+		}
+		for i, cl := range c.Rotated() {
+			id := start(fmt.Sprintf("m-talk-%d-%d", round, i), "talk")
+			tails = append(tails, follow(ctx, cl, id), followBare(ctx, t, c, id, i))
+		}
+		tails = append(tails, follow(ctx, c.Client, start(fmt.Sprintf("m-flood-%d", round), "flood")))
+		harness.Until(t, "logs to come in", func() (bool, any) {
+			n := len(tails[len(tails)-2].bytes())
+			return n > 300, n
+		})
+		victim := c.TheLeader()
+		if round == 1 {
+			victim = c.Followers()[0]
+		}
+		if err := victim.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		harness.Until(t, "a leader", func() (bool, any) { return c.TheLeader() != victim, victim.ID })
+		c.Restart(victim)
+	}
+
+	for id, plan := range ids {
+		c.Verdict(c.Ended(id))
+		switch plan {
+		case "talk":
+			checkOutput(t, c.Log(id, "stdout"), talkScript)
+		case "flood":
+			checkOutput(t, c.Log(id, "stdout"), floodScript)
+		}
+	}
+	for _, tl := range tails {
+		tl.check(t, c)
+	}
+	checkWatchers(t, c, watchers)
+}
+
+const (
+	talkScript  = "seq 100\nsleep 0.4\nseq 100\nsleep 0.4\nseq 100\nsleep 0.4\nseq 100\nsleep 0.4\nseq 100\n"
+	floodScript = "seq 10000\nsleep 0.5\nseq 10000\nsleep 0.5\nseq 10000\n" // more than one batch of log each
+)
+
+// watcher remembers every event.
+type watcher struct {
+	name string
+	mu   sync.Mutex
+	all  []*holdfastv1.RunEvent
+	done chan error
+}
+
+func (w *watcher) see(e *holdfastv1.RunEvent) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, e)
+	return nil
+}
+
+func (w *watcher) events() []*holdfastv1.RunEvent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all[:len(w.all):len(w.all)]
+}
+
+// watchAll watches with the SDK and without it, beginning at each peer, before there is any run.
+func watchAll(ctx context.Context, t *testing.T, c *harness.Cluster) []*watcher {
+	var all []*watcher
+	begin := func(name string, watch func(*watcher) error) {
+		w := &watcher{name: name, done: make(chan error, 1)}
+		all = append(all, w)
+		go func() { w.done <- watch(w) }()
+	}
+	for i, cl := range c.Rotated() {
+		begin(fmt.Sprintf("client from peer %d", i+1), func(w *watcher) error { return cl.WatchRuns(ctx, "", 0, w.see) })
+		begin(fmt.Sprintf("bare from peer %d", i+1), func(w *watcher) error { return watchBare(ctx, t, c, i, w) })
+	}
+	return all
+}
+
+// watchBare does what the SDK does, in the plainest way: at every error it asks the next peer for what comes after its
+// last cursor.
+func watchBare(ctx context.Context, t *testing.T, c *harness.Cluster, at int, w *watcher) error {
+	cursor := uint64(0)
+	return overPeers(ctx, t, c, at, func(rpc holdfastv1.RunServiceClient) error {
+		stream, err := rpc.WatchRuns(ctx, &holdfastv1.WatchRunsRequest{Cursor: cursor})
+		for err == nil {
+			var e *holdfastv1.RunEvent
+			if e, err = stream.Recv(); err == nil {
+				_ = w.see(e)
+				cursor = e.GetCursor()
+			}
+		}
+		return err
+	})
+}
+
+// overPeers makes a call at one peer after the other for as long as it ends with what a peer that dies or stops says.
+func overPeers(ctx context.Context, t *testing.T, c *harness.Cluster, at int, call func(holdfastv1.RunServiceClient) error) error {
+	var rpcs []holdfastv1.RunServiceClient
+	for _, p := range c.Peers() {
+		rpcs = append(rpcs, holdfastv1.NewRunServiceClient(c.Conn(p)))
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; at++ {
+		err := call(rpcs[at%len(rpcs)])
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if status.Code(err) != codes.Unavailable && status.Code(err) != codes.Canceled {
+			t.Errorf("stream of peer %d: %v", at%len(rpcs)+1, err)
+			return err
+		}
+		<-tick.C
+	}
+}
+
+func checkWatchers(t *testing.T, c *harness.Cluster, watchers []*watcher) {
+	t.Helper()
+	// The last event of all: a machine's next run, which is canceled.
+	c.Register("m-last")
+	c.Plan("last", step("wait", &holdfastv1.SshCommand{Script: "sleep 600\n"}))
+	last := c.Start("m-last", "last").GetRunId()
+	if _, err := c.Client.Runs().CancelRun(t.Context(), &holdfastv1.CancelRunRequest{RunId: last}); err != nil {
+		t.Fatal(err)
+	}
+	c.Ended(last)
+	for _, w := range watchers {
+		harness.Until(t, w.name+" to see the last event", func() (bool, any) {
+			es := w.events()
+			if len(es) == 0 {
+				return false, 0
+			}
+			e := es[len(es)-1]
+			return e.GetSnapshot().GetRunId() == last && client.Finished(e.GetSnapshot()), len(es)
+		})
+	}
+	first := words(watchers[0].events())
+	for _, w := range watchers {
+		for i, e := range w.events() {
+			if e.GetCursor() != uint64(i+1) {
+				t.Fatalf("%s: event %d has cursor %d: cursors follow each other from 1", w.name, i+1, e.GetCursor())
+			}
+		}
+		if diff := cmp.Diff(first, words(w.events())); diff != "" {
+			t.Errorf("%s and %s saw different events:\n%s", watchers[0].name, w.name, diff)
+		}
+	}
+	checkTransitions(t, watchers[0].events())
+	t.Logf("%d watchers saw %d events each", len(watchers), len(first))
+}
+
+// words gives events as what has to be the same wherever they come from.
+func words(es []*holdfastv1.RunEvent) []string {
+	var all []string
+	for _, e := range es {
+		s := e.GetSnapshot()
+		all = append(all, fmt.Sprintf("%d %d %s %s %s: %s", e.GetCursor(), e.GetIndex(), s.GetRunId(), s.GetPhase(), s.GetCurrentStep(), e.GetMessage()))
+	}
+	return all
+}
+
+// checkTransitions checks that runs and steps only move forward (DESIGN §2.3).
+func checkTransitions(t *testing.T, es []*holdfastv1.RunEvent) {
+	t.Helper()
+	last := map[string]*holdfastv1.Run{}
+	for _, e := range es {
+		run, before := e.GetSnapshot(), last[e.GetSnapshot().GetRunId()]
+		if client.Finished(before) {
+			t.Errorf("run %s has an event after it was %s: %s", run.GetRunId(), before.GetPhase(), e.GetMessage())
+		}
+		if before.GetPhase() > run.GetPhase() {
+			t.Errorf("run %s went from %s to %s", run.GetRunId(), before.GetPhase(), run.GetPhase())
+		}
+		for i, s := range before.GetSteps() {
+			if now := run.GetSteps()[i]; s.GetState() > now.GetState() || len(s.GetAttempts()) > len(now.GetAttempts()) {
+				t.Errorf("step %s of run %s went from %s to %s", s.GetName(), run.GetRunId(), s.GetState(), now.GetState())
+			}
+		}
+		last[run.GetRunId()] = run
+	}
+}

@@ -1,0 +1,241 @@
+package workload
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Target is the cluster that the traffic goes to.
+type Target struct {
+	Addrs   []string // gRPC address of each peer
+	IDs     []string // id of each peer, in the same order
+	FakeURL string   // of the fake hardware, e.g. "http://127.0.0.1:7450"
+	Log     *slog.Logger
+}
+
+// Config says how much traffic. Zero values take the defaults.
+type Config struct {
+	Seed     int64 // of all decisions
+	Machines int   // few, so that calls meet; default 6
+	Clients  int   // default 10
+	MinOps   int   // calls that have to be answered, else nothing is proven; default 500
+}
+
+// Workload is the traffic of one test. Use it once: Run, then Settle, then History.
+type Workload struct {
+	cfg      Config
+	target   Target
+	rec      *Recorder
+	prefix   string
+	machines []string
+	plans    []string
+	register string
+	known    known
+	watchers []*watcher
+	tails    *tails
+}
+
+// New makes the traffic of a seed. Nothing happens before Run. The ids of machines are not of the seed alone: one cluster can
+// take many workloads.
+func New(cfg Config, t Target) *Workload {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&cfg.Machines, 6)
+	def(&cfg.Clients, 10)
+	def(&cfg.MinOps, 500)
+	if t.Log == nil {
+		t.Log = slog.New(slog.DiscardHandler)
+	}
+	var salt [3]byte
+	_, _ = crand.Read(salt[:]) // never fails: see crypto/rand
+	w := &Workload{cfg: cfg, target: t, prefix: "rb-" + hex.EncodeToString(salt[:])}
+	for i := range cfg.Machines {
+		w.machines = append(w.machines, fmt.Sprintf("%s-%d", w.prefix, i))
+	}
+	for _, p := range plans() {
+		w.plans = append(w.plans, p.GetPlanId())
+	}
+	w.register = w.prefix + "-register"
+	w.known.runs = map[string][]asked{}
+	return w
+}
+
+// Run registers machines and plans, and then makes traffic until ctx ends. It returns when all calls have: the runs that were
+// started go on. It fails when there could be no traffic at all.
+func (w *Workload) Run(ctx context.Context) error {
+	var err error
+	if w.rec, err = NewRecorder(w.target.Addrs); err != nil {
+		return err
+	}
+	if err := w.prepare(ctx); err != nil {
+		return fmt.Errorf("prepare the workload: %w", err)
+	}
+	for i := range max(3, len(w.target.Addrs)) {
+		w.watchers = append(w.watchers, newWatcher(fmt.Sprintf("watcher %d", i), w.rec.peers, i, w.rng(1000+i)))
+	}
+	w.tails = newTails(w.rec.peers)
+	var wg sync.WaitGroup
+	for _, wr := range w.watchers {
+		wg.Go(func() { wr.follow(ctx, func() bool { return false }) })
+	}
+	for i := range 4 {
+		rng := w.rng(3000 + i)
+		wg.Go(func() { w.tails.work(ctx, rng) })
+	}
+	for i := range w.cfg.Clients {
+		c := &client{w: w, id: i, rng: w.rng(i)}
+		wg.Go(func() { c.run(ctx) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// rng gives a source of decisions. Each goroutine has its own, so that a seed means the same whatever the scheduler does.
+func (w *Workload) rng(salt int) *rand.Rand {
+	return rand.New(rand.NewPCG(uint64(w.cfg.Seed), uint64(salt)))
+}
+
+// prepare registers what the traffic is about. Faults may have begun: it tries until ctx ends.
+func (w *Workload) prepare(ctx context.Context) error {
+	var todo []func(context.Context, peer) error
+	for _, p := range append(plans(), register(w.register, "")) {
+		todo = append(todo, func(ctx context.Context, at peer) error {
+			_, err := at.plans.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: p})
+			if p.GetPlanId() != w.register && status.Code(err) == codes.AlreadyExists {
+				return errForeign
+			}
+			return err
+		})
+	}
+	for _, id := range w.machines {
+		todo = append(todo, func(ctx context.Context, at peer) error {
+			_, err := at.machines.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
+				MachineId: id, Labels: map[string]string{"fleet": w.prefix}}})
+			return err
+		})
+	}
+	for i, do := range todo {
+		for try := 0; ; try++ {
+			call, cancel := context.WithTimeout(ctx, 3*time.Second)
+			err := do(call, w.rec.peers[(i+try)%len(w.rec.peers)])
+			cancel()
+			if err == nil {
+				break
+			}
+			if errors.Is(err, errForeign) || wait(ctx, 50*time.Millisecond) != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errForeign = errors.New("the cluster has other plans of these names: use a fresh cluster")
+
+// Settle waits until every run has ended, every watcher has seen it end and every log tail its last byte. Call it
+// after Run, when all faults are healed. What has not come within ctx is the error.
+func (w *Workload) Settle(ctx context.Context) error {
+	ended, err := w.runsEnded(ctx)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(w.watchers)+1)
+	for i, wr := range w.watchers {
+		wg.Go(func() {
+			wr.follow(ctx, func() bool { return wr.hasSeenEnd(ended) })
+			if !wr.hasSeenEnd(ended) {
+				errs[i] = fmt.Errorf("%s has not seen the end of all %d runs in time", wr.name, len(ended))
+			}
+		})
+	}
+	wg.Go(func() { errs[len(w.watchers)] = w.tails.finish(ctx) })
+	wg.Wait()
+	return errors.Join(append(errs, w.rec.Close())...)
+}
+
+// runsEnded waits until no run is active, twice in a row, and gives all of them.
+func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
+	var before []string
+	for try := 0; ; try++ {
+		runs, err := ListRuns(ctx, w.rec.peers[try%len(w.rec.peers)].runs)
+		ids, active := []string{}, []string{}
+		for _, r := range runs {
+			ids = append(ids, r.GetRunId())
+			if !SeenRun(r).Ended {
+				active = append(active, fmt.Sprintf("%s of %s (%s)", r.GetRunId(), r.GetMachineId(), r.GetWaitingFor()))
+			}
+		}
+		switch {
+		case err != nil || len(active) > 0:
+			before = nil
+		case before != nil && slices.Equal(before, ids):
+			return ids, nil
+		default:
+			before = ids
+		}
+		if werr := wait(ctx, 300*time.Millisecond); werr != nil {
+			return nil, fmt.Errorf("wait for all runs to end: %d are active %v: %w", len(active), active, errors.Join(err, werr))
+		}
+	}
+}
+
+// ListRuns gives all runs, newest first, as a linearizable read of some peer.
+func ListRuns(ctx context.Context, c holdfastv1.RunServiceClient) ([]*holdfastv1.Run, error) {
+	var all []*holdfastv1.Run
+	for token := ""; ; {
+		call, cancel := context.WithTimeout(ctx, 5*time.Second)
+		page, err := c.ListRuns(call, &holdfastv1.ListRunsRequest{PageSize: 1000, PageToken: token})
+		cancel()
+		if err != nil {
+			return nil, fmt.Errorf("list runs: %w", err)
+		}
+		all = append(all, page.GetRuns()...)
+		if token = page.GetNextPageToken(); token == "" {
+			return all, nil
+		}
+	}
+}
+
+// History gives everything that was recorded.
+func (w *Workload) History() *History {
+	h := &History{Prefix: w.prefix, Machines: slices.Clone(w.machines), Plans: slices.Clone(w.plans), Register: w.register, MinOps: w.cfg.MinOps}
+	if w.rec == nil {
+		return h
+	}
+	h.Base, h.Ops = w.rec.base, w.rec.Ops()
+	for _, wr := range w.watchers {
+		h.Watches = append(h.Watches, wr.seen())
+	}
+	if w.tails != nil {
+		h.Tails = w.tails.seen()
+	}
+	return h
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
