@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,8 +48,8 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Addrs) == 0 {
 		return c, errors.New("dial: no address: give one or more host:port")
 	}
-	addrs := make([]string, len(c.Addrs))
-	for i, a := range c.Addrs {
+	var addrs []string
+	for _, a := range c.Addrs {
 		addr, err := normalizeAddr(a)
 		if err != nil {
 			return c, err
@@ -56,7 +57,9 @@ func (c Config) withDefaults() (Config, error) {
 		if c.Token != "" && c.TLS == nil && !loopback(addr) {
 			return c, fmt.Errorf("dial %s: refusing to send the token without TLS: give a CA certificate, or no token", addr)
 		}
-		addrs[i] = addr
+		if !slices.Contains(addrs, addr) {
+			addrs = append(addrs, addr)
+		}
 	}
 	c.Addrs = addrs
 	if c.Timeout <= 0 {

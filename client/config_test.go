@@ -40,7 +40,7 @@ func TestDialChecksTheConfiguration(t *testing.T) {
 }
 
 func TestAddressesGetTheDefaultPort(t *testing.T) {
-	cfg, err := Config{Addrs: []string{"peer-1", " 10.0.0.1 ", "::1", "[fe80::1]", "peer-2:9000"}}.withDefaults()
+	cfg, err := Config{Addrs: []string{"peer-1", " 10.0.0.1 ", "::1", "[fe80::1]", "peer-2:9000", "peer-1:7400"}}.withDefaults()
 	want := []string{"peer-1:7400", "10.0.0.1:7400", "[::1]:7400", "[fe80::1]:7400", "peer-2:9000"}
 	if diff := cmp.Diff(want, cfg.Addrs); diff != "" || err != nil {
 		t.Errorf("err = %v, addresses (-want +got):\n%s", err, diff)

@@ -67,6 +67,8 @@ func hint(err error) string {
 		return "" // it says so itself
 	}
 	switch s.Code() {
+	case codes.NotFound:
+		return notFoundHint(client.Reason(err))
 	case codes.Unavailable:
 		return "is the address right (--addr, HOLDFAST_ADDR)? see: holdfast cluster status"
 	case codes.DeadlineExceeded:
@@ -79,12 +81,28 @@ func hint(err error) string {
 	return ""
 }
 
+// notFoundHint is where to find what there is.
+func notFoundHint(reason string) string {
+	switch reason {
+	case "MACHINE_NOT_FOUND":
+		return "see: holdfast machine list"
+	case "PLAN_NOT_FOUND":
+		return "see: holdfast plan list"
+	case "RUN_NOT_FOUND":
+		return "see: holdfast run list"
+	}
+	return ""
+}
+
 // printError writes an error as one line, and what is wrong with which field on a line each.
 func printError(s Streams, err error) {
 	var b strings.Builder
 	write := func(indent string, err error) {
 		fmt.Fprintf(&b, "%s\n", render.Clean(err.Error()))
 		for _, v := range client.FieldViolations(err) {
+			if strings.Contains(err.Error(), v.GetDescription()) {
+				continue // there is one, and the message is it
+			}
 			fmt.Fprintf(&b, "%s  %s: %s\n", indent, render.Clean(v.GetField()), render.Clean(v.GetDescription()))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -124,6 +125,21 @@ func TestFieldViolationsAreListed(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), ExitError)
 	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  labels: too many\n"
 	if got := c.err.String(); got != want {
+		t.Errorf("stderr = %q, want %q", got, want)
+	}
+}
+
+func TestNotFoundSaysWhereToLook(t *testing.T) {
+	s, err := status.New(codes.NotFound, `machine "m-9" not found`).WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: "MACHINE_NOT_FOUND"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fixture()
+	f.refuse = always(s.Err())
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "why", "m-9"), ExitNotFound)
+	if got, want := c.err.String(), "error: explain machine m-9: machine \"m-9\" not found: see: holdfast machine list\n"; got != want {
 		t.Errorf("stderr = %q, want %q", got, want)
 	}
 }
