@@ -146,11 +146,8 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 // RunLog gives a run's log from a byte offset on, in order. The first chunk is cut to start there.
 func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return func(yield func(*holdfastv1.LogChunk) bool) {
-		for l := range v.logs.ascend(runID+"/", "") {
+		for l := range v.blocksFrom(runID, offset) {
 			at := l.GetBlock().GetOffset()
-			if at+l.GetBlock().GetSize() <= offset {
-				continue
-			}
 			for _, c := range v.codec.decode(l.GetBlock()).GetChunks() {
 				from := at
 				at += int64(len(c.GetData()))
@@ -164,6 +161,26 @@ func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk]
 				if !yield(c) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// blocksFrom gives the blocks of a log from the one that holds a byte on. A tail looks often: it must not pay for what it
+// has seen.
+func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.StoredLog] {
+	return func(yield func(*internalv1.StoredLog) bool) {
+		after := ""
+		for l := range v.logs.descend(runID+"/", logKey(runID, max(0, offset))) {
+			after = logKey(runID, l.GetBlock().GetOffset())
+			if !yield(l) {
+				return
+			}
+			break
+		}
+		for l := range v.logs.ascend(runID+"/", after) {
+			if !yield(l) {
+				return
 			}
 		}
 	}
