@@ -16,7 +16,7 @@ func TestEffects(t *testing.T) {
 		start := time.Now().UTC()
 		o := providers.Op{RunID: "r-9", Step: "restart", Attempt: 2, Epoch: 5}
 		l.ok(l.p.SetPower(l.ctx, o, l.m, providers.ActionSoftOff))
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.ok(l.p.SetPower(l.ctx, o, l.m, providers.ActionHardOff)) // is off already
 		l.ok(l.p.InsertMedia(l.ctx, providers.Op{RunID: "r-8"}, machine("m-2"), "http://192.0.2.1/a.iso"))
 		l.ok(l.p.EjectMedia(l.ctx, providers.Op{RunID: "r-8"}, machine("m-2")))

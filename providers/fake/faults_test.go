@@ -39,11 +39,11 @@ func TestEffectOutlivesItsCaller(t *testing.T) {
 		}
 		_, err = l.p.PowerState(ctx, l.m)
 		l.fails(err, providers.Timeout)
-		time.Sleep(2*time.Second + tick)
+		pass(2*time.Second + tick)
 		if got := l.effects(); !cmp.Equal(got, []string{"power_off"}) {
 			l.Fatalf("got %v, want that the press arrived", got)
 		}
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOff)
 	})
 }
@@ -52,7 +52,7 @@ func TestFail(t *testing.T) {
 	inLab(t, fake.Faults{Fail: 1}, func(l *lab) {
 		l.fails(l.p.SetPower(l.ctx, op("reboot"), l.m, providers.ActionHardOff), providers.Transient)
 		l.fails(l.p.StartInstall(l.ctx, op("i"), l.m, providers.InstallSpec{Image: "x"}), providers.Transient)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOn) // reading works
 		l.install("i", providers.WorkNone)
 		if got := l.effects(); len(got) != 0 {
@@ -64,7 +64,7 @@ func TestFail(t *testing.T) {
 func TestFailAfter(t *testing.T) {
 	inLab(t, fake.Faults{FailAfter: 1}, func(l *lab) {
 		l.fails(l.p.SetPower(l.ctx, op("reboot"), l.m, providers.ActionHardOff), providers.Transient)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOff)
 		if got := l.effects(); !cmp.Equal(got, []string{"power_off"}) {
 			l.Fatalf("got %v, want the effect", got)
@@ -96,7 +96,7 @@ func TestLie(t *testing.T) {
 		l.press(providers.ActionHardOff)
 		l.ok(l.p.StartInstall(l.ctx, op("i"), l.m, providers.InstallSpec{Image: "x"}))
 		l.start("ssh", "true")
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOn)
 		l.install("i", providers.WorkNone)
 		l.command("ssh", providers.WorkNone)
@@ -111,7 +111,7 @@ func TestFlap(t *testing.T) {
 		for range 3 {
 			l.host(true, "PingOK")
 			l.power(providers.PowerOn)
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			f := l.facts()
 			want := providers.Facts{ReachableReason: "PingTimeout", BMCReason: "RedfishTimeout"}
 			if diff := cmp.Diff(want, f); diff != "" {
@@ -119,7 +119,7 @@ func TestFlap(t *testing.T) {
 			}
 			_, err := l.p.PowerState(l.ctx, l.m)
 			l.fails(err, providers.Transient)
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		}
 	})
 }
@@ -127,13 +127,13 @@ func TestFlap(t *testing.T) {
 // TestFlapStartsWithTheMachine uses a machine when others are down already.
 func TestFlapStartsWithTheMachine(t *testing.T) {
 	inLab(t, fake.Faults{Flap: fake.Duration(time.Minute)}, func(l *lab) {
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.host(true, "PingOK")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.host(false, "PingTimeout")
 		l.ok(l.fleet.SetFaults(fake.Faults{Flap: fake.Duration(time.Hour)}, nil)) // starts anew
 		l.host(true, "PingOK")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		l.host(false, "PingTimeout")
 	})
 }

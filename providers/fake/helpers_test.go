@@ -117,3 +117,8 @@ func (l *lab) effects() []string {
 	}
 	return out
 }
+
+// pass lets time pass in a synctest bubble, where it costs none.
+func pass(d time.Duration) {
+	time.Sleep(d) // sleep: the bubble's clock
+}

@@ -35,24 +35,24 @@ func TestPowerTakesItsTime(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		before := l.facts()
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime - tick)
+		pass(powerTime - tick)
 		l.power(providers.PowerOn)
 		l.host(true, "PingOK")
-		time.Sleep(tick)
+		pass(tick)
 		l.power(providers.PowerOff)
 		l.host(false, "PoweredOff")
 		l.press(providers.ActionOn)
-		time.Sleep(powerTime - tick)
+		pass(powerTime - tick)
 		l.power(providers.PowerOff)
-		time.Sleep(tick)
+		pass(tick)
 		l.power(providers.PowerOn)
 		l.host(false, "Booting")
 		if id := l.facts().BootID; id != "" {
 			l.Fatalf("boot id of a host that does not answer is %q", id)
 		}
-		time.Sleep(bootTime - tick)
+		pass(bootTime - tick)
 		l.host(false, "Booting")
-		time.Sleep(tick)
+		pass(tick)
 		l.host(true, "PingOK")
 		if after := l.facts(); after.BootID == before.BootID || after.Image != before.Image {
 			l.Fatalf("got %+v after a reboot, %+v before", after, before)
@@ -65,15 +65,15 @@ func TestPressesQueue(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.press(providers.ActionHardOff)
 		l.press(providers.ActionOn)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOn)
-		time.Sleep(bootTime / 2)
+		pass(bootTime / 2)
 		l.press(providers.ActionHardOff) // while it boots
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.host(false, "PoweredOff")
-		time.Sleep(bootTime)
+		pass(bootTime)
 		l.host(false, "PoweredOff")
 		if got, want := l.effects(), []string{"power_off", "power_on", "power_off"}; !cmp.Equal(got, want) {
 			l.Fatalf("got %v, want %v", got, want)
@@ -84,12 +84,12 @@ func TestPressesQueue(t *testing.T) {
 func TestSoftOffAsksTheHost(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.press(providers.ActionSoftOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOff)
 		l.press(providers.ActionOn)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.press(providers.ActionSoftOff) // nobody listens yet
-		time.Sleep(bootTime)
+		pass(bootTime)
 		l.power(providers.PowerOn)
 		l.host(true, "PingOK")
 	})
@@ -109,10 +109,10 @@ func TestBootDeviceOnceIsForOneBoot(t *testing.T) {
 		l.ok(l.p.SetBootDevice(l.ctx, op("n"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
 		mode("PXE", false)
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		mode("PXE", false)
 		l.press(providers.ActionOn)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		mode("HTTP", true)
 	})
 }
@@ -126,16 +126,16 @@ func TestRebootKillsCommands(t *testing.T) {
 			inLab(t, fake.Faults{}, func(l *lab) {
 				l.start("short", "echo short")
 				l.start("long", "echo one; sleep 60; echo two")
-				time.Sleep(commandTime)
+				pass(commandTime)
 				end(l)
-				time.Sleep(powerTime)
+				pass(powerTime)
 				if _, err := l.p.CommandStatus(l.ctx, l.m, "long", 0); providers.ClassOf(err) != providers.Transient ||
 					!strings.Contains(err.Error(), "host does not answer") {
 					l.Fatalf("got %v from a host that is down", err)
 				}
 				l.fails(l.p.StartCommand(l.ctx, op("ssh"), l.m, "late", providers.Command{Path: "true"}), providers.Transient)
 				l.press(providers.ActionOn)
-				time.Sleep(powerTime + bootTime)
+				pass(powerTime + bootTime)
 				s := l.command("long", providers.WorkFailed)
 				if len(s.Output) != 1 || string(s.Output[0].Data) != "one\n" {
 					l.Fatalf("got %+v, want what it printed before it was killed", s)
@@ -151,10 +151,10 @@ func TestInBandPower(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		before := l.facts()
 		l.start("reboot", "sudo systemctl reboot")
-		time.Sleep(commandTime)
+		pass(commandTime)
 		l.power(providers.PowerOn)
 		l.host(false, "Booting")
-		time.Sleep(bootTime)
+		pass(bootTime)
 		l.host(true, "PingOK")
 		if l.facts().BootID == before.BootID {
 			l.Fatal("boot id did not change")
@@ -163,14 +163,14 @@ func TestInBandPower(t *testing.T) {
 			l.Fatalf("got %+v", s)
 		}
 		l.start("off", "shutdown -h now")
-		time.Sleep(commandTime)
+		pass(commandTime)
 		l.power(providers.PowerOff)
 		l.press(providers.ActionOn)
-		time.Sleep(powerTime + bootTime)
+		pass(powerTime + bootTime)
 		l.host(true, "PingOK")
 		l.start("killed", "sleep 5; reboot")
 		l.ok(l.p.KillCommand(l.ctx, op("ssh"), l.m, "killed"))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.host(true, "PingOK")
 		want := []string{"command", "reboot", "command", "poweroff", "power_on", "command", "reboot", "kill"}
 		if diff := cmp.Diff(want, l.effects()); diff != "" {
@@ -183,9 +183,9 @@ func TestInBandPower(t *testing.T) {
 func TestRebootOfAMachineThatIsOff(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime - commandTime)
+		pass(powerTime - commandTime)
 		l.start("reboot", "reboot")
-		time.Sleep(commandTime + bootTime)
+		pass(commandTime + bootTime)
 		l.power(providers.PowerOff)
 		l.host(false, "PoweredOff")
 	})

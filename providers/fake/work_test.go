@@ -25,12 +25,12 @@ func TestInstall(t *testing.T) {
 			if len(stages) == 0 || stages[len(stages)-1] != s.Stage {
 				stages = append(stages, s.Stage)
 			}
-			time.Sleep(installTime/10 - tick)
+			pass(installTime/10 - tick)
 		}
 		if diff := cmp.Diff([]string{"booting the installer", "wiping the disk", "writing the image", "booting the image"}, stages); diff != "" {
 			l.Fatal(diff)
 		}
-		time.Sleep(10 * tick)
+		pass(10 * tick)
 		want := providers.InstallStatus{State: providers.WorkDone, Progress: 100, Stage: "done", Image: "debian-12"}
 		if diff := cmp.Diff(want, l.install("i", providers.WorkDone)); diff != "" {
 			l.Fatal(diff)
@@ -45,13 +45,13 @@ func TestInstall(t *testing.T) {
 func TestInstallTurnsTheMachineOn(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.ok(l.p.StartInstall(l.ctx, op("i"), l.m, providers.InstallSpec{Image: "debian-12"}))
 		l.power(providers.PowerOn)
-		time.Sleep(installTime)
+		pass(installTime)
 		l.host(true, "PingOK")
 		l.press(providers.ActionHardOff) // is not taken for one that happened already
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.power(providers.PowerOff)
 	})
 }
@@ -62,13 +62,13 @@ func TestInstallAndPressTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, fake.Faults{}, func(l *lab) {
 				l.press(providers.ActionHardOff)
-				time.Sleep(powerTime)
+				pass(powerTime)
 				l.press(providers.ActionOn)
-				time.Sleep(powerTime / 2)
+				pass(powerTime / 2)
 				l.ok(l.p.StartInstall(l.ctx, op("i"), l.m, spec))
-				time.Sleep(powerTime + bootTime)
+				pass(powerTime + bootTime)
 				l.host(false, "Installing")
-				time.Sleep(installTime)
+				pass(installTime)
 				l.install("i", providers.WorkDone)
 				l.power(providers.PowerOn)
 			})
@@ -90,17 +90,17 @@ func TestInstallFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inLab(t, fake.Faults{}, func(l *lab) {
 				l.ok(l.p.StartInstall(l.ctx, op("i"), l.m, providers.InstallSpec{Image: c.image}))
-				time.Sleep(installTime / 2)
+				pass(installTime / 2)
 				c.spoil(l)
-				time.Sleep(installTime)
+				pass(installTime)
 				if s := l.install("i", providers.WorkFailed); s.Error != c.why || s.Image != "" {
 					l.Fatalf("got %+v, want error %q", s, c.why)
 				}
 				l.press(providers.ActionOn)
-				time.Sleep(powerTime + bootTime)
+				pass(powerTime + bootTime)
 				l.host(false, "NoOperatingSystem")
 				l.ok(l.p.StartInstall(l.ctx, op("repair"), l.m, providers.InstallSpec{Image: "debian-12"}))
-				time.Sleep(installTime)
+				pass(installTime)
 				l.host(true, "PingOK")
 			})
 		})
@@ -114,11 +114,11 @@ func TestWipeLeavesThePowerAlone(t *testing.T) {
 			inLab(t, fake.Faults{}, func(l *lab) {
 				if state == providers.PowerOff {
 					l.press(providers.ActionHardOff)
-					time.Sleep(powerTime)
+					pass(powerTime)
 				}
 				l.ok(l.p.StartInstall(l.ctx, op("w"), l.m, providers.InstallSpec{Wipe: true}))
 				l.power(providers.PowerOn)
-				time.Sleep(installTime)
+				pass(installTime)
 				l.install("w", providers.WorkDone)
 				l.power(state)
 				if s, _ := l.fleet.State("m-1"); s.Image != "" || s.Reachable {
@@ -136,7 +136,7 @@ func TestWipeLeavesThePowerAlone(t *testing.T) {
 func (l *lab) join(cluster string) {
 	l.Helper()
 	l.ok(l.p.StartJoin(l.ctx, op("join-"+cluster), l.m, providers.JoinSpec{ClusterRef: cluster}))
-	time.Sleep(joinTime)
+	pass(joinTime)
 }
 
 func (l *lab) joined(cluster string, want providers.WorkState, why string) {
@@ -172,7 +172,7 @@ func TestJoin(t *testing.T) {
 			l.Fatalf("joining again is %q, %v", s, err)
 		}
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.node("prod", providers.NodeStatus{Registered: true, Reason: "NodeStatusUnknown"})
 		l.fails(l.p.StartJoin(l.ctx, op("down"), l.m, providers.JoinSpec{ClusterRef: "prod"}), providers.Transient)
 	})
@@ -182,9 +182,9 @@ func TestJoinDiesWithItsHost(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.ok(l.p.StartJoin(l.ctx, op("join-prod"), l.m, providers.JoinSpec{ClusterRef: "prod"}))
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.press(providers.ActionOn)
-		time.Sleep(powerTime + bootTime)
+		pass(powerTime + bootTime)
 		l.joined("prod", providers.WorkFailed, "host went down")
 		l.node("prod", providers.NodeStatus{Reason: "NodeNotFound"})
 	})
@@ -195,7 +195,7 @@ func TestJoinsTogether(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.ok(l.p.StartJoin(l.ctx, op("join-a"), l.m, providers.JoinSpec{ClusterRef: "a"}))
 		l.ok(l.p.StartJoin(l.ctx, op("join-b"), l.m, providers.JoinSpec{ClusterRef: "b"}))
-		time.Sleep(joinTime)
+		pass(joinTime)
 		l.joined("a", providers.WorkDone, "")
 		l.joined("b", providers.WorkFailed, `host is in cluster "a" already`)
 	})
@@ -206,9 +206,9 @@ func TestJoinsTogether(t *testing.T) {
 func TestOneMoment(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.ok(l.p.StartJoin(l.ctx, op("join-a"), l.m, providers.JoinSpec{ClusterRef: "a"}))
-		time.Sleep(joinTime - powerTime)
+		pass(joinTime - powerTime)
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.node("a", providers.NodeStatus{Registered: true, Reason: "NodeStatusUnknown"})
 	})
 }
@@ -224,16 +224,16 @@ func TestNetwork(t *testing.T) {
 		status(providers.NetworkStatus{})
 		good, bad, final := op("good"), op("bad"), op("final")
 		l.ok(l.p.ApplyNetwork(l.ctx, good, l.m, "vlan: 7", time.Minute))
-		time.Sleep(time.Minute - tick)
+		pass(time.Minute - tick)
 		status(providers.NetworkStatus{Token: good.Token()})
 		l.ok(l.p.ConfirmNetwork(l.ctx, good, l.m, good.Token()))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		status(providers.NetworkStatus{Token: good.Token(), Confirmed: true})
 
 		l.ok(l.p.ApplyNetwork(l.ctx, bad, l.m, "gateway: unreachable", time.Minute))
 		l.host(false, "NetworkUnreachable")
 		l.fails(l.p.ConfirmNetwork(l.ctx, bad, l.m, bad.Token()), providers.Transient)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.host(true, "PingOK")
 		status(providers.NetworkStatus{Token: bad.Token(), Reverted: true})
 		l.fails(l.p.ConfirmNetwork(l.ctx, bad, l.m, bad.Token()), providers.Unsupported)
@@ -253,9 +253,9 @@ func TestConsoleShowsBoots(t *testing.T) {
 		c, err := l.p.OpenConsole(l.ctx, l.m)
 		l.ok(err)
 		l.press(providers.ActionHardOff)
-		time.Sleep(powerTime)
+		pass(powerTime)
 		l.press(providers.ActionOn)
-		time.Sleep(powerTime + bootTime)
+		pass(powerTime + bootTime)
 		_, err = c.Write([]byte("root\n"))
 		l.ok(err)
 		var all strings.Builder
