@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // A leader that is asked to stop hands its runs over: none fails, no attempt is made again, and writers hardly notice.

@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"

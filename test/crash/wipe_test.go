@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // A peer that has lost its disk joins again and votes again, so that another one may fail. And three peers that die at

@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // tailed is a log as somebody saw it who followed it from its beginning.

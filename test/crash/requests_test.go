@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 const callers = 200

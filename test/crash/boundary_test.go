@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/executor"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // crashCase is a step that a leader dies in, and what the hardware must have seen in the end.

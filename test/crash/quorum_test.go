@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // What a caller allows a call, and what it may take more on a busy machine.

@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // Real machines take minutes to boot. A leader that dies meanwhile leaves a host that is on and does not answer: the

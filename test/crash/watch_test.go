@@ -1,4 +1,4 @@
-package robustness
+package crash
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // Watchers and log tails that lose their peer go on with another one where they were: each transition once and in order,

@@ -1,8 +1,8 @@
-// Package robustness runs real clusters, three processes each, and does to them what happens to
+// Package crash runs real clusters, three processes each, and does to them what happens to
 // clusters: peers are killed at the worst moment, stopped and resumed, wiped, cut to a minority, started wrongly.
 //
 // Each test says what must hold all the same. What the fake hardware has seen is compared with the record after each run.
-package robustness
+package crash
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/test/harness"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
 // bench is set by TestMain, once, before any test.

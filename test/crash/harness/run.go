@@ -1,0 +1,77 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startTime is how long a start that cannot succeed may take to say so.
+const startTime = 30 * time.Second
+
+// Run runs the binary until it ends, and gives its exit code and what it wrote to stderr. One that does not end is
+// killed and fails the test.
+func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), startTime)
+	defer stop()
+	cmd := exec.CommandContext(ctx, b.Binary, args...)
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "HOLDFAST_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Errorf("holdfast %s runs for %s: it should have refused to\n%s", strings.Join(args, " "), startTime, out.String())
+		return -1, out.String()
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// Hash gives the mode and the SHA-256 of every file below a directory, by path. A directory that is not there has none.
+func Hash(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(b)
+		all[rel] = info.Mode().String() + " " + hex.EncodeToString(sum[:])
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return all
+}
