@@ -105,6 +105,10 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 		case <-ctx.Done():
 			t.Stop()
 			return "", c.n.refusal(fmt.Errorf("%w: %s (%w)", ErrNoLeader, c.n.why(id), errNoMoreTime))
+		case <-c.n.ended:
+			t.Stop()
+			// It will know no leader any more: the caller is to go on with another peer.
+			return "", c.n.refusal(fmt.Errorf("%w: this peer is stopping (%w)", ErrNoLeader, errNoMoreTime))
 		}
 		t.Stop()
 	}
