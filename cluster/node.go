@@ -98,7 +98,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.gate.Close() })
 	admitted := n.ident.get().Admitted
 	n.gate.admitted.Store(admitted)
-	if n.raft, err = startRaft(raftConfig(&n.cfg, admitted, n.notify), n.driver, n.stores, n.gate); err != nil {
+	if n.raft, err = startRaft(cfg.DataDir, raftConfig(&n.cfg, admitted, n.notify), n.driver, n.stores, n.gate); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })

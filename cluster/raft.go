@@ -144,11 +144,11 @@ func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 }
 
 // startRaft restores the state and starts Raft. Damage in the log or the snapshots is an error.
-func startRaft(c *raft.Config, f raft.FSM, s *stores, t raft.Transport) (r *raft.Raft, err error) {
+func startRaft(dir string, c *raft.Config, f raft.FSM, s *stores, t raft.Transport) (r *raft.Raft, err error) {
 	defer damage("start raft", &err)
 	r, err = raft.NewRaft(c, f, s.logs, s.stable, s.snaps, t)
 	if err != nil {
-		return nil, fmt.Errorf("start raft: %w", err)
+		return nil, fmt.Errorf("start raft from data directory %s: %w: %s", dir, err, damageAdvice)
 	}
 	return r, nil
 }
