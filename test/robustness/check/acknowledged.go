@@ -1,0 +1,56 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// acknowledged checks that nothing acknowledged is lost (DESIGN §2.7): each run that an answer named is on record, as it was
+// answered and not further back, each run has ended, and each write of a label has its entry in the machine's history. What
+// value is there in the end is a matter of order: see linearizable.
+func acknowledged(h *workload.History, f *Final) []error {
+	var errs []error
+	final := map[string]workload.RunSeen{}
+	for _, r := range f.Runs {
+		final[r.GetRunId()] = workload.SeenRun(r)
+		if !workload.SeenRun(r).Ended {
+			errs = append(errs, fmt.Errorf("run %s of %s is %s after all was settled", r.GetRunId(), r.GetMachineId(), r.GetPhase()))
+		}
+	}
+	writes := map[string]int{}
+	for _, op := range h.Ops {
+		if op.Got != nil {
+			now, ok := final[op.Got.ID]
+			switch {
+			case !ok:
+				errs = append(errs, fmt.Errorf("run %s is lost: %s was answered with it", op.Got.ID, words(op)))
+			case now.Revision < op.Got.Revision:
+				errs = append(errs, fmt.Errorf("run %s is at revision %d; %s was answered with %d", op.Got.ID, now.Revision, words(op), op.Got.Revision))
+			case op.Got.Ended && now.Phase != op.Got.Phase:
+				errs = append(errs, fmt.Errorf("run %s has %s; %s was answered with %s", op.Got.ID, now.Phase, words(op), op.Got.Phase))
+			}
+		}
+		if op.Kind == workload.UpdateMachine && op.Outcome == workload.OK {
+			writes[op.Machine]++
+		}
+	}
+	for _, m := range h.Machines {
+		entries := map[uint64]bool{}
+		labels, first := 0, uint64(0)
+		for _, e := range f.History[m] {
+			entries[e.GetSequence()] = true
+			first = max(first, e.GetSequence())
+			if e.GetFacet() == "inventory" && e.GetTo() == "labels" {
+				labels++
+			}
+		}
+		if uint64(len(entries)) != first || len(f.History[m]) != len(entries) {
+			errs = append(errs, fmt.Errorf("the history of %s has %d entries and ends with number %d", m, len(f.History[m]), first))
+		}
+		if labels < writes[m] {
+			errs = append(errs, fmt.Errorf("the history of %s has %d writes of labels, %d were acknowledged", m, labels, writes[m]))
+		}
+	}
+	return few(errs)
+}

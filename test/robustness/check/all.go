@@ -1,0 +1,63 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// All reads the final record of a settled cluster, and gives everything that contradicts the history or the promises. What
+// helps to understand a failure, such as the picture of a history that is not linearizable, goes into reportDir, which is made
+// if it is not there.
+func All(ctx context.Context, h *workload.History, t workload.Target, reportDir string) []error {
+	if err := os.MkdirAll(reportDir, 0o750); err != nil {
+		return []error{fmt.Errorf("make the report directory: %w", err)}
+	}
+	f, err := gather(ctx, h, t)
+	if err != nil {
+		return []error{fmt.Errorf("read the final record: %w", err)}
+	}
+	var all []error
+	for _, c := range checks() {
+		for _, err := range c.find(ctx, h, f, reportDir) {
+			all = append(all, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return all
+}
+
+type check struct {
+	name string
+	find func(ctx context.Context, h *workload.History, f *Final, dir string) []error
+}
+
+func checks() []check {
+	pure := func(find func(*workload.History, *Final) []error) func(context.Context, *workload.History, *Final, string) []error {
+		return func(_ context.Context, h *workload.History, f *Final, _ string) []error { return find(h, f) }
+	}
+	return []check{
+		{"traffic", pure(traffic)},
+		{"requests", pure(requests)},
+		{"acknowledged", pure(acknowledged)},
+		{"effects", pure(effects)},
+		{"machines", pure(hardware)},
+		{"watches", pure(watches)},
+		{"tails", pure(tails)},
+		{"output", pure(output)},
+		{"states", pure(states)},
+		{"order", pure(order)},
+		{"revisions", pure(revisions)},
+		{"linearizable", linearizable},
+	}
+}
+
+// few keeps a report readable: the first failures tell the most.
+func few(errs []error) []error {
+	const most = 10
+	if len(errs) <= most {
+		return errs
+	}
+	return append(errs[:most:most], fmt.Errorf("and %d more", len(errs)-most))
+}

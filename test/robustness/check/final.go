@@ -1,0 +1,211 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// Final is the record at the end, and what the outside witness says.
+type Final struct {
+	Runs     []*holdfastv1.Run                     // all, as a linearizable read
+	ByPeer   [][]workload.RunSeen                  // all runs, as each peer lists them
+	Reads    []workload.Op                         // linearizable reads of every machine of the workload at every peer
+	History  map[string][]*holdfastv1.HistoryEntry // of the workload's machines
+	Logs     map[string][][]byte                   // of runs whose log somebody followed or whose output is known: at each peer
+	Stdout   map[string][]byte                     // of runs whose output is known
+	Effects  []fake.Effect
+	Hardware []fake.MachineState
+	Sums     []Sum // of each peer, at one index if that could be had
+}
+
+// Sum is a peer's state, summed up.
+type Sum struct {
+	Peer  string
+	Index uint64
+	Sum   []byte
+}
+
+func (f *Final) run(id string) *holdfastv1.Run {
+	for _, r := range f.Runs {
+		if r.GetRunId() == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// gather reads the record when nothing moves any more.
+func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final, error) {
+	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}}
+	var conns []*grpc.ClientConn
+	for _, addr := range t.Addrs {
+		c, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return nil, fmt.Errorf("make a connection to %s: %w", addr, err)
+		}
+		defer func() { _ = c.Close() }()
+		conns = append(conns, c)
+	}
+	for i, c := range conns {
+		runs, err := workload.ListRuns(ctx, holdfastv1.NewRunServiceClient(c))
+		if err != nil {
+			return nil, fmt.Errorf("peer %d: %w", i, err)
+		}
+		var seen []workload.RunSeen
+		for _, r := range runs {
+			seen = append(seen, workload.SeenRun(r))
+		}
+		f.ByPeer, f.Runs = append(f.ByPeer, seen), runs
+		if err := f.logs(ctx, h, c); err != nil {
+			return nil, fmt.Errorf("peer %d: %w", i, err)
+		}
+	}
+	if err := f.histories(ctx, h, conns[0]); err != nil {
+		return nil, err
+	}
+	rec, err := workload.NewRecorder(t.Addrs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rec.Close() }()
+	offset := time.Since(h.Base) - rec.Since()
+	for peer := range t.Addrs {
+		for _, m := range h.Machines {
+			rec.GetMachine(ctx, workload.Op{Client: peer, Peer: peer, Machine: m}, 5*time.Second)
+		}
+		rec.GetPlan(ctx, workload.Op{Client: peer, Peer: peer, Plan: h.Register}, 5*time.Second)
+	}
+	for _, op := range rec.Ops() {
+		if op.Outcome != workload.OK {
+			return nil, fmt.Errorf("last read of %s%s at peer %d: %s %s", op.Machine, op.Plan, op.Peer, op.Code, op.Message)
+		}
+		op.Call, op.Return = op.Call+offset, op.Return+offset
+		f.Reads = append(f.Reads, op)
+	}
+	if err := ask(ctx, t.FakeURL+"/effects", &f.Effects); err != nil {
+		return nil, err
+	}
+	if err := ask(ctx, t.FakeURL+"/machines", &f.Hardware); err != nil {
+		return nil, err
+	}
+	f.Sums, err = sums(ctx, conns)
+	return f, err
+}
+
+// logs reads the logs that a check needs, at one peer.
+func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
+	want := map[string]bool{}
+	for _, t := range h.Tails {
+		want[t.Run] = true
+	}
+	for _, r := range f.Runs {
+		if workload.Talk(r.GetPlanId()) {
+			want[r.GetRunId()] = true
+		}
+	}
+	for id := range want {
+		var all, stdout bytes.Buffer
+		stream, err := holdfastv1.NewRunServiceClient(c).StreamRunLogs(ctx, &holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true})
+		for err == nil {
+			var chunk *holdfastv1.LogChunk
+			if chunk, err = stream.Recv(); err == nil {
+				all.Write(chunk.GetData())
+				if chunk.GetStream() == "stdout" {
+					stdout.Write(chunk.GetData())
+				}
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read the log of run %s: %w", id, err)
+		}
+		f.Logs[id] = append(f.Logs[id], all.Bytes())
+		f.Stdout[id] = stdout.Bytes()
+	}
+	return nil
+}
+
+func (f *Final) histories(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
+	for _, m := range h.Machines {
+		for token := ""; ; {
+			page, err := holdfastv1.NewMachineServiceClient(c).ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: m, PageSize: 1000, PageToken: token})
+			if err != nil {
+				return fmt.Errorf("list the history of %s: %w", m, err)
+			}
+			f.History[m] = append(f.History[m], page.GetEntries()...)
+			if token = page.GetNextPageToken(); token == "" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// sums asks all peers at once until they answer for the same index, or the time is up. Raft goes on by itself when nobody
+// writes, so that this takes a few tries at times.
+func sums(ctx context.Context, conns []*grpc.ClientConn) ([]Sum, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		all := make([]Sum, len(conns))
+		errs := make([]error, len(conns))
+		done := make(chan struct{})
+		for i, c := range conns {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				r, err := internalv1.NewPeerServiceClient(c).StateSum(ctx, &internalv1.StateSumRequest{})
+				all[i], errs[i] = Sum{r.GetPeerId(), r.GetAppliedIndex(), r.GetSha256()}, err
+			}()
+		}
+		same := true
+		for range conns {
+			<-done
+		}
+		for i := range all {
+			same = same && all[i].Index == all[0].Index
+		}
+		if err := errors.Join(errs...); err != nil {
+			return nil, fmt.Errorf("sum up the states: %w", err)
+		}
+		if same {
+			return all, nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return all, nil // the check says what is wrong with them
+		}
+	}
+}
+
+func ask(ctx context.Context, url string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("ask the fake hardware: %w", err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the fake hardware: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the fake hardware for %s: %s", url, res.Status)
+	}
+	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read what the fake hardware says: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// hardware looks at each machine through the hardware's own eyes: no leader touched it after a later one had, no run after
+// a later one had begun, and never were two destructive calls under way at once.
+func hardware(_ *workload.History, f *Final) []error {
+	var errs []error
+	type machine struct {
+		last fake.Effect
+		over map[string]bool // runs after which another one was at work
+	}
+	all := map[string]*machine{}
+	for _, e := range f.Effects {
+		m := all[e.MachineID]
+		if m == nil {
+			m = &machine{last: e, over: map[string]bool{}}
+			all[e.MachineID] = m
+		}
+		if e.Epoch < m.last.Epoch {
+			errs = append(errs, fmt.Errorf("%s comes after one of epoch %d", effectWords(e), m.last.Epoch))
+		}
+		if e.RunID != m.last.RunID {
+			m.over[m.last.RunID] = true
+		}
+		if m.over[e.RunID] {
+			errs = append(errs, fmt.Errorf("%s comes after run %s was at work: two runs overlap", effectWords(e), m.last.RunID))
+		}
+		m.last = e
+	}
+	for _, m := range f.Hardware {
+		if m.Overlaps > 0 {
+			errs = append(errs, fmt.Errorf("machine %s was touched %d times while it was being changed", m.MachineID, m.Overlaps))
+		}
+	}
+	return few(errs)
+}

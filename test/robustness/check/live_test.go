@@ -1,0 +1,87 @@
+package check_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/test/robustness/check"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// A cluster whose leader is killed under load passes all checks. What happens to clusters besides is package chaos's matter:
+// here the checks are checked.
+func TestAllOnACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster of processes")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	binary := os.Getenv("HOLDFAST_TEST_BINARY")
+	if binary == "" {
+		binary = filepath.Join(dir, "holdfast")
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
+			t.Fatalf("build holdfast: %v\n%s", err, out)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer stop()
+	hw, err := localcluster.StartFakeHardware(ctx, binary, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hw.Close() })
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: dir, FakeEndpoint: hw.Endpoint, RaftMultiplier: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+
+	target := workload.Target{Addrs: c.Addrs(), FakeURL: hw.Endpoint}
+	w := workload.New(workload.Config{Seed: 1, MinOps: 200}, target)
+	traffic, enough := context.WithTimeout(ctx, 8*time.Second)
+	defer enough()
+	done := make(chan error, 1)
+	go func() { done <- w.Run(traffic) }()
+	select {
+	case err := <-done:
+		t.Fatalf("the workload has ended: %v", err)
+	case <-time.After(3 * time.Second):
+	}
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the workload has ended: %v", err)
+	case <-time.After(2 * time.Second):
+	}
+	if err := leader.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h := w.History()
+	for _, err := range check.All(ctx, h, target, dir) {
+		t.Error(err)
+	}
+	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine, workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan} {
+		t.Logf("%-14s ok %5d, refused %5d, not applied %4d, unknown %4d", k, h.Count(k, workload.OK), h.Count(k, workload.Refused), h.Count(k, workload.NotApplied), h.Count(k, workload.Unknown))
+	}
+	for _, w := range h.Watches {
+		t.Logf("%s: %d events over %d streams", w.Name, len(w.Events), w.Sessions)
+	}
+	t.Logf("%d logs followed", len(h.Tails))
+}

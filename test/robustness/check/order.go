@@ -1,0 +1,76 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// order checks real time against Raft's indexes, which is exact where linearizable searches: a linearizable answer never shows a
+// machine or a run as it was before another answer, and its index includes every write that was acknowledged before it
+// was asked for.
+func order(h *workload.History, f *Final) []error {
+	byKey := map[string][]answer{}
+	add := func(key string, op workload.Op, revision uint64) {
+		byKey[key] = append(byKey[key], answer{op.Call, op.Return, revision, revision, op})
+	}
+	for _, op := range slices.Concat(h.Ops, f.Reads) {
+		if op.Stale || op.Outcome != workload.OK {
+			continue
+		}
+		for _, m := range op.Machines {
+			if m.Revision != 0 {
+				add("machine "+m.ID, op, m.Revision)
+			}
+		}
+		if op.Got != nil {
+			add("run "+op.Got.ID, op, op.Got.Revision)
+		}
+		// Of the cluster as a whole: what the answer's state includes, and what it proves to be committed.
+		all := answer{op.Call, op.Return, op.Index, 0, op}
+		for _, m := range op.Machines {
+			all.proves = max(all.proves, m.Revision)
+		}
+		if op.Got != nil {
+			all.proves = max(all.proves, op.Got.Revision)
+		}
+		if op.Index != 0 {
+			byKey["the cluster"] = append(byKey["the cluster"], all)
+		}
+	}
+	var errs []error
+	for key, looks := range byKey {
+		errs = append(errs, backward(key, looks)...)
+	}
+	return few(errs)
+}
+
+// answer is one answer about one thing: what it shows at least, and what a later one must show therefore.
+type answer struct {
+	call, ret     time.Duration
+	shows, proves uint64
+	op            workload.Op
+}
+
+// backward finds answers that show less than one that had returned before they were asked for.
+func backward(key string, looks []answer) []error {
+	calls, returns := slices.Clone(looks), slices.Clone(looks)
+	slices.SortStableFunc(calls, func(a, b answer) int { return int(a.call - b.call) })
+	slices.SortStableFunc(returns, func(a, b answer) int { return int(a.ret - b.ret) })
+	var errs []error
+	var newest answer
+	n := 0
+	for _, l := range calls {
+		for ; n < len(returns) && returns[n].ret < l.call; n++ {
+			if returns[n].proves > newest.proves {
+				newest = returns[n]
+			}
+		}
+		if l.shows < newest.proves {
+			errs = append(errs, fmt.Errorf("%s went back from revision %d to %d: %s, after %s", key, newest.proves, l.shows, words(l.op), words(newest.op)))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,26 @@
+package check
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// states checks that all peers have byte for byte the same state at the same index (DESIGN §2.6).
+func states(_ *workload.History, f *Final) []error {
+	if len(f.Sums) == 0 {
+		return []error{errors.New("no peer has summed up its state")}
+	}
+	var errs []error
+	for _, s := range f.Sums[1:] {
+		switch first := f.Sums[0]; {
+		case s.Index != first.Index:
+			errs = append(errs, fmt.Errorf("peer %s is at index %d, peer %s at %d: they do not come together", s.Peer, s.Index, first.Peer, first.Index))
+		case !bytes.Equal(s.Sum, first.Sum):
+			errs = append(errs, fmt.Errorf("peers %s and %s have different states at index %d", s.Peer, first.Peer, s.Index))
+		}
+	}
+	return errs
+}
