@@ -31,8 +31,9 @@ type FSM struct {
 	applied atomic.Uint64
 
 	halted  chan struct{}
-	haltErr error // set before halted is closed
-	codec   *logCodec
+	haltErr error     // set before halted is closed
+	codec   *logCodec // of Views
+	own     *logCodec // of Apply, which must not wait for readers
 }
 
 // New gives an FSM with an empty state.
@@ -42,6 +43,7 @@ func New() *FSM {
 		changed: make(chan struct{}),
 		halted:  make(chan struct{}),
 		codec:   newLogCodec(),
+		own:     newLogCodec(),
 	}
 }
 
@@ -79,7 +81,7 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 }
 
 func (f *FSM) apply(index uint64, c *internalv1.Command) Result {
-	t := newTx(f.state, index, c) // moves the clock, also for a command that is skipped: other peers may understand it
+	t := newTx(f.state, f.own, index, c) // moves the clock, also for a command that is skipped: other peers may understand it
 	if understood(c) != nil {
 		return Result{Index: index} // ignorable
 	}

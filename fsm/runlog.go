@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 
@@ -113,27 +114,30 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 	return block, nil
 }
 
-// compactRunLog puts one compressed block in the place of the blocks it was made of. The proposer compresses, because
-// compressors differ between versions and peers must not.
+// compactRunLog puts one compressed block in the place of the blocks it was made of, if it has the very bytes of
+// theirs. The proposer compresses, because compressors differ between versions and peers must not.
 func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	run, ok := t.runs.get(c.GetRunId())
 	if !ok || !Ended(run) || run.GetLogCompacted() {
 		return nil
 	}
 	b := c.GetBlock()
-	var keys []string
+	var old []*internalv1.LogBlock
 	end := b.GetOffset()
 	for l := range t.logs.ascend(run.GetRunId()+"/", "") {
 		if o := l.GetBlock().GetOffset(); o >= b.GetOffset() && o == end && end < b.GetOffset()+b.GetSize() {
-			keys = append(keys, logKey(run.GetRunId(), o))
+			old = append(old, l.GetBlock())
 			end += l.GetBlock().GetSize()
 		}
 	}
-	if end != b.GetOffset()+b.GetSize() || len(keys) == 0 {
+	if end != b.GetOffset()+b.GetSize() || len(old) == 0 {
 		return refuse(Aborted, ReasonLogGap, "compressed log of run %s does not fit its blocks", run.GetRunId())
 	}
-	for _, k := range keys {
-		t.logs.delete(k)
+	if !t.codec.sameText([]*internalv1.LogBlock{b}, old) {
+		return refuse(InvalidArgument, "LOG_MISMATCH", "compressed log of run %s at %d is not what the run has logged", run.GetRunId(), b.GetOffset())
+	}
+	for _, o := range old {
+		t.logs.delete(logKey(run.GetRunId(), o.GetOffset()))
 	}
 	t.logs.put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: b})
 	if end == run.GetLogBytes() {
@@ -209,18 +213,43 @@ func newLogCodec() *logCodec {
 	return &logCodec{zstd: d}
 }
 
-// decode gives the chunks of a block. A block that does not decode shows as a chunk that says so.
-func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
-	payload, err := b.GetPayload(), error(nil)
+// open gives the chunks of a block.
+func (c *logCodec) open(b *internalv1.LogBlock) (*internalv1.LogChunks, error) {
+	payload := b.GetPayload()
 	if b.GetCodec() == internalv1.LogBlock_ZSTD {
-		payload, err = c.zstd.DecodeAll(payload, nil)
+		var err error
+		if payload, err = c.zstd.DecodeAll(payload, nil); err != nil {
+			return nil, err
+		}
 	}
 	var chunks internalv1.LogChunks
-	if err == nil {
-		err = proto.Unmarshal(payload, &chunks)
-	}
+	return &chunks, proto.Unmarshal(payload, &chunks)
+}
+
+// decode gives the chunks of a block. A block that does not decode shows as a chunk that says so.
+func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
+	chunks, err := c.open(b)
 	if err != nil {
 		return &internalv1.LogChunks{Chunks: []*holdfastv1.LogChunk{{Stream: "stderr", Data: fmt.Appendf(nil, "[log block at %d is damaged: %v]\n", b.GetOffset(), err)}}}
 	}
-	return &chunks
+	return chunks
+}
+
+// sameText says whether two series of blocks have the same bytes of log in them.
+func (c *logCodec) sameText(a, b []*internalv1.LogBlock) bool {
+	text := func(blocks []*internalv1.LogBlock) (data []byte, ok bool) {
+		for _, block := range blocks {
+			chunks, err := c.open(block)
+			if err != nil {
+				return nil, false
+			}
+			for _, chunk := range chunks.GetChunks() {
+				data = append(data, chunk.GetData()...)
+			}
+		}
+		return data, true
+	}
+	x, ok := text(a)
+	y, also := text(b)
+	return ok && also && bytes.Equal(x, y)
 }

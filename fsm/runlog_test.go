@@ -1,13 +1,13 @@
 package fsm_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -212,27 +212,6 @@ func TestLogCapInABatch(t *testing.T) {
 	}
 }
 
-// compressed makes one block of all chunks of a log from one offset to another.
-func compressed(t *testing.T, p *fsmtest.Peer, run string, from, to int64) *internalv1.LogBlock {
-	t.Helper()
-	all := &internalv1.LogChunks{}
-	for c := range p.View().RunLog(run, from) {
-		if c.GetOffset() < to {
-			c.RunId, c.Offset = "", 0
-			all.Chunks = append(all.Chunks, c)
-		}
-	}
-	raw, err := proto.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &internalv1.LogBlock{Offset: from, Size: to - from, Codec: internalv1.LogBlock_ZSTD, Payload: enc.EncodeAll(raw, nil)}
-}
-
 func TestCompactLog(t *testing.T) {
 	p, run, _ := logging(t)
 	var text strings.Builder
@@ -246,7 +225,7 @@ func TestCompactLog(t *testing.T) {
 	compact := func(b *internalv1.LogBlock) *internalv1.CompactRunLog {
 		return &internalv1.CompactRunLog{RunId: run, Block: b}
 	}
-	whole := compressed(t, p, run, 0, size)
+	whole := fsmtest.Compress(p.View(), run, 0, size)
 	before := dump(t, p)
 	do(t, p, compact(whole)) // it is not over yet
 	if diff := before.Diff(dump(t, p)); diff != "" {
@@ -273,13 +252,13 @@ func TestCompactLog(t *testing.T) {
 	}
 	same(t, "chunks before", 20, len(p.View().LogBlocks(run)))
 	old := p.View()
-	do(t, p, compact(compressed(t, p, run, 0, 5*line)))
-	do(t, p, compact(compressed(t, p, run, 5*line, 19*line)))
+	do(t, p, compact(fsmtest.Compress(p.View(), run, 0, 5*line)))
+	do(t, p, compact(fsmtest.Compress(p.View(), run, 5*line, 19*line)))
 	readsFromAnywhere(t, p, run, text.String())
 	if r := getRun(t, p, run); r.GetLogCompacted() || len(p.View().LogBlocks(run)) != 3 {
 		t.Errorf("in part: compacted %v with %d blocks, want 3", r.GetLogCompacted(), len(p.View().LogBlocks(run)))
 	}
-	do(t, p, compact(compressed(t, p, run, 19*line, size)))
+	do(t, p, compact(fsmtest.Compress(p.View(), run, 19*line, size)))
 	readsFromAnywhere(t, p, run, text.String())
 	if n := len(slices.Collect(p.View().UncompactedRuns())); n != 0 {
 		t.Errorf("uncompacted runs: got %d, want none", n)
@@ -310,20 +289,64 @@ func TestCompactManySmallChunks(t *testing.T) {
 	}
 	do(t, p, appendOp(a))
 	end(t, p, run, succeeded)
-	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: compressed(t, p, run, 0, size)})
+	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: fsmtest.Compress(p.View(), run, 0, size)})
 	if got := fsmtest.LogText(p.View(), run); got != strings.Join(dots, "") {
 		t.Errorf("got %d bytes (%.80q), want %d dots", len(got), got, size)
 	}
 }
 
-// TestDamagedLogBlock: the reader learns what is wrong, and the peer goes on.
-func TestDamagedLogBlock(t *testing.T) {
+// TestCompactRefusesOtherText: what was acknowledged is not replaced by something else, whatever a proposer got wrong.
+func TestCompactRefusesOtherText(t *testing.T) {
 	p, run, _ := logging(t)
 	do(t, p, appendOp(logAppend(run, 0, "abc")))
-	do(t, p, appendOp(logAppend(run, 3, "def")))
+	do(t, p, appendOp(logAppend(run, 3, "d", "ef")))
 	end(t, p, run, succeeded)
-	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: &internalv1.LogBlock{Offset: 0, Size: 3, Codec: internalv1.LogBlock_ZSTD, Payload: []byte("no zstd")}})
-	got := strings.Join(chunks(p, run, 0), "")
+	good := fsmtest.Compress(p.View(), run, 0, 6)
+	raw := func(text ...string) []byte {
+		b, err := proto.Marshal(&internalv1.LogChunks{Chunks: logAppend(run, 0, text...).GetChunks()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, b := range map[string]*internalv1.LogBlock{
+		"no payload":     {Size: 6},
+		"no zstd":        {Size: 6, Codec: internalv1.LogBlock_ZSTD, Payload: []byte("no zstd")},
+		"cut":            {Size: 6, Codec: internalv1.LogBlock_ZSTD, Payload: good.GetPayload()[:len(good.GetPayload())-3]},
+		"other codec":    {Size: 6, Payload: good.GetPayload()},
+		"other text":     {Size: 6, Payload: raw("abcdeF")},
+		"shorter":        {Size: 6, Payload: raw("abcde")},
+		"other block":    {Size: 3, Payload: raw("def")},
+		"too much of it": {Size: 3, Payload: raw("abcdef")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, p, &internalv1.CompactRunLog{RunId: run, Block: b}, fsm.InvalidArgument, "LOG_MISMATCH")
+		})
+	}
+	// Chunks may be put together.
+	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: &internalv1.LogBlock{Size: 6, Payload: raw("abcdef")}})
+	readsFromAnywhere(t, p, run, "abcdef")
+	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: good})
+}
+
+// TestDamagedLogBlock: the reader learns what is wrong, and the peer goes on.
+func TestDamagedLogBlock(t *testing.T) {
+	msgs := []proto.Message{&internalv1.SnapshotHeader{Format: 1, Meta: &internalv1.Meta{FeatureLevel: 1}}}
+	for _, l := range []*internalv1.StoredLog{
+		{RunId: "run-1", Block: &internalv1.LogBlock{Offset: 0, Size: 3, Codec: internalv1.LogBlock_ZSTD, Payload: []byte("no zstd")}},
+		{RunId: "run-1", Block: &internalv1.LogBlock{Offset: 3, Size: 3, Payload: []byte("\x0a\x05\x22\x03def")}},
+	} {
+		value, err := proto.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msgs = append(msgs, &internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_RUN_LOGS, Key: fmt.Sprintf("run-1/%016x", l.GetBlock().GetOffset()), Value: value})
+	}
+	p := &fsmtest.Peer{FSM: fsm.New()}
+	if err := p.Restore(bytes.NewReader(stream(t, msgs...))); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(chunks(p, "run-1", 0), "")
 	if !strings.Contains(got, "log block at 0 is damaged") || !strings.HasSuffix(got, "3:def") {
 		t.Errorf("got %q, want a note and the rest", got)
 	}

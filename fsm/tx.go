@@ -11,16 +11,17 @@ import (
 // refused has changed nothing.
 type tx struct {
 	*state
+	codec *logCodec
 	index uint64
 	cmd   *internalv1.Command
 	now   *timestamppb.Timestamp // never goes back, whatever proposers' clocks do; a copy, for the messages made here
 }
 
-func newTx(s *state, index uint64, c *internalv1.Command) *tx {
+func newTx(s *state, codec *logCodec, index uint64, c *internalv1.Command) *tx {
 	if at := c.GetTime().AsTime(); at.After(s.meta.GetNow().AsTime()) {
 		s.meta.Now = timestamppb.New(at)
 	}
-	return &tx{state: s, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
+	return &tx{state: s, codec: codec, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 
 func (t *tx) dispatch() (proto.Message, *Error) {
