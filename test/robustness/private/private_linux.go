@@ -44,7 +44,7 @@ func Again(t *testing.T, more ...string) bool {
 	}
 	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.count=1"}
 	for _, a := range os.Args[1:] {
-		if strings.HasPrefix(a, "-test.timeout") || strings.HasPrefix(a, "-test.short") || strings.HasPrefix(a, "-seed") {
+		if strings.HasPrefix(a, "-test.timeout") || strings.HasPrefix(a, "-test.short") {
 			args = append(args, a)
 		}
 	}

@@ -1,0 +1,162 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+)
+
+// Gaps is what clients saw of one kill. Times are from the kill on.
+type Gaps struct {
+	Writes      time.Duration // to the acknowledgement of a write
+	Reads       time.Duration // until every surviving peer has answered a linearizable read that was made after the kill
+	Stale       time.Duration // the longest between two stale reads that one surviving peer answered
+	StaleFailed int           // stale reads that a surviving peer did not answer
+	Runs        time.Duration // until every run in flight had moved
+}
+
+const (
+	breath  = 2 * time.Second  // between a recovery and the next kill
+	gapTime = 30 * time.Second // to wait for any one of them
+)
+
+// KillLeaders kills the leader n times under load, each time when the last one is back, and measures.
+func KillLeaders(ctx context.Context, c *harness.Cluster, n int) ([]Gaps, error) {
+	l, err := startLoad(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	var all []Gaps
+	for i := range n {
+		pause(ctx, breath)
+		g, err := l.kill(ctx)
+		if err != nil {
+			return all, fmt.Errorf("kill %d: %w", i+1, err)
+		}
+		c.Log.Info("killed the leader", "n", i+1, "writes", g.Writes.Round(time.Millisecond), "reads", g.Reads.Round(time.Millisecond),
+			"stale", g.Stale.Round(time.Millisecond), "runs", g.Runs.Round(time.Millisecond))
+		all = append(all, g)
+	}
+	return all, l.failure()
+}
+
+func (l *load) kill(ctx context.Context) (Gaps, error) {
+	var g Gaps
+	ctx, stop := context.WithTimeout(ctx, gapTime)
+	defer stop()
+	leader, err := l.cluster.Leader(ctx)
+	if err != nil {
+		return g, err
+	}
+	var survivors []*localcluster.Peer
+	for _, p := range l.cluster.Peers() {
+		if p != leader {
+			survivors = append(survivors, p)
+		}
+	}
+	stale, stopStale, err := l.readStale(ctx, survivors)
+	if err != nil {
+		return g, err
+	}
+	pause(ctx, 200*time.Millisecond)
+	at := time.Now()
+	if err := leader.Kill(); err != nil {
+		return g, errors.Join(err, stopStale())
+	}
+	var wg sync.WaitGroup
+	var errs [3]error
+	wg.Go(func() { g.Writes, errs[0] = l.writesBack(ctx, at) })
+	wg.Go(func() { g.Reads, errs[1] = l.readsBack(ctx, survivors, at) })
+	wg.Go(func() { g.Runs, errs[2] = l.runsBack(ctx, at) })
+	wg.Wait()
+	if err := errors.Join(append(errs[:], stopStale())...); err != nil {
+		return g, err
+	}
+	for _, s := range stale {
+		g.Stale, g.StaleFailed = max(g.Stale, s.longest), g.StaleFailed+s.failed
+	}
+	if err := leader.Start(ctx); err != nil {
+		return g, err
+	}
+	return g, l.cluster.WaitReady(ctx)
+}
+
+// writesBack gives the time from a moment to the end of the first write that began after it.
+func (l *load) writesBack(ctx context.Context, at time.Time) (time.Duration, error) {
+	err := l.poll(ctx, func() bool { return l.writer.first(at) > 0 })
+	if err != nil {
+		return 0, fmt.Errorf("no write was acknowledged: %w", err)
+	}
+	return l.writer.first(at), nil
+}
+
+// readsBack reads at each surviving peer, until each has answered one.
+func (l *load) readsBack(ctx context.Context, peers []*localcluster.Peer, at time.Time) (time.Duration, error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var most time.Duration
+	var errs []error
+	for _, p := range peers {
+		wg.Go(func() {
+			took, err := l.readBack(ctx, p, at)
+			mu.Lock()
+			defer mu.Unlock()
+			most, errs = max(most, took), append(errs, err)
+		})
+	}
+	wg.Wait()
+	return most, errors.Join(errs...)
+}
+
+func (l *load) readBack(ctx context.Context, p *localcluster.Peer, at time.Time) (time.Duration, error) {
+	conn, err := dial(p)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	for {
+		err := l.read(ctx, conn, false)
+		if err == nil {
+			return time.Since(at), nil
+		}
+		if ctx.Err() != nil {
+			return 0, fmt.Errorf("peer %s answered no linearizable read: %w", p.ID, err)
+		}
+		pause(ctx, tick)
+	}
+}
+
+// runsBack waits until every run that was in flight has moved or ended.
+func (l *load) runsBack(ctx context.Context, at time.Time) (time.Duration, error) {
+	var most time.Duration
+	for _, r := range l.runners {
+		if err := l.poll(ctx, func() bool { return r.moved(at) > 0 }); err != nil {
+			return 0, fmt.Errorf("the run of %s has not moved: %w", r.machine, err)
+		}
+		most = max(most, r.moved(at))
+	}
+	return most, nil
+}
+
+func (l *load) poll(ctx context.Context, cond func() bool) error {
+	for !cond() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		pause(ctx, tick)
+	}
+	return nil
+}
+
+func dial(p *localcluster.Peer) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}

@@ -1,0 +1,127 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/check"
+	"github.com/holdfast-metal/holdfast/test/robustness/fault"
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+const (
+	warmUp     = 2 * time.Second  // of traffic before the first fault
+	faultTime  = 90 * time.Second // to inject one, or to mend it: handovers wait for each other
+	settleTime = 90 * time.Second // for the runs to end once all is well: a step of the workload may take 20 s, twice
+	checkTime  = 5 * time.Minute
+)
+
+// Round is some faults under one piece of traffic, and the verdict on it.
+type Round struct {
+	Seed    int64
+	Faults  []fault.Fault
+	Count   int           // how many to inject
+	For     time.Duration // or for how long; the later of both counts
+	Every   time.Duration // from one fault to the next; 0 is as soon as all is well again
+	Clients int           // default is the workload's
+	MinOps  int
+	Report  string // directory for what the checks have to show
+}
+
+// Injected is one fault that was injected.
+type Injected struct {
+	Name  string
+	After time.Duration // from the start of the round
+	Broke time.Duration // from the injection to the end of mending
+	Well  time.Duration // from there until all was well
+}
+
+// Run makes traffic, breaks, mends and checks. It gives what it injected, also with an error.
+func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) {
+	rng := rand.New(rand.NewPCG(uint64(r.Seed), 1))
+	s, err := newSchedule(c, r.Faults, rng)
+	if err != nil {
+		return nil, err
+	}
+	target := workload.Target{Addrs: c.Addrs(), FakeURL: c.Fake.Endpoint, Log: c.Log}
+	for _, p := range c.Peers() {
+		target.IDs = append(target.IDs, p.ID)
+	}
+	w := workload.New(workload.Config{Seed: r.Seed, Clients: r.Clients, MinOps: r.MinOps}, target)
+	traffic, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(traffic) }()
+
+	injected, broken := r.inject(ctx, c, s, rng)
+	stop()
+	errs := []error{broken, <-ended}
+	if broken == nil { // else nobody knows how it stands
+		settle, done := context.WithTimeout(ctx, settleTime)
+		began := time.Now()
+		if err := w.Settle(settle); err != nil {
+			errs = append(errs, fmt.Errorf("after all faults were healed: %w", err))
+		}
+		done()
+		c.Log.Info("all runs have ended", "after", time.Since(began).Round(time.Millisecond))
+	}
+	checks, done := context.WithTimeout(ctx, checkTime)
+	defer done()
+	errs = append(errs, check.All(checks, w.History(), target, r.Report)...)
+	errs = append(errs, c.Trouble()...)
+	return injected, errors.Join(errs...)
+}
+
+// inject follows the schedule until there were enough faults, or one could not be mended.
+func (r Round) inject(ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand) ([]Injected, error) {
+	began := time.Now()
+	var injected []Injected
+	pause(ctx, warmUp)
+	for ctx.Err() == nil && (len(injected) < r.Count || time.Since(began) < r.For) {
+		one, err := breakAndMend(ctx, c, s.next(), rng)
+		one.After = time.Since(began).Round(time.Millisecond)
+		injected = append(injected, one)
+		if err != nil {
+			return injected, fmt.Errorf("fault %d, %s: %w", len(injected), one.Name, err)
+		}
+		pause(ctx, time.Duration(len(injected))*r.Every-time.Since(began))
+	}
+	return injected, ctx.Err()
+}
+
+func breakAndMend(ctx context.Context, c *harness.Cluster, f fault.Fault, rng *rand.Rand) (Injected, error) {
+	one := Injected{Name: f.Name()}
+	began := time.Now()
+	within, stop := context.WithTimeout(ctx, faultTime)
+	defer stop()
+	c.Log.Info("inject", "fault", f.Name())
+	heal, err := f.Inject(within, c, rng)
+	if err != nil {
+		return one, fmt.Errorf("inject: %w", err)
+	}
+	pause(ctx, f.Hold(rng))
+	if err := heal(within); err != nil {
+		return one, fmt.Errorf("heal: %w", err)
+	}
+	one.Broke = time.Since(began).Round(time.Millisecond)
+	began = time.Now()
+	err = c.Healthy(ctx, true)
+	one.Well = time.Since(began).Round(time.Millisecond)
+	return one, err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

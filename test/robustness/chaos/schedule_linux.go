@@ -1,0 +1,67 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/fault"
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+)
+
+// schedule gives faults in an order that the seed decides: each once, before any comes again.
+type schedule struct {
+	faults []fault.Fault
+	rng    *rand.Rand
+	order  []int
+}
+
+// newSchedule leaves out what cannot be injected here, and says so.
+func newSchedule(c *harness.Cluster, faults []fault.Fault, rng *rand.Rand) (*schedule, error) {
+	s := &schedule{rng: rng}
+	var skipped []string
+	for _, f := range faults {
+		if why := f.Missing(c); why != "" {
+			skipped = append(skipped, f.Name()+" ("+why+")")
+			continue
+		}
+		s.faults = append(s.faults, f)
+	}
+	if len(skipped) > 0 {
+		c.Log.Warn("faults are skipped", "skipped", strings.Join(skipped, ", "))
+	}
+	if len(s.faults) == 0 {
+		return nil, fmt.Errorf("no fault can be injected here: %s", strings.Join(skipped, ", "))
+	}
+	return s, nil
+}
+
+func (s *schedule) next() fault.Fault {
+	if len(s.order) == 0 {
+		s.order = s.rng.Perm(len(s.faults))
+	}
+	f := s.faults[s.order[0]]
+	s.order = s.order[1:]
+	return f
+}
+
+// Named gives the faults of some names, with commas between them; all for "".
+func Named(names string) ([]fault.Fault, error) {
+	if names == "" {
+		return fault.All(), nil
+	}
+	var found []fault.Fault
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(fault.All(), func(f fault.Fault) bool { return f.Name() == strings.TrimSpace(name) })
+		if i < 0 {
+			var known []string
+			for _, f := range fault.All() {
+				known = append(known, f.Name())
+			}
+			return nil, fmt.Errorf("no fault is called %q: there are %s", name, strings.Join(known, ", "))
+		}
+		found = append(found, fault.All()[i])
+	}
+	return found, nil
+}

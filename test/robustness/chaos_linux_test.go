@@ -1,0 +1,166 @@
+// Package robustness breaks clusters of real processes under traffic, in the manner of Jepsen and of etcd's robustness tests,
+// and has every promise checked that Holdfast makes. README.md says how; docs/reliability.md has the figures.
+package robustness
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/chaos"
+	"github.com/holdfast-metal/holdfast/test/robustness/fault"
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+	"github.com/holdfast-metal/holdfast/test/robustness/private"
+)
+
+// The environment that the tests below read:
+//
+//	HOLDFAST_TEST_BINARY=path   what to test instead of a new build
+//	CHAOS=1            run TestChaos, which takes about two minutes for each of its two seeds
+//	CHAOS_SEED=n       run TestChaos once, with this seed and all faults; a failure prints the line to use
+//	CHAOS_FAULTS=a,b   only these faults
+//	CHAOS_COUNT=n      so many faults
+//	SOAK_MINUTES=n     run TestSoak for so long
+//	CHAOS_DIR=path     where reports go; default is the directory for temporary files
+
+// fixedSeed is the one that every run has in common.
+const fixedSeed = 1
+
+func env(t *testing.T, name string, def int64) int64 {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		return def
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		t.Fatalf("read %s=%q: %v", name, v, err)
+	}
+	return n
+}
+
+// A cluster under traffic that is broken in every way we have, one after the other, keeps every promise.
+func TestChaos(t *testing.T) {
+	if os.Getenv("CHAOS") == "" {
+		t.Skip("it takes minutes: run make chaos, or set CHAOS=1")
+	}
+	faults, err := chaos.Named(os.Getenv("CHAOS_FAULTS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !inPrivate(t) {
+		return
+	}
+	if seed := env(t, "CHAOS_SEED", 0); seed != 0 {
+		round(t, chaos.Round{Seed: seed, Faults: faults, Count: int(env(t, "CHAOS_COUNT", int64(len(faults))))})
+		return
+	}
+	// Half of the faults with a seed that never changes, the other half with a new one.
+	var halves [2][]fault.Fault
+	for i, f := range faults {
+		halves[i%2] = append(halves[i%2], f)
+	}
+	for i, seed := range []int64{fixedSeed, time.Now().UnixNano() % 1e9} {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			round(t, chaos.Round{Seed: seed, Faults: halves[i], Count: int(env(t, "CHAOS_COUNT", int64(len(halves[i]))))})
+		})
+	}
+}
+
+// The same, short: that it works at all.
+func TestChaosSmoke(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute: run without -short")
+	}
+	if !inPrivate(t) {
+		return
+	}
+	faults, err := chaos.Named("kill-leader,isolate-leader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	round(t, chaos.Round{Seed: fixedSeed, Faults: faults, Count: 2, MinOps: 100})
+}
+
+const binaryVar = "HOLDFAST_TEST_BINARY"
+
+// binary gives holdfast with the race detector: the one that HOLDFAST_TEST_BINARY names, or a new one.
+func binary(t *testing.T) string {
+	t.Helper()
+	if name := os.Getenv(binaryVar); name != "" {
+		return name
+	}
+	name := filepath.Join(t.TempDir(), "holdfast")
+	if err := (harness.Build{Race: true, Out: name}).Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// inPrivate says whether the test is to go on in this process: a private one, or the only one where there can be none.
+func inPrivate(t *testing.T) bool {
+	t.Helper()
+	return private.Missing() != "" || private.Inside() || private.Again(t, binaryVar+"="+binary(t))
+}
+
+// cluster starts one for chaos. When the test has failed its report is kept, and its path printed.
+func cluster(t *testing.T, seed int64) *harness.Cluster {
+	t.Helper()
+	dir, err := os.MkdirTemp(os.Getenv("CHAOS_DIR"), fmt.Sprintf("holdfast-chaos-%d-", seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	story, err := os.Create(filepath.Join(dir, "story.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	c, err := harness.Start(ctx, harness.Config{Binary: binary(t), Dir: dir, Seed: seed, Args: harness.OftenSnapshots(),
+		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the report is in %s", dir)
+			t.Logf("to run it again: make chaos SEED=%d", seed)
+		}
+		if err := c.Close(t.Failed()); err != nil {
+			t.Error(err)
+		}
+		_ = story.Close()
+	})
+	return c
+}
+
+// output2 is two places for one log.
+type output2 [2]*os.File
+
+func (o output2) Write(b []byte) (int, error) {
+	for _, f := range o {
+		if n, err := f.Write(b); err != nil {
+			return n, err
+		}
+	}
+	return len(b), nil
+}
+
+func round(t *testing.T, r chaos.Round) {
+	t.Helper()
+	c := cluster(t, r.Seed)
+	r.Report = c.Dir
+	c.Log.Info("round", "seed", r.Seed, "faults", r.Count)
+	injected, err := r.Run(t.Context(), c)
+	for _, f := range injected {
+		t.Logf("%8s  %-24s mended after %s, all well %s later", f.After, f.Name, f.Broke, f.Well)
+	}
+	if err != nil {
+		t.Errorf("seed %d: %v", r.Seed, err)
+	}
+}

@@ -1,0 +1,90 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+)
+
+// back starts a peer if its disk has made it end, which it may.
+func back(ctx context.Context, c *harness.Cluster, i int) error {
+	p := c.Peers()[i]
+	if p.Running() {
+		return nil
+	}
+	c.Log.Info("the peer ended because of its disk", "peer", p.ID, "error", p.Wait())
+	return p.Start(ctx)
+}
+
+// fillDisk leaves a peer, often the leader, without a byte of room.
+func fillDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	i, err := leaderOrAny(ctx, c, rng)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return errors.Join(c.Disks[i].Empty(), back(ctx, c, i)) }, c.Disks[i].Fill()
+}
+
+// hangDisk makes writes hang without an error.
+func hangDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	i, err := leaderOrAny(ctx, c, rng)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if err := c.Disks[i].Thaw(); err != nil {
+			return err
+		}
+		settle(ctx, c, i)
+		return back(ctx, c, i)
+	}, c.Disks[i].Freeze()
+}
+
+// settle gives a peer, whose exit may have hung with its disk, the time to be gone.
+func settle(ctx context.Context, c *harness.Cluster, i int) {
+	t := time.NewTimer(500 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-c.Peers()[i].Done():
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func breakDisk(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	return breakDiskOf(c, rng.IntN(len(c.Peers())))
+}
+
+func breakLeadersDisk(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
+	i, err := c.LeaderNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return breakDiskOf(c, i)
+}
+
+// breakDiskOf makes a file system read-only under a peer, as Linux does when it finds it damaged. It is mended by fsck, which
+// takes the peer's end.
+func breakDiskOf(c *harness.Cluster, i int) (Heal, error) {
+	p := c.Peers()[i]
+	return func(ctx context.Context) error {
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		if err := c.Disks[i].Repair(); err != nil {
+			return fmt.Errorf("repair the disk of peer %s: %w", p.ID, err)
+		}
+		return p.Start(ctx)
+	}, c.Disks[i].Break()
+}
+
+func leaderOrAny(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (int, error) {
+	if rng.IntN(3) == 0 {
+		return rng.IntN(len(c.Peers())), nil
+	}
+	return c.LeaderNow(ctx)
+}

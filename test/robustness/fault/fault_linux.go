@@ -1,0 +1,99 @@
+package fault
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+)
+
+// Heal undoes a fault, as whoever runs the cluster would. It has been undone when it returns, and peers may still be on
+// their way back.
+type Heal func(context.Context) error
+
+// Fault is one way to break a cluster.
+type Fault interface {
+	Name() string
+	// Missing says what keeps this fault from being injected here; "" when nothing does.
+	Missing(c *harness.Cluster) string
+	// Inject breaks something, chosen by rng, and gives what mends it.
+	Inject(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error)
+	// Hold is how long it stays before it is mended.
+	Hold(rng *rand.Rand) time.Duration
+}
+
+// All gives every fault, the most telling first.
+func All() []Fault {
+	return []Fault{
+		process("kill-leader", killLeader),
+		network("isolate-leader", isolateLeader),
+		longer(process("pause-leader", pauseLeader), 2*time.Second, 8*time.Second),
+		process("kill-all", killAll),
+		disk("disk-error-leader", breakLeadersDisk),
+		network("one-way-loss", oneWay),
+		longer(process("wipe-and-rejoin", wipe), 0, time.Second),
+		network("isolate-one", isolateOne),
+		disk("disk-hang", hangDisk),
+		longer(process("handover-storm", handovers), 0, time.Second),
+		network("loss-30", loss),
+		longer(process("torn-log", tornLog), 0, time.Second),
+		longer(process("pause-one", pauseOne), 2*time.Second, 8*time.Second),
+		disk("disk-full", fillDisk),
+		network("bridge", bridge),
+		network("slow-link", slowLink),
+		longer(process("corrupt-log", corruptLog), 0, time.Second),
+		network("ring", ring),
+		process("kill-one", killOne),
+		longer(process("corrupt-snapshot", corruptSnapshot), 0, time.Second),
+		network("latency", latency),
+		disk("disk-error", breakDisk),
+		network("isolate-leader-then-kill", isolateAndKill),
+	}
+}
+
+type injection func(context.Context, *harness.Cluster, *rand.Rand) (Heal, error)
+
+// fault is a name, a function and what it needs.
+type fault struct {
+	name     string
+	inject   injection
+	needs    func(*harness.Cluster) string
+	min, max time.Duration
+}
+
+func (f fault) Name() string                      { return f.name }
+func (f fault) Missing(c *harness.Cluster) string { return f.needs(c) }
+func (f fault) Hold(rng *rand.Rand) time.Duration { return f.min + rand1(rng, f.max-f.min) }
+func (f fault) Inject(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	return f.inject(ctx, c, rng)
+}
+
+func rand1(rng *rand.Rand, n time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(n))) }
+
+func process(name string, inject injection) fault {
+	return fault{name, inject, func(*harness.Cluster) string { return "" }, time.Second, 4 * time.Second}
+}
+
+func network(name string, inject injection) fault {
+	return fault{name, inject, func(c *harness.Cluster) string {
+		if c.Net == nil {
+			return "peers have no network namespaces of their own"
+		}
+		return ""
+	}, 2 * time.Second, 6 * time.Second}
+}
+
+func disk(name string, inject injection) fault {
+	return fault{name, inject, func(c *harness.Cluster) string {
+		if c.Disks == nil {
+			return "peers have no disks of their own"
+		}
+		return ""
+	}, 3 * time.Second, 7 * time.Second}
+}
+
+func longer(f fault, min, max time.Duration) fault {
+	f.min, f.max = min, max
+	return f
+}

@@ -1,0 +1,113 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+	"github.com/holdfast-metal/holdfast/test/robustness/wire"
+)
+
+// What goes between a peer and the driver's host, where clients and the fake hardware are, always arrives: a peer that is cut off
+// from the others goes on talking to the world, which is the dangerous case.
+
+// onLinks sets links between peers and gives what clears them, which also makes sure that something was set.
+func onLinks(c *harness.Cluster, link func(from, to int) wire.Link) (Heal, error) {
+	before, lossy := c.Net.Lost(), false
+	for from := range c.Peers() {
+		for to := range c.Peers() {
+			if from == to {
+				continue
+			}
+			l := link(from, to)
+			lossy = lossy || l.Cut || l.Loss > 0
+			c.Net.Set(from, to, l)
+		}
+	}
+	return func(context.Context) error {
+		c.Net.Clear()
+		if lossy && c.Net.Lost() == before {
+			return errors.New("the network lost no packet while it should have: the fault was none")
+		}
+		return nil
+	}, nil
+}
+
+func isolate(c *harness.Cluster, i int) (Heal, error) {
+	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: from == i || to == i} })
+}
+
+func isolateOne(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	return isolate(c, rng.IntN(len(c.Peers())))
+}
+
+func isolateLeader(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
+	i, err := c.LeaderNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return isolate(c, i)
+}
+
+// isolateAndKill kills a leader while it is cut off with whatever it has not replicated.
+func isolateAndKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	i, err := c.LeaderNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	heal, err := isolate(c, i)
+	if err != nil {
+		return nil, err
+	}
+	t := time.NewTimer(rand1(rng, time.Second))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	p := c.Peers()[i]
+	return func(ctx context.Context) error { return errors.Join(heal(ctx), p.Start(ctx)) }, p.Kill()
+}
+
+// oneWay cuts what one peer sends, or what it hears.
+func oneWay(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	i, deaf := rng.IntN(len(c.Peers())), rng.IntN(2) == 0
+	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: deaf && to == i || !deaf && from == i} })
+}
+
+// ring lets each peer talk to the next one only, and hear the one before: no connection works.
+func ring(_ context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
+	n := len(c.Peers())
+	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: to != (from+1)%n} })
+}
+
+// bridge cuts two peers from each other, which both see the third.
+func bridge(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	a := rng.IntN(len(c.Peers()))
+	b := (a + 1) % len(c.Peers())
+	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: from == a && to == b || from == b && to == a} })
+}
+
+func loss(_ context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
+	return onLinks(c, func(int, int) wire.Link { return wire.Link{Loss: 0.3} })
+}
+
+// slowLink is one peer behind a bad line.
+func slowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	i, delay := rng.IntN(len(c.Peers())), 50*time.Millisecond+rand1(rng, 250*time.Millisecond)
+	return onLinks(c, func(from, to int) wire.Link {
+		if from == i || to == i {
+			return wire.Link{Delay: delay}
+		}
+		return wire.Link{}
+	})
+}
+
+// latency is three sites, one peer each.
+func latency(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	return onLinks(c, func(int, int) wire.Link {
+		return wire.Link{Delay: 5*time.Millisecond + rand1(rng, 30*time.Millisecond)}
+	})
+}
