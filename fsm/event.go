@@ -1,8 +1,6 @@
 package fsm
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -22,7 +20,7 @@ func eventSchema() *schema[holdfastv1.RunEvent, *holdfastv1.RunEvent] {
 // prove that it has missed nothing.
 func (t *tx) addEvent(run *holdfastv1.Run, message string) {
 	t.meta.LastEvent++
-	t.events.put(&holdfastv1.RunEvent{Ts: t.now, Snapshot: proto.CloneOf(run), Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index})
+	t.events.put(&holdfastv1.RunEvent{Ts: t.now, Snapshot: run, Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index})
 	if t.meta.GetFirstEvent() == 0 {
 		t.meta.FirstEvent = 1
 	}

@@ -74,8 +74,10 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	}
 	results := make([]Result, 0, len(e.GetCommands()))
 	for _, c := range e.GetCommands() {
+		// failpoint: command-to-apply
 		results = append(results, f.apply(index, c))
 	}
+	// failpoint: commands-applied
 	f.advance(index, term)
 	return results
 }

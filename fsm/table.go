@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sort"
 	"strings"
 
@@ -108,25 +109,29 @@ func (t *table[M, P]) insert(key string, value []byte, m P) {
 		r.index = append(r.index, keys(m))
 	}
 	if old, replaced := t.rows.Set(r); replaced {
-		t.unindex(old)
+		t.unindex(old, r)
 	}
 	for i, keys := range r.index {
 		for _, k := range keys {
-			t.indexes[i].Set(entry{key: k, rec: r})
+			t.indexes[i].Set(entry{key: k, rec: r}) // in the place of the old record's, where it has the same key
 		}
 	}
 }
 
 func (t *table[M, P]) delete(key string) {
 	if old, ok := t.rows.Delete(&record{key: key}); ok {
-		t.unindex(old)
+		t.unindex(old, &record{index: make([][]string, len(t.indexes))})
 	}
 }
 
-func (t *table[M, P]) unindex(old *record) {
+// unindex removes a record from the indexes, but for the keys that the next one has too: most changes
+// of a record change no index.
+func (t *table[M, P]) unindex(old, next *record) {
 	for i, keys := range old.index {
 		for _, k := range keys {
-			t.indexes[i].Delete(entry{key: k, rec: old})
+			if !slices.Contains(next.index[i], k) {
+				t.indexes[i].Delete(entry{key: k, rec: old})
+			}
 		}
 	}
 }

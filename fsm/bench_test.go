@@ -1,0 +1,146 @@
+package fsm_test
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// fleet gives a peer with n machines of ordinary size, m-0 to m-<n-1>.
+func fleet(b *testing.B, n int) *fsmtest.Peer {
+	b.Helper()
+	p := fsmtest.NewPeer()
+	for i := 0; i < n; {
+		var cmds []*internalv1.Command
+		for ; i < n && len(cmds) < 256; i++ {
+			cmds = append(cmds, fsmtest.Command(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+				MachineId: fmt.Sprintf("m-%d", i),
+				Labels:    map[string]string{"env": "prod", "role": "worker", "rack": fmt.Sprintf("r%d", i%40), "provider": "fake"},
+				Spec: &holdfastv1.MachineSpec{SshEndpoint: fmt.Sprintf("10.20.%d.%d:22", i>>8&255, i&255), BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i),
+					MacAddresses: []string{fmt.Sprintf("02:00:%02x:%02x:%02x:00", i>>16&255, i>>8&255, i&255), fmt.Sprintf("02:00:%02x:%02x:%02x:01", i>>16&255, i>>8&255, i&255)},
+					Serial:       fmt.Sprintf("S%08d", i), Location: "ber-1", TargetClusterRef: "cluster-a"},
+			}}))
+		}
+		for _, r := range p.Propose(cmds...) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+	return p
+}
+
+// BenchmarkStartRun applies starts of the default repave, each on a machine of its own, in entries of 1 and 64.
+// Machines that are busy are freed by canceling, outside the clock.
+func BenchmarkStartRun(b *testing.B) {
+	for _, batch := range []int{1, 64} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			const machines = 1 << 13
+			p := fleet(b, machines)
+			var entry []byte
+			runs := 0
+			free := func() {
+				for i := runs - machines; i < runs; i++ {
+					p.Do(&internalv1.CancelRun{RunId: fmt.Sprintf("%08x", i)})
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				if runs > 0 && runs%machines == 0 {
+					free()
+				}
+				cmds := make([]*internalv1.Command, batch)
+				for i := range cmds {
+					c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", runs), MachineId: fmt.Sprintf("m-%d", runs%machines),
+						RequestId: fmt.Sprintf("request-%d", runs), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
+					c.FeatureLevel, c.Time, c.Principal = fsm.FeatureLevel, timestamppb.New(p.Now), "bench"
+					cmds[i] = c
+					runs++
+				}
+				entry = fsmtest.Encode(cmds...)
+				p.Index++
+				b.StartTimer()
+				for _, r := range p.Apply(p.Index, p.Term, entry) {
+					if r.Err != nil {
+						b.Fatal(r.Err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/run")
+		})
+	}
+}
+
+// BenchmarkGet reads a machine and a run.
+func BenchmarkGet(b *testing.B) {
+	p := fleet(b, 10_000)
+	p.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-77", RequestId: "r", Type: "REPAVE", CheckedProvider: "fake"})
+	b.Run("machine", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if _, ok := p.View().Machine(fmt.Sprintf("m-%d", i%10_000)); !ok {
+				b.Fatal("not found")
+			}
+		}
+	})
+	b.Run("run", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := p.View().Run("run-1"); !ok {
+				b.Fatal("not found")
+			}
+		}
+	})
+}
+
+// BenchmarkSnapshot100k takes, writes and restores a snapshot of 100,000 machines.
+func BenchmarkSnapshot100k(b *testing.B) {
+	p := fleet(b, 100_000)
+	b.Run("take", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			p.Index++
+			p.Observe(p.Index, p.Term) // or the view would be shared
+			if _, err := p.Snapshot(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("write", func(b *testing.B) {
+		s, err := p.Snapshot()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			n, err := s.WriteTo(io.Discard)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(n)
+		}
+	})
+	b.Run("restore", func(b *testing.B) {
+		s, err := p.Snapshot()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			r, w := io.Pipe()
+			go func() {
+				_, err := s.WriteTo(w)
+				w.CloseWithError(err)
+			}()
+			if err := fsm.New().Restore(r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
