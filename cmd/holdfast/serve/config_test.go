@@ -45,7 +45,7 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 func TestBadFilesNameKeyAndLine(t *testing.T) {
 	for _, tc := range []struct{ name, file, want string }{
 		{"unknown key", "node_id: a\nbotstrap_expect: 3\n", `line 2: unknown key "botstrap_expect"`},
-		{"flag spelling", "node-id: a\n", `line 1: unknown key "node-id"`},
+		{"twice, in both spellings", "node_id: a\nnode-id: b\n", `line 2: key "node-id" is there twice`},
 		{"wrong type", "node_id: a\n\nbootstrap_expect: three\n", `line 3: key "bootstrap_expect"`},
 		{"twice", "node_id: a\nnode_id: b\n", `line 2: key "node_id" is there twice`},
 		{"not a mapping", "- a\n", "line 1: want keys and values"},

@@ -56,19 +56,19 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
-		if seen[key.Value] {
+		name := strings.ReplaceAll(key.Value, "_", "-") // both spellings are taken: the file's and the flag's
+		if seen[name] {
 			return fmt.Errorf("line %d: key %q is there twice", key.Line, key.Value)
 		}
-		seen[key.Value] = true
-		if key.Value == "providers" {
+		seen[name] = true
+		if name == "providers" {
 			if err := c.parseProviders(value); err != nil {
 				return err
 			}
 			continue
 		}
-		name := strings.ReplaceAll(key.Value, "_", "-")
 		f := fs.Lookup(name)
-		if f == nil || strings.Contains(key.Value, "-") || name == "config" || name == "help" {
+		if f == nil || name == "config" || name == "help" {
 			return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
 		}
 		if given[name] {
