@@ -135,15 +135,27 @@ func TestPeerOfAnotherCluster(t *testing.T) {
 	c := bench.Cluster(t, harness.Options{})
 	c.Register("m-1")
 	p := stoppedPeer(t)
-	p.ID = "n1" // as one of the peers there, which must not matter
+	// It is called n1, as one of the peers there.
 	var join []string
 	for _, o := range c.Peers() {
 		join = append(join, o.GossipAddr)
 	}
-	refusedStart(t, p, arguments(p, "--bootstrap-expect", "0", "--join", strings.Join(join, ",")), "another cluster", "cluster")
-	st, err := c.Client.Cluster().GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
-	if err != nil || len(st.GetPeers()) != 3 || st.GetFailureTolerance() != 1 {
-		t.Errorf("status of the cluster that was not joined: %v, %v", st, err)
+	status := func(cl holdfastv1.ClusterServiceClient) *holdfastv1.ClusterStatus {
+		st, err := cl.GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st := status(c.Client.Cluster())
+	// Not with refusedStart: it may well go on with its own cluster's log before it meets the others.
+	code, stderr := bench.Run(t, arguments(p, "--bootstrap-expect", "0", "--join", strings.Join(join, ","))...)
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	if last := lines[len(lines)-1]; code == 0 || !strings.HasPrefix(last, "error: ") || !strings.Contains(last, "belongs to cluster "+st.GetClusterId()) {
+		t.Errorf("exit code %d, want another one and an error that names cluster %s:\n%s", code, st.GetClusterId(), last)
+	}
+	if st = status(c.Client.Cluster()); len(st.GetPeers()) != 3 || st.GetFailureTolerance() != 1 {
+		t.Errorf("status of the cluster that was not joined: %v", st)
 	}
 	for _, peer := range st.GetPeers() {
 		if peer.GetGrpcAddr() == p.GRPCAddr || peer.GetSuffrage() != "voter" {
@@ -151,6 +163,13 @@ func TestPeerOfAnotherCluster(t *testing.T) {
 		}
 	}
 	c.Register("m-2")
+	if err := p.Start(t.Context()); err != nil { // its own cluster is as it was
+		t.Fatal(err)
+	}
+	harness.Until(t, "the peer to lead its own cluster", func() (bool, any) {
+		r, err := p.Readiness(t.Context())
+		return err == nil && r.Ready, r
+	})
 }
 
 // A snapshot that is damaged is not started from, and not written over.

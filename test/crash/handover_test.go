@@ -52,7 +52,8 @@ func TestHandover(t *testing.T) {
 		acked, longest := w.Stop()
 		t.Logf("round %d: %d writes, the longest time without an acknowledged write was %s; the peer had stopped after %s",
 			round, acked, longest.Round(time.Millisecond), stopped.Round(time.Millisecond))
-		if longest > 5*time.Second {
+		// Tens of milliseconds here. A caller that is kept until the old leader's server is cut off waits for 3 s.
+		if longest > 2*time.Second {
 			t.Errorf("no write was acknowledged for %s while the leader was handed over", longest)
 		}
 		c.Restart(leader)

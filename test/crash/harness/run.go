@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // startTime is how long a start that cannot succeed may take to say so.
@@ -46,16 +50,13 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// Hash gives the mode and the SHA-256 of every file below a directory, by path. A directory that is not there has none.
+// Hash gives the mode and the SHA-256 of every file below a directory, by path. A directory that is not there has none. Of
+// a bolt file it is that of its keys and values: to open one for writing touches its first pages.
 func Hash(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
 			return err
 		}
 		info, err := d.Info()
@@ -66,12 +67,36 @@ func Hash(t testing.TB, dir string) map[string]string {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(b)
-		all[rel] = info.Mode().String() + " " + hex.EncodeToString(sum[:])
-		return nil
+		sum := sha256.New()
+		if filepath.Ext(path) == ".db" {
+			err = hashBolt(sum, path)
+		} else {
+			var b []byte
+			b, err = os.ReadFile(path)
+			sum.Write(b)
+		}
+		all[rel] = info.Mode().String() + " " + hex.EncodeToString(sum.Sum(nil))
+		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+func hashBolt(w io.Writer, path string) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return err
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			fmt.Fprintf(w, "%q\n", name)
+			return b.ForEach(func(k, v []byte) error {
+				fmt.Fprintf(w, "%q %q\n", k, v)
+				return nil
+			})
+		})
+	})
+	return errors.Join(err, db.Close())
 }
