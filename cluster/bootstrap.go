@@ -150,9 +150,11 @@ func (n *Node) form(ctx context.Context, fs []founder, id string) error {
 		if err := n.agree(id); err != nil {
 			return err
 		}
+		// failpoint: founder-bound
 		if err := n.askFounders(ctx, fs, id, false); err != nil {
 			return err
 		}
+		// failpoint: founders-bound
 		n.log.Info("all founders agree: forming the cluster", "cluster", id, "peers", len(fs))
 		return n.bootstrapRaft(fs)
 	}
@@ -206,6 +208,7 @@ func (n *Node) agree(id string) error {
 	if err != nil {
 		return err
 	}
+	// failpoint: founder-agreed
 	n.admit()
 	return nil
 }
@@ -220,6 +223,7 @@ func (n *Node) bootstrapRaft(fs []founder) error {
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
+	// failpoint: raft-bootstrapped
 	n.gossip.changed.fire()
 	n.news.fire()
 	return nil

@@ -42,6 +42,7 @@ func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	// failpoint: leader-established
 	for i, r := range results {
 		switch {
 		case r.Err == nil:

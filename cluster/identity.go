@@ -107,6 +107,7 @@ func (i *identity) store(rec identityRecord) error {
 		if err := writeFileSync(i.path, append(data, '\n')); err != nil {
 			return fmt.Errorf("write identity: %w", err)
 		}
+		// failpoint: identity-stored
 	}
 	i.rec = rec
 	return nil
@@ -121,6 +122,7 @@ func writeFileSync(path string, data []byte) error {
 	}
 	_, err = tmp.Write(data)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	// failpoint: identity-written
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}

@@ -119,6 +119,7 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 		if err := r.n.commit(ctx, putPeer(want)); err != nil {
 			return fmt.Errorf("record the peer: %w", err)
 		}
+		// failpoint: peer-recorded
 	}
 	if id == r.n.cfg.NodeID {
 		return nil
@@ -157,7 +158,9 @@ func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerR
 	r.n.log.Warn("peer has lost its data: it does not vote until it has caught up", "id", id,
 		"instance", m.meta.GetInstance(), "recorded", rec.GetInstance())
 	r.pending = true
-	return r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
+	err := r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
+	// failpoint: peer-demoted
+	return err
 }
 
 // followed counts the voters without one, and those of them that lead or follow in this term. Gossip would not
@@ -197,16 +200,23 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 	if st.GetInstance() != instance {
 		return nil // gossip is behind
 	}
-	if at := st.GetAppliedIndex(); at < r.floor[instance] || at+promoteLag < commit {
+	if at := st.GetAppliedIndex(); !mayVote(at, r.floor[instance], commit) {
 		r.n.log.Debug("peer catches up", "id", id, "applied", at, "commit", commit)
 		return nil
 	}
 	if err := r.admit(ctx, m); err != nil {
 		return err
 	}
+	// failpoint: peer-admitted
 	r.n.log.Info("peer has caught up and votes from now on", "id", id)
-	return r.change(ctx, r.n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
+	err = r.change(ctx, r.n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
+	// failpoint: peer-promoted
+	return err
 }
+
+// mayVote says whether a peer that has applied so much may vote: it must hold what may have been counted on
+// before its vote was taken, and it must not be so far behind that it would slow the others down.
+func mayVote(applied, floor, commit uint64) bool { return applied >= floor && applied+promoteLag >= commit }
 
 // admit tells a peer that it may vote. Peers that may already do not mind.
 func (r *reconciler) admit(ctx context.Context, m member) error {

@@ -48,6 +48,9 @@ func (s peerServer) ReadIndex(ctx context.Context, _ *internalv1.ReadIndexReques
 
 // StandDown ends leader tasks of earlier terms and waits until they have ended.
 func (s peerServer) StandDown(ctx context.Context, req *internalv1.StandDownRequest) (*internalv1.StandDownResponse, error) {
+	if r := s.n.reign.Load(); r != nil && r.term < req.GetTerm() {
+		s.n.dethrone(r.term)
+	}
 	if err := s.n.sessions.stopBefore(ctx, req.GetTerm()); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
@@ -89,6 +92,7 @@ func (n *Node) admitFor(req *internalv1.AdmitRequest) error {
 	if err != nil {
 		return err
 	}
+	// failpoint: admission-stored
 	n.admit()
 	return nil
 }

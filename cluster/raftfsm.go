@@ -24,7 +24,9 @@ var (
 
 // Apply implements raft.FSM. The answer is a []fsm.Result, one for each command of the entry.
 func (r *raftFSM) Apply(l *raft.Log) any {
+	// failpoint: entry-committed
 	results := r.fsm.Apply(l.Index, l.Term, l.Data)
+	// failpoint: entry-applied
 	r.applied.Add(1)
 	return results
 }
@@ -49,6 +51,7 @@ func (r *raftFSM) Snapshot() (raft.FSMSnapshot, error) {
 // Restore implements raft.FSM.
 func (r *raftFSM) Restore(rc io.ReadCloser) error {
 	err := r.fsm.Restore(rc)
+	// failpoint: snapshot-restored
 	return errors.Join(err, rc.Close())
 }
 
@@ -59,7 +62,10 @@ func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
 	if _, err := s.snap.WriteTo(sink); err != nil {
 		return errors.Join(fmt.Errorf("persist snapshot %s: %w", sink.ID(), err), sink.Cancel())
 	}
-	return sink.Close()
+	// failpoint: snapshot-written
+	err := sink.Close()
+	// failpoint: snapshot-stored
+	return err
 }
 
 // Release implements raft.FSMSnapshot. The state is shared and collected when nobody refers to it.

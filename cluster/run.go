@@ -215,10 +215,12 @@ func (n *Node) learnCluster() error {
 	if rec.ClusterID != "" && rec.ClusterID != id {
 		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: restore its data directory", n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
 	}
-	return n.ident.update(func(r *identityRecord) error {
+	err := n.ident.update(func(r *identityRecord) error {
 		r.ClusterID, r.Forming = id, nil
 		return nil
 	})
+	// failpoint: cluster-learned
+	return err
 }
 
 // watchHalt ends the peer when the state machine has met what this build does not understand.

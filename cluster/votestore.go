@@ -51,5 +51,6 @@ func (s *voteStore) Set(key, val []byte) error {
 	if !held {
 		return nil
 	}
+	// failpoint: vote-candidate-stored
 	return s.StableStore.SetUint64(keyLastVoteTerm, term)
 }

@@ -133,6 +133,7 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
+	// failpoint: intent-committed
 	a.run = run
 	if a.adopted != nil {
 		a.say("attempt %d of %s goes on under the leader of term %d", a.number, a.step.GetName(), a.epoch)
@@ -171,7 +172,9 @@ func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*hol
 	err := a.out.last(appendTo, func(rest *internalv1.LogAppend) error {
 		end.Log = rest
 		var err error
+		// failpoint: evidence-gathered
 		run, err = a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_EndAttempt{EndAttempt: end}})
+		// failpoint: outcome-committed
 		return err
 	})
 	return run, err
@@ -206,9 +209,11 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 		}
 	}
 	a.say("%s", what)
+	// failpoint: term-confirmed
 	if err := do(ctx); err != nil {
 		return err
 	}
+	// failpoint: effect-done
 	a.afterEffect()
 	return nil
 }
@@ -304,6 +309,7 @@ func (a *attempt) record(ctx context.Context, evidence map[string]string) error 
 		a.broken = err
 		return err
 	}
+	// failpoint: progress-committed
 	a.run, a.noted = run, a.waitingFor
 	a.prove(evidence)
 	return nil

@@ -63,8 +63,10 @@ func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View
 		}
 		group, size = nil, 0
 		_, err = l.propose(ctx, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{CompactRunLog: &internalv1.CompactRunLog{RunId: run, Block: block}}})
+		// failpoint: log-compacted
 		return err
 	}
+	// failpoint: log-to-compact
 	blocks := view.LogBlocks(run)
 	for i, b := range blocks {
 		// An earlier leader may have compressed the first blocks. The last one is always proposed: it ends the matter.

@@ -178,6 +178,7 @@ func (l *term) flushBatch(ctx context.Context) (more bool, err error) {
 	if err := l.appendLogs(ctx, appends...); err != nil {
 		return false, err
 	}
+	// failpoint: logs-committed
 	for _, t := range batch {
 		t.log.committed(t.a, t.size)
 	}

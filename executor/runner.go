@@ -75,6 +75,7 @@ func (r *runner) drive(ctx context.Context) error {
 func (r *runner) abort(ctx context.Context, phase holdfastv1.Run_Phase, why *holdfastv1.RunError) error {
 	_, err := r.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_AbortRun{
 		AbortRun: &internalv1.AbortRun{RunId: r.id, Phase: phase, Error: why}}})
+	// failpoint: run-aborted
 	if errors.Is(err, errRunOver) {
 		return nil
 	}

@@ -96,6 +96,7 @@ func (a *attempt) logged() int64 {
 func (a *attempt) kill(exec providers.RemoteExecutor) {
 	ctx, stop := context.WithTimeout(a.whole, 10*time.Second)
 	defer stop()
+	// failpoint: cancel-seen
 	err := a.effect(ctx, "kill the command", func(ctx context.Context) error {
 		return exec.KillCommand(ctx, a.op, a.machine, a.op.Token())
 	})

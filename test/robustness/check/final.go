@@ -39,15 +39,6 @@ type Sum struct {
 	Sum   []byte
 }
 
-func (f *Final) run(id string) *holdfastv1.Run {
-	for _, r := range f.Runs {
-		if r.GetRunId() == id {
-			return r
-		}
-	}
-	return nil
-}
-
 // gather reads the record when nothing moves any more.
 func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final, error) {
 	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}}
@@ -87,7 +78,9 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 		for _, m := range h.Machines {
 			rec.GetMachine(ctx, workload.Op{Client: peer, Peer: peer, Machine: m}, 5*time.Second)
 		}
-		rec.GetPlan(ctx, workload.Op{Client: peer, Peer: peer, Plan: h.Register}, 5*time.Second)
+		if h.Register != "" {
+			rec.GetPlan(ctx, workload.Op{Client: peer, Peer: peer, Plan: h.Register}, 5*time.Second)
+		}
 	}
 	for _, op := range rec.Ops() {
 		if op.Outcome != workload.OK {

@@ -22,6 +22,9 @@ const searchTime = time.Minute
 func linearizable(ctx context.Context, h *workload.History, f *Final, dir string) []error {
 	var errs []error
 	for _, id := range append(slices.Clone(h.Machines), h.Register) {
+		if id == "" {
+			continue
+		}
 		ops, runs := history(id, h, f)
 		limit := searchTime
 		if d, ok := ctx.Deadline(); ok {

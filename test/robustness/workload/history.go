@@ -96,7 +96,7 @@ type History struct {
 	Prefix   string   // of the ids of its machines
 	Machines []string // ids
 	Plans    []string // the plans that runs are of
-	Register string   // the plan that is written
+	Register string   // the plan that is written, if there is one
 	MinOps   int
 	Ops      []Op
 	Watches  []Watch

@@ -42,6 +42,11 @@ func (r *Recorder) Ops() []Op {
 	return slices.Clone(r.ops)
 }
 
+// History gives what was recorded, about some machines, for a test that makes its calls itself.
+func (r *Recorder) History(machines ...string) *History {
+	return &History{Base: r.base, Machines: machines, Ops: r.Ops()}
+}
+
 // Since gives the time on the history's clock.
 func (r *Recorder) Since() time.Duration { return time.Since(r.base) }
 

@@ -1,0 +1,235 @@
+package failpoint
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/lab"
+	"github.com/holdfast-metal/holdfast/test/overlay"
+	"github.com/holdfast-metal/holdfast/test/robustness/check"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// patience is how long one crash may take, all in all, on a busy machine.
+const patience = 90 * time.Second
+
+// A peer is killed at each line that stands between two durable effects, under traffic, and started again: all that
+// was acknowledged is there, every run ends, nothing is done to a machine twice, and all peers have the same state. Without
+// CRASH=1 it is done for a few lines of each kind.
+func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("crashes clusters of processes")
+	}
+	binary := build(t)
+	var forming, steady []string
+	for _, name := range slices.Sorted(maps.Keys(scenarios())) {
+		switch s := scenarios()[name]; {
+		case os.Getenv("CRASH") == "" && !s.quick:
+		case s.forming:
+			forming = append(forming, name)
+		default:
+			steady = append(steady, name)
+		}
+	}
+	for _, name := range forming {
+		t.Run(name, func(t *testing.T) { crashForming(t, binary, name) })
+	}
+	t.Run("steady", func(t *testing.T) { crashSteady(t, binary, steady) })
+}
+
+// build builds the product with its failpoints, the race detector, and snapshots that come all the time.
+func build(t *testing.T) string {
+	t.Helper()
+	root, err := overlay.Root(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := overlay.New(root)
+	if _, err := Arm(o); err != nil {
+		t.Fatal(err)
+	}
+	for before, after := range map[string]string{
+		"setDefault(&c.SnapshotThreshold, 8192)":          "setDefault(&c.SnapshotThreshold, 64)",
+		"setDefault(&c.SnapshotInterval, 30*time.Second)": "setDefault(&c.SnapshotInterval, time.Second)",
+		"setDefault(&c.TrailingLogs, 10240)":              "setDefault(&c.TrailingLogs, 32)",
+	} {
+		if err := o.Patch("cluster/config.go", before, after); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary, err := o.Build(t.Context(), t.TempDir(), "-race")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// open starts a cluster whose points can be armed, and keeps starting what dies. Its directory stays if the test fails.
+func open(t *testing.T, binary string, points ...string) (*lab.Lab, Switches) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast-crash-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("kept %s", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	})
+	s, err := NewSwitches(filepath.Join(dir, "failpoints"), points...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range points {
+		if scenarios()[p].forming {
+			if err := s.Arm(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Env: []string{s.Environment(points...)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.Revive(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+		if err := l.Close(); err != nil {
+			t.Errorf("stop the cluster: %v", err)
+		}
+		for _, problem := range lab.Trouble(dir) {
+			t.Error(problem)
+		}
+	})
+	return l, s
+}
+
+// crashForming kills a peer of a cluster that forms.
+func crashForming(t *testing.T, binary, point string) {
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	l, s := open(t, binary, point)
+	if err := lab.Until(ctx, "a peer to die at "+point, func() bool { return s.Fired(point) && l.Deaths() > 0 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Steady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Deaths(); n != 1 {
+		t.Errorf("%d peers have died, want one", n)
+	}
+	w := workload.New(workload.Config{Seed: 1, MinOps: 50, Clients: 4}, l.Target())
+	traffic, enough := context.WithTimeout(ctx, 3*time.Second)
+	defer enough()
+	if err := w.Run(traffic); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range check.Truth(ctx, w.History(), l.Target(), t.TempDir()) {
+		t.Error(err)
+	}
+}
+
+// crashSteady kills a peer of one cluster at one point after the other, under traffic that never ends.
+func crashSteady(t *testing.T, binary string, points []string) {
+	l, s := open(t, binary, points...)
+	start, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	if err := l.Steady(start); err != nil {
+		t.Fatal(err)
+	}
+	if err := prepare(start, l); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Plan(start, "fp-whole", lab.Step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc"}),
+		lab.Step("install", &holdfastv1.RepaveImage{Image: "debian-13"}), lab.Script("talk", workload.TalkScript)); err != nil {
+		t.Fatal(err)
+	}
+	w := workload.New(workload.Config{Seed: 1, MinOps: 20 * len(points), Clients: 6}, l.Target())
+	traffic, enough := context.WithCancel(t.Context())
+	defer enough()
+	done := make(chan error, 1)
+	go func() { done <- w.Run(traffic) }()
+	for _, point := range points {
+		t.Run(point, func(t *testing.T) { crashOnce(t, l, s, point) })
+	}
+	enough()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	end, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	if err := l.Steady(end); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Settle(end); err != nil {
+		t.Fatal(err)
+	}
+	report, err := os.MkdirTemp("", "holdfast-crash-report-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := check.All(end, w.History(), l.Target(), report)
+	for _, err := range found {
+		t.Error(err)
+	}
+	if len(found) == 0 {
+		_ = os.RemoveAll(report)
+	}
+}
+
+// crashOnce kills a peer at a point while a run is in flight that must succeed.
+func crashOnce(t *testing.T, l *lab.Lab, s Switches, point string) {
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	machine := "m-" + point
+	if err := l.Register(ctx, machine); err != nil {
+		t.Fatal(err)
+	}
+	before := l.Deaths()
+	run, err := l.Start(ctx, machine, "fp-whole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := s.Arm(point); err != nil {
+		t.Fatal(err)
+	}
+	if provoke := scenarios()[point].provoke; provoke != nil {
+		if err := provoke(ctx, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = lab.Until(ctx, "a peer to die at "+point, func() bool { return s.Fired(point) && l.Deaths() > before })
+	fired, derr := s.Disarm(point)
+	if err != nil || derr != nil || !fired {
+		t.Fatalf("died = %v: %v, %v", fired, err, derr)
+	}
+	died := time.Since(began)
+	if err := l.Ended(ctx, run.GetRunId(), holdfastv1.Run_SUCCEEDED); err != nil {
+		t.Error(err)
+	}
+	if err := l.Steady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Deaths() - before; n != 1 {
+		t.Errorf("%d peers have died, want one", n)
+	}
+	t.Logf("died after %s, steady again after %s", died.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}

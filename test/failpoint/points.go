@@ -1,0 +1,115 @@
+package failpoint
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/test/overlay"
+)
+
+// Point is a place where a peer can be made to die.
+type Point struct {
+	Name string
+	File string // below the root of the module
+	Line int
+}
+
+// folders are the parts of the product with durable effects.
+func folders() []string { return []string{"cluster", "executor", "fsm"} }
+
+var (
+	comment = regexp.MustCompile(`^(\s*)// failpoint: ([a-z-]+)$`)
+	clause  = regexp.MustCompile(`(?m)^package (\w+)$`)
+)
+
+// Arm turns every comment "// failpoint: name" into a call, and gives the points in the order of the files. A name that
+// stands in two places is an error, and so is a comment that only looks like one.
+func Arm(o *overlay.Overlay) ([]Point, error) {
+	var points []Point
+	seen := map[string]Point{}
+	for _, folder := range folders() {
+		files, err := o.Files(folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := o.Read(file)
+			if err != nil {
+				return nil, err
+			}
+			lines := strings.Split(text, "\n")
+			found := 0
+			for i, line := range lines {
+				m := comment.FindStringSubmatch(line)
+				switch {
+				case m == nil && strings.Contains(line, "// failpoint"):
+					return nil, fmt.Errorf("%s:%d: %q is not a line \"// failpoint: name\"", file, i+1, strings.TrimSpace(line))
+				case m == nil:
+					continue
+				}
+				p := Point{Name: m[2], File: file, Line: i + 1}
+				if other, ok := seen[p.Name]; ok {
+					return nil, fmt.Errorf("failpoint %s is at %s:%d and at %s:%d: give one another name", p.Name, other.File, other.Line, file, p.Line)
+				}
+				seen[p.Name] = p
+				points, found = append(points, p), found+1
+				lines[i] = fmt.Sprintf("%sfailpoint(%q)", m[1], p.Name)
+			}
+			if found == 0 {
+				continue
+			}
+			pkg := clause.FindStringSubmatch(text)
+			if pkg == nil {
+				return nil, fmt.Errorf("%s has no package clause", file)
+			}
+			o.Set(file, strings.Join(lines, "\n"))
+			o.Set(path.Join(path.Dir(file), "failpoint_generated.go"), "package "+pkg[1]+"\n"+code)
+		}
+	}
+	return points, nil
+}
+
+// code is what each armed package gets. HOLDFAST_FAILPOINT is "name@file", one or more with commas between them: the process
+// that comes to the point and is the first to make the file kills itself, so that one peer dies, once. With "=stop" after the file
+// it stops itself instead (SIGSTOP), and goes on when somebody lets it.
+const code = `
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+var failpoints = sync.OnceValue(func() map[string]string {
+	files := map[string]string{}
+	for _, p := range strings.Split(os.Getenv("HOLDFAST_FAILPOINT"), ",") {
+		if name, file, ok := strings.Cut(p, "@"); ok {
+			files[name] = file
+		}
+	}
+	return files
+})
+
+func failpoint(name string) {
+	file, ok := failpoints()[name]
+	if !ok {
+		return
+	}
+	file, stop := strings.CutSuffix(file, "=stop")
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	_, _ = f.WriteString(strconv.Itoa(os.Getpid()))
+	_ = f.Close()
+	if stop {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+`

@@ -1,0 +1,92 @@
+package failpoint
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/test/overlay"
+)
+
+// Every point of the product has a scenario in which a peer comes to it, and the other way round.
+func TestEveryPointHasAScenario(t *testing.T) {
+	root, err := overlay.Root(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, err := Arm(overlay.New(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, p := range points {
+		there[p.Name] = true
+		if _, ok := scenarios()[p.Name]; !ok {
+			t.Errorf("failpoint %s (%s:%d) has no scenario: say in scenarios.go what brings a peer to it", p.Name, p.File, p.Line)
+		}
+	}
+	for name := range scenarios() {
+		if !there[name] {
+			t.Errorf("scenario %s is of no failpoint", name)
+		}
+	}
+}
+
+func TestArm(t *testing.T) {
+	for name, tt := range map[string]struct{ cluster, want string }{
+		"armed":        {"package cluster\n\nfunc f() {\n\t// failpoint: here-it-is\n}\n", ""},
+		"not a line":   {"package cluster\n\nfunc f() { _ = 1 // failpoint: x\n}\n", "is not a line"},
+		"not a name":   {"package cluster\n\nfunc f() {\n\t// failpoint: Here It Is\n}\n", "is not a line"},
+		"in two lines": {"package cluster\n\nfunc f() {\n\t// failpoint: a\n\t// failpoint: a\n}\n", "at cluster/f.go:4 and at cluster/f.go:5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for _, dir := range []string{"cluster", "executor", "fsm"} {
+				if err := os.Mkdir(filepath.Join(root, dir), 0o750); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(root, "cluster", "f.go"), []byte(tt.cluster), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := overlay.New(root)
+			points, err := Arm(o)
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("error = %v, want %q", err, tt.want)
+				}
+				return
+			}
+			text, rerr := o.Read("cluster/f.go")
+			if err != nil || rerr != nil || len(points) != 1 || points[0] != (Point{"here-it-is", "cluster/f.go", 4}) || !strings.Contains(text, "\tfailpoint(\"here-it-is\")\n") {
+				t.Errorf("points = %v, %v, %v; the file is\n%s", points, err, rerr, text)
+			}
+			if generated, err := o.Read("cluster/failpoint_generated.go"); err != nil || !strings.HasPrefix(generated, "package cluster\n") {
+				t.Errorf("the generated file: %v", err)
+			}
+		})
+	}
+}
+
+func TestSwitches(t *testing.T) {
+	s, err := NewSwitches(t.TempDir(), "a", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env := s.Environment("a", "b"); !strings.HasPrefix(env, "HOLDFAST_FAILPOINT=a@/") || !strings.Contains(env, ",b@/") {
+		t.Errorf("environment = %s", env)
+	}
+	if err := s.Arm("a"); err != nil {
+		t.Fatal(err)
+	}
+	if fired, err := s.Disarm("a"); fired || err != nil {
+		t.Errorf("fired = %v, %v: nobody was there", fired, err)
+	}
+	if err := os.WriteFile(s.file("b"), []byte("123"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if fired, err := s.Disarm("b"); !fired || err != nil {
+		t.Errorf("fired = %v, %v: somebody was", fired, err)
+	}
+}

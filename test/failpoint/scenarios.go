@@ -1,0 +1,149 @@
+package failpoint
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/lab"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// scenario is what brings a peer to a point.
+type scenario struct {
+	forming bool // only a cluster that forms comes there: the point is armed from the start
+	quick   bool // part of the subset that every test run crashes
+	provoke func(ctx context.Context, l *lab.Lab) error
+}
+
+// scenarios has one for each point. Where nothing provokes a point the traffic comes by.
+func scenarios() map[string]scenario {
+	forming := scenario{forming: true}
+	return map[string]scenario{
+		"founder-bound":     forming,
+		"founders-bound":    forming,
+		"founder-agreed":    forming,
+		"raft-bootstrapped": forming,
+		"cluster-learned":   {forming: true, quick: true},
+		"identity-written":  forming,
+		"identity-stored":   forming,
+
+		"vote-candidate-stored": {provoke: handOver, quick: true},
+		"leader-established":    {provoke: handOver},
+		"peer-demoted":          {provoke: wipe},
+		"peer-recorded":         {provoke: wipe},
+		"peer-admitted":         {provoke: wipe},
+		"admission-stored":      {provoke: wipe, quick: true},
+		"peer-promoted":         {provoke: wipe},
+		"snapshot-restored":     {provoke: wipe},
+		"snapshot-written":      {},
+		"snapshot-stored":       {},
+		"entry-committed":       {},
+		"entry-applied":         {},
+
+		"intent-committed":   {},
+		"term-confirmed":     {quick: true},
+		"effect-done":        {quick: true},
+		"progress-committed": {provoke: long},
+		"evidence-gathered":  {},
+		"outcome-committed":  {quick: true},
+		"logs-committed":     {},
+		"run-aborted":        {provoke: cancelBetween},
+		"cancel-seen":        {provoke: cancelWithin},
+		"log-to-compact":     {},
+		"log-compacted":      {},
+
+		"command-to-apply": {},
+		"commands-applied": {quick: true},
+	}
+}
+
+// handOver makes the leader stop on purpose, and start again.
+func handOver(ctx context.Context, l *lab.Lab) error {
+	leader, err := l.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Hold(leader, func() error {
+		_ = leader.Stop(ctx) // it may be the one that dies
+		return leader.Start(ctx)
+	})
+}
+
+// wipe takes the data of a follower.
+func wipe(ctx context.Context, l *lab.Lab) error {
+	p, err := l.Follower(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Hold(p, func() error { return replace(ctx, p) })
+}
+
+func replace(ctx context.Context, p *localcluster.Peer) error {
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	if err := p.Wipe(); err != nil {
+		return err
+	}
+	return p.Start(ctx)
+}
+
+// The plans of scenarios, each started on the machine of the same name.
+const (
+	planLong  = "fp-long"  // waits for so long that this goes on record
+	planSleep = "fp-sleep" // waits until it is canceled
+	planFail  = "fp-fail"  // fails and waits for its retry
+)
+
+// prepare creates what scenarios need.
+func prepare(ctx context.Context, l *lab.Lab) error {
+	failing := lab.Script("fail", "exit 3\n")
+	failing.MaxRetries = new(int32)
+	*failing.MaxRetries = 50
+	for id, s := range map[string]*holdfastv1.Step{planLong: lab.Script("s", "sleep 2.5\n"), planSleep: lab.Script("s", "sleep 300\n"), planFail: failing} {
+		if err := l.Plan(ctx, id, s); err != nil {
+			return err
+		}
+		if err := l.Register(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func long(ctx context.Context, l *lab.Lab) error {
+	_, err := l.Start(ctx, planLong, planLong)
+	return err
+}
+
+func cancelWithin(ctx context.Context, l *lab.Lab) error {
+	return cancelWhen(ctx, l, planSleep, func(s *holdfastv1.StepStatus) bool { return len(s.GetAttempts()) == 1 })
+}
+
+func cancelBetween(ctx context.Context, l *lab.Lab) error {
+	return cancelWhen(ctx, l, planFail, func(s *holdfastv1.StepStatus) bool {
+		n := len(s.GetAttempts())
+		return n > 0 && s.GetAttempts()[n-1].GetOutcome() == holdfastv1.Attempt_FAILED
+	})
+}
+
+// cancelWhen starts a run and cancels it as soon as its step is where it should be.
+func cancelWhen(ctx context.Context, l *lab.Lab, plan string, when func(*holdfastv1.StepStatus) bool) error {
+	run, err := l.Start(ctx, plan, plan)
+	if err != nil {
+		return err
+	}
+	err = lab.Until(ctx, plan+" to be where it is canceled", func() bool {
+		now, err := l.Client.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: run.GetRunId()})
+		return err == nil && (workload.SeenRun(now).Ended || when(now.GetSteps()[0]))
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := l.Client.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: run.GetRunId(), Reason: "failpoint"}); err != nil {
+		return fmt.Errorf("cancel run %s: %w", run.GetRunId(), err)
+	}
+	return nil
+}
