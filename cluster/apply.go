@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,7 +54,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	case <-ctx.Done():
 	case <-n.ended:
 	}
-	why := errors.New("this peer is stopping")
+	why := errStopping
 	if ctx.Err() != nil {
 		why = fmt.Errorf("waiting for the commit: %w", ctx.Err())
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,6 +32,8 @@ type waiter struct {
 	ticket uint64
 	done   chan error // buffered
 }
+
+var errStopping = errors.New("this peer is stopping")
 
 const (
 	confirmTimeout = time.Second
@@ -65,9 +68,9 @@ func (c *confirmer) confirm(ctx context.Context, term uint64) error {
 		return err
 	case <-ctx.Done():
 		c.forget(w.ticket)
-		return fmt.Errorf("confirm term %d with a majority: %w", term, ctx.Err())
+		return ctx.Err()
 	case <-c.ctx.Done():
-		return fmt.Errorf("confirm term %d: this peer is stopping", term)
+		return errStopping
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -41,3 +42,6 @@ func (c *Config) WrapLogs(w func(raft.LogStore) raft.LogStore) { c.wrapLogs = w 
 
 // MakeOld makes the peer one of an older build, which understands less than the cluster uses.
 func (c *Config) MakeOld() { c.levelsBehind = 1 }
+
+// CallElection lets the peer stand for election although there is a leader.
+func (n *Node) CallElection() { n.gate.callElection(time.Second) }

@@ -155,7 +155,12 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 type spell struct {
 	running *atomic.Int32
 	max     *atomic.Int32
-	terms   chan uint64
+	terms   chan cluster.Term
+	linger  time.Duration // after ctx has ended
+}
+
+func newSpell(linger time.Duration) spell {
+	return spell{running: &atomic.Int32{}, max: &atomic.Int32{}, terms: make(chan cluster.Term, 100), linger: linger}
 }
 
 func (s spell) Run(ctx context.Context, t cluster.Term) error {
@@ -166,13 +171,54 @@ func (s spell) Run(ctx context.Context, t cluster.Term) error {
 	if err := t.Confirm(ctx); err != nil {
 		return err
 	}
-	s.terms <- t.Epoch
+	s.terms <- t
 	<-ctx.Done()
+	time.Sleep(s.linger) // sleep: the work that takes its time to end
 	return nil
 }
 
+// next waits for the next leader task, and makes sure that the last one's term is over.
+func (s spell) next(t *testing.T, last cluster.Term) cluster.Term {
+	t.Helper()
+	select {
+	case term := <-s.terms:
+		if term.Epoch <= last.Epoch {
+			t.Errorf("term %d came after term %d", term.Epoch, last.Epoch)
+		}
+		if err := last.Confirm(t.Context()); err == nil {
+			t.Errorf("term %d was confirmed after term %d had begun", last.Epoch, term.Epoch)
+		}
+		return term
+	case <-time.After(10 * time.Second):
+		t.Fatal("no leader task began")
+		return last
+	}
+}
+
+func TestNewLeaderWaitsForOldTasks(t *testing.T) {
+	s := newSpell(200 * time.Millisecond)
+	c := clustertest.Start(t, clustertest.Options{Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} }})
+	var last cluster.Term
+	for range 3 {
+		old := c.Leader()
+		settled(t, c, 3)
+		last = s.next(t, last)
+		c.Followers(old)[0].Node.CallElection()
+		clustertest.Eventually(t, 10*time.Second, "another leader", func() error {
+			if c.Leader() == old {
+				return errors.New("it is the old one")
+			}
+			return nil
+		})
+	}
+	s.next(t, last)
+	if got := s.max.Load(); got != 1 {
+		t.Errorf("leader tasks at a time: got %d, want 1", got)
+	}
+}
+
 func TestLeaderTasksDoNotOverlap(t *testing.T) {
-	s := spell{running: &atomic.Int32{}, max: &atomic.Int32{}, terms: make(chan uint64, 100)}
+	s := newSpell(0)
 	var handovers atomic.Int32
 	c := clustertest.Start(t, clustertest.Options{
 		OnDisk: true,
@@ -186,19 +232,11 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 			}
 		},
 	})
-	var last uint64
+	var last cluster.Term
 	for range 3 {
 		leader := c.Leader()
 		settled(t, c, 3)
-		select {
-		case term := <-s.terms:
-			if term <= last {
-				t.Errorf("term %d came after term %d", term, last)
-			}
-			last = term
-		case <-time.After(10 * time.Second):
-			t.Fatal("no leader task began")
-		}
+		last = s.next(t, last)
 		if err := c.Stop(leader); err != nil {
 			t.Fatalf("stop the leader: %v", err)
 		}

@@ -31,12 +31,15 @@ func NewTerm(epoch uint64, confirm func(context.Context) error) Term {
 
 // Confirm gives nil only if a majority has confirmed after the call that the term is current. Call it
 // right before each effect outside of the cluster: a leader that was paused may have been replaced.
+// It takes one round trip, and at most 5 s.
 func (t Term) Confirm(ctx context.Context) error {
 	if t.confirm == nil {
 		return errors.New("term was not given by a leader")
 	}
 	return t.confirm(ctx)
 }
+
+const taskConfirmTimeout = 5 * time.Second
 
 // reign is the leadership that is ready: its first command has been applied here.
 type reign struct {
@@ -132,6 +135,9 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 		select {
 		case gained := <-n.notify:
 			again = nil
+			if cur != nil {
+				n.dethrone(cur.term) // first: a task may wait for a confirmation that cannot come
+			}
 			stop(errors.New("the leadership is lost"))
 			if gained {
 				start()
@@ -196,7 +202,11 @@ func (n *Node) reignOver(ctx context.Context, term uint64, tasks []LeaderTask) e
 
 	// Tasks of an old leader that has not noticed yet end before ours begin.
 	n.standDownOthers(ctx, term)
-	t := Term{Epoch: term, confirm: func(ctx context.Context) error { return n.confirmTerm(ctx, term) }}
+	t := Term{Epoch: term, confirm: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout) // a task that forgets its context must not hold up the next leader
+		defer cancel()
+		return n.confirmTerm(ctx, term)
+	}}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return n.reconcileMembers(gctx, term) })
 	for _, task := range tasks {
@@ -215,7 +225,7 @@ func (n *Node) confirmTerm(ctx context.Context, term uint64) error {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
 	}
 	if err := n.confirmer.confirm(ctx, term); err != nil {
-		return err
+		return fmt.Errorf("confirm term %d with a majority: %w", term, err)
 	}
 	if r, ok := n.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,13 +28,28 @@ func admittedSoon(t *testing.T, p *clustertest.Peer) {
 	})
 }
 
+// suffrage tells what a peer is in the eyes of another.
+func suffrage(t *testing.T, of, p *clustertest.Peer) string {
+	t.Helper()
+	for _, s := range of.Node.Status(t.Context()).GetPeers() {
+		if s.GetId() == p.ID {
+			return s.GetSuffrage()
+		}
+	}
+	return "none"
+}
+
 // bold is a vote request that any peer would grant that may vote.
 func bold() raft.RequestVoteRequest {
 	return raft.RequestVoteRequest{Term: 1 << 40, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}
 }
 
 func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
-	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+	var hang [3]atomic.Bool
+	free := make(chan struct{})
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
+		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang[i], free} })
+	}})
 	leader := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(leader)
@@ -48,7 +64,21 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 
 	c.Kill(wiped)
 	c.Wipe(wiped)
+	for i, p := range c.Peers {
+		hang[i].Store(p == wiped) // it cannot catch up yet
+	}
 	c.Restart(wiped)
+	clustertest.Eventually(t, 20*time.Second, "its vote is taken", func() error {
+		if got := suffrage(t, leader, wiped); got != "nonvoter" {
+			return fmt.Errorf("it is a %s", got)
+		}
+		return nil
+	})
+	time.Sleep(500 * time.Millisecond) // sleep: nothing is to happen for longer than a peer takes that has caught up
+	if got := suffrage(t, leader, wiped); got != "nonvoter" || wiped.Node.Admitted() || wiped.Node.AskVote(bold()) {
+		t.Errorf("a peer without data votes: it is a %s, admitted: %t", got, wiped.Node.Admitted())
+	}
+	close(free)
 	settled(t, c, 3)
 	admittedSoon(t, wiped)
 	now, _ := c.Leader().FSM.View().Peer(wiped.ID)
@@ -82,8 +112,14 @@ func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 	c.Kill(wiped)
 	c.Wipe(wiped)
 	c.Restart(wiped)
-	if err := register(t.Context(), leader, "meanwhile"); err != nil {
-		t.Fatalf("write with a wiped peer: %v", err)
+	// The leader cannot do without it. It must not try, or it would stand alone.
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+		if err := register(t.Context(), leader, "meanwhile"); err != nil {
+			t.Fatalf("write with a wiped peer: %v", err)
+		}
+	}
+	if got := suffrage(t, leader, wiped); got != "voter" {
+		t.Errorf("the leader made its last follower a %s", got)
 	}
 	// It takes entries, but what it has forgotten may be needed from it: it must not elect anybody.
 	if wiped.Node.Admitted() || wiped.Node.AskVote(bold()) {

@@ -364,6 +364,19 @@ func TestCommonLevel(t *testing.T) {
 	}
 }
 
+func TestMayVote(t *testing.T) {
+	for _, tc := range []struct {
+		applied, floor, commit uint64
+		want                   bool
+	}{
+		{10, 10, 10, true}, {9, 10, 10, false}, {10, 10, 10 + promoteLag, true}, {10, 10, 11 + promoteLag, false}, {20, 10, 15, true},
+	} {
+		if got := mayVote(tc.applied, tc.floor, tc.commit); got != tc.want {
+			t.Errorf("applied %d, floor %d, commit %d: got %t, want %t", tc.applied, tc.floor, tc.commit, got, tc.want)
+		}
+	}
+}
+
 func TestLogBridges(t *testing.T) {
 	var out bytes.Buffer
 	l := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
