@@ -112,7 +112,9 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	a.op.Attempt = a.number
 	if err := r.waitForRetry(status); err != nil {
 		if errors.Is(err, errCanceled) {
-			a.killLeftover()
+			if err := a.killLeftover(ctx); err != nil {
+				return nil, err
+			}
 		}
 		return nil, err
 	}

@@ -91,10 +91,13 @@ func (a *attempt) logged() int64 {
 	return n
 }
 
+// killTime bounds how long a command is tried to be killed.
+const killTime = 10 * time.Second
+
 // kill ends a command that nobody waits for any more: canceled, or out of time. When it is only the term that is
 // over it does nothing: the next leader goes on with the command.
 func (a *attempt) kill(exec providers.RemoteExecutor) {
-	ctx, stop := context.WithTimeout(a.whole, 10*time.Second)
+	ctx, stop := context.WithTimeout(a.whole, killTime)
 	defer stop()
 	// failpoint: cancel-seen
 	err := a.effect(ctx, "kill the command", func(ctx context.Context) error {
@@ -105,15 +108,22 @@ func (a *attempt) kill(exec providers.RemoteExecutor) {
 	}
 }
 
-// killLeftover ends the command of an attempt that an earlier leader left open, when the run was canceled meanwhile.
-func (a *attempt) killLeftover() {
+// killLeftover ends the command of an attempt that an earlier leader left open, when the run was canceled meanwhile. To kill
+// is an effect like any other: the intent comes first, so that the record says whose it was.
+func (a *attempt) killLeftover(ctx context.Context) error {
 	p, err := a.providers.Of(a.machine)
 	if err != nil {
-		return
+		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
 	}
-	if exec, ok := p.(providers.RemoteExecutor); ok && a.step.GetSsh() != nil && a.adopted != nil {
-		a.kill(exec)
+	exec, ok := p.(providers.RemoteExecutor)
+	if !ok || a.step.GetSsh() == nil || a.adopted == nil {
+		return nil
 	}
+	if err := a.intend(ctx, time.Now().Add(killTime)); err != nil {
+		return err
+	}
+	a.kill(exec)
+	return nil
 }
 
 func describe(c providers.Command) string {

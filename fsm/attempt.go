@@ -47,10 +47,11 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	if err != nil {
 		return nil, err
 	}
-	if run.GetCancelRequestedAt() != nil {
+	last, msg := lastAttempt(step), ""
+	// An open one is taken over all the same: who ends on the host what it has begun must be on record.
+	if run.GetCancelRequestedAt() != nil && !Open(last) {
 		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
 	}
-	last, msg := lastAttempt(step), ""
 	switch {
 	case Open(last) && c.GetAttempt() == last.GetNumber() && last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
 		last.Epochs = append(last.Epochs, t.cmd.GetEpoch())

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -103,9 +105,14 @@ func TestCancel(t *testing.T) {
 		begin(t, p, run)
 		cancel(t, p, run)
 		p.Lead(4)
-		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1}, fsm.FailedPrecondition, fsm.ReasonCancelRequested)
+		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 2}, fsm.Aborted, fsm.ReasonAttemptMismatch)
+		// The next leader takes it over before it kills what runs on the host: that has to be on record.
+		do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
 		r := do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED, Error: &holdfastv1.RunError{Reason: "Canceled", Message: "gone"}}).(*holdfastv1.Run)
 		a := r.GetSteps()[0].GetAttempts()[0]
+		if diff := cmp.Diff([]uint64{1, 4}, a.GetEpochs()); diff != "" {
+			t.Errorf("epochs (-want +got):\n%s", diff)
+		}
 		if a.GetOutcome() != canceled || a.GetFinishedAt() == nil || a.GetError() != "gone" || r.GetSteps()[0].GetMessage() != "gone" {
 			t.Errorf("attempt: got %v, want CANCELED", a)
 		}
