@@ -216,7 +216,9 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 
 // mayVote says whether a peer that has applied so much may vote: it must hold what may have been counted on
 // before its vote was taken, and it must not be so far behind that it would slow the others down.
-func mayVote(applied, floor, commit uint64) bool { return applied >= floor && applied+promoteLag >= commit }
+func mayVote(applied, floor, commit uint64) bool {
+	return applied >= floor && applied+promoteLag >= commit
+}
 
 // admit tells a peer that it may vote. Peers that may already do not mind.
 func (r *reconciler) admit(ctx context.Context, m member) error {
