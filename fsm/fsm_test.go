@@ -135,6 +135,9 @@ func scramble(ms ...proto.Message) {
 		case *holdfastv1.Run:
 			m.Phase, m.CreatedAt.Seconds, m.Steps[0].Name, m.WaitingFor = holdfastv1.Run_FAILED, 1, "x", "x"
 			clear(m.GetParams())
+			if m.GetFinishedAt() != nil {
+				m.FinishedAt.Seconds = 1
+			}
 		case *holdfastv1.RunEvent:
 			m.Snapshot.Phase, m.Ts.Seconds = holdfastv1.Run_FAILED, 1
 		case *holdfastv1.LogChunk:

@@ -199,6 +199,27 @@ func TestPhasesAfterRuns(t *testing.T) {
 	}
 }
 
+// TestRunsTakeAMachineOutOfItsCluster: what a repave or an RMA has removed is not said to be there until it is seen again.
+func TestRunsTakeAMachineOutOfItsCluster(t *testing.T) {
+	for kind, want := range map[string]string{"repave": "Repaved", "rma": "RMA", "reboot": "Joined"} {
+		p := machineIn(t, ready)
+		plan(t, p, "plan/join", "join")
+		plan(t, p, "plan/x", kind)
+		start(t, p, "m", "request-1", "", "plan/join")
+		finish(t, p, "run-request-1", succeeded)
+		joined := cond(getMachine(t, p, "m"), "InCustomerCluster")
+		if !joined.GetStatus() || joined.GetReason() != "Joined" {
+			t.Fatalf("after join: got %v", joined)
+		}
+		start(t, p, "m", "request-2", "", "plan/x")
+		finish(t, p, "run-request-2", succeeded)
+		c := cond(getMachine(t, p, "m"), "InCustomerCluster")
+		if c.GetReason() != want || c.GetStatus() != (kind == "reboot") || (c.GetLastTransition().AsTime() == p.Now) != (kind != "reboot") {
+			t.Errorf("after %s: got %v, want %s", kind, c, want)
+		}
+	}
+}
+
 // nodeNow is the node state of a machine on which nothing was installed, in a new phase.
 func nodeNow(old *holdfastv1.Machine, now phase) holdfastv1.Node_State {
 	switch node := old.GetStatus().GetNodeState(); {
