@@ -102,6 +102,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
+	voter := n.voterWithoutLeader
+	n.gate.voter.Store(&voter)
 	if n.gossip, err = openGossip(&n.cfg, n.gossipMeta); err != nil {
 		return nil, err
 	}
@@ -178,6 +180,20 @@ func (n *Node) voters() (others []string, self bool) {
 		}
 	}
 	return others, self
+}
+
+// voterWithoutLeader gives a voter of the latest configuration, if there is one and no leader is known. With a leader,
+// a candidate from outside the configuration stays refused: it may be a peer that was removed and does not know it.
+func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
+	if addr, _ := n.raft.LeaderWithID(); addr != "" {
+		return "", false
+	}
+	for _, s := range n.servers() {
+		if s.Suffrage == raft.Voter {
+			return s.ID, true
+		}
+	}
+	return "", false
 }
 
 // ServerAddr implements raft.ServerAddressProvider: where a peer is now, as gossip or the state tells.

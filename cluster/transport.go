@@ -21,6 +21,7 @@ type gate struct {
 
 	rpcs     chan raft.RPC
 	admitted atomic.Bool
+	voter    atomic.Pointer[func() (raft.ServerID, bool)] // see judgeByLog
 
 	stopOnce sync.Once
 	stop     chan struct{}
@@ -61,6 +62,7 @@ func (g *gate) pump() {
 			if !g.admitted.Load() && refuse(rpc) {
 				continue
 			}
+			g.judgeByLog(rpc)
 			select {
 			case g.rpcs <- rpc:
 			case <-g.stop:
@@ -85,6 +87,27 @@ func refuse(rpc raft.RPC) bool {
 		return false
 	}
 	return true
+}
+
+// judgeByLog makes Raft judge a candidate by its log and nothing else while no leader is known, as the Raft paper wants
+// it. The library refuses candidates that do not vote in the latest configuration that this peer has, and this peer may be
+// behind by just the entry that made the candidate a voter. When the leader that wrote it is gone for good, the two that
+// are left, a majority, would refuse each other for ever. So the request bears the name of one who does vote.
+func (g *gate) judgeByLog(rpc raft.RPC) {
+	voter := g.voter.Load()
+	if voter == nil {
+		return
+	}
+	switch req := rpc.Command.(type) {
+	case *raft.RequestVoteRequest:
+		if id, ok := (*voter)(); ok {
+			req.ID = []byte(id)
+		}
+	case *raft.RequestPreVoteRequest:
+		if id, ok := (*voter)(); ok {
+			req.ID = []byte(id)
+		}
+	}
 }
 
 func header() raft.RPCHeader { return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax} }

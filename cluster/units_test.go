@@ -250,6 +250,54 @@ func TestGateRefusesVotes(t *testing.T) {
 	}
 }
 
+// While no leader is known, a candidate goes to Raft under the name of a voter, so that only its log counts.
+func TestGateJudgesByLog(t *testing.T) {
+	s, err := listen("127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(s, nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = g.Close() }()
+	g.admitted.Store(true)
+	from := newGate(mustListen(), nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = from.Close() }()
+	from.admitted.Store(true)
+	to := raft.ServerAddress(s.Addr().String())
+	for _, tc := range []struct {
+		voter string // when no leader is known
+		want  string
+	}{{"n2", "n2"}, {"", "n1"}} {
+		voter := func() (raft.ServerID, bool) { return raft.ServerID(tc.voter), tc.voter != "" }
+		g.voter.Store(&voter)
+		got := make(chan string, 2)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 2 {
+				switch rpc := <-g.Consumer(); req := rpc.Command.(type) {
+				case *raft.RequestVoteRequest:
+					got <- string(req.ID)
+					rpc.Respond(&raft.RequestVoteResponse{}, nil)
+				case *raft.RequestPreVoteRequest:
+					got <- string(req.ID)
+					rpc.Respond(&raft.RequestPreVoteResponse{}, nil)
+				}
+			}
+		}()
+		candidate := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n1")}
+		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: candidate}, &raft.RequestVoteResponse{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: candidate}, &raft.RequestPreVoteResponse{}); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if vote, pre := <-got, <-got; vote != tc.want || pre != tc.want {
+			t.Errorf("voter %q: raft sees candidates %q and %q, want %q", tc.voter, vote, pre, tc.want)
+		}
+	}
+}
+
 func TestRoutes(t *testing.T) {
 	var r routes
 	for _, tc := range []struct {
