@@ -32,13 +32,15 @@ type stores struct {
 	stable raft.StableStore
 	snaps  raft.SnapshotStore
 	closer io.Closer // nil in memory
+	guard  *diskGuard
 }
 
 func openStores(cfg *Config) (s *stores, err error) {
 	defer damage("open raft log in "+cfg.DataDir, &err)
+	guard := newDiskGuard()
 	if cfg.DataDir == "" {
 		mem := raft.NewInmemStore()
-		s = &stores{logs: mem, stable: mem, snaps: raft.NewInmemSnapshotStore()}
+		s = &stores{logs: mem, stable: mem, snaps: raft.NewInmemSnapshotStore(), guard: guard}
 	} else {
 		path := filepath.Join(cfg.DataDir, raftFile)
 		if err := checkBolt(path); err != nil {
@@ -57,7 +59,12 @@ func openStores(cfg *Config) (s *stores, err error) {
 		if err != nil {
 			return nil, boltError(path, err)
 		}
-		cache, err := raft.NewLogCache(logCacheEntries, bolt)
+		logs := &summedLogs{LogStore: bolt, damaged: func(error) {}}
+		if err := logs.check(); err != nil {
+			return nil, errors.Join(fmt.Errorf("open raft log %s: %w: %s", path, err, damageAdvice), bolt.Close())
+		}
+		logs.damaged = guard.stop
+		cache, err := raft.NewLogCache(logCacheEntries, logs)
 		if err != nil {
 			return nil, errors.Join(err, bolt.Close())
 		}
@@ -65,7 +72,7 @@ func openStores(cfg *Config) (s *stores, err error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err), bolt.Close())
 		}
-		s = &stores{logs: cache, stable: &voteStore{StableStore: bolt}, snaps: snaps, closer: bolt}
+		s = &stores{logs: cache, stable: &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}, snaps: snaps, closer: bolt, guard: guard}
 	}
 	if cfg.wrapLogs != nil {
 		s.logs = cfg.wrapLogs(s.logs)

@@ -21,7 +21,7 @@ var errClosed = errors.New("peer closed")
 
 // Run does the peer's work until ctx ends, and leads with tasks while it is the leader. When ctx ends it stops
 // the tasks, calls BeforeHandover, hands the leadership over and shuts down; it returns nil then. It returns
-// ErrStalled when the disk hangs, and an error when the state machine has halted or the data is of another
+// ErrStalled when the disk hangs, ErrDisk when it has failed, and an error when the state machine has halted or the data is of another
 // cluster: the process must exit. Run may be called once.
 func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	if n.ran.Swap(true) {
@@ -50,6 +50,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.keepIdentity)
 	do(n.watchdog)
 	do(n.watchHalt)
+	do(n.stores.guard.watch)
 	if !n.cfg.NoDeathWatch {
 		do(n.deathWatch)
 	}
@@ -61,7 +62,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 
 	err := n.wait(ctx, fatal)
 	stopLeading(firstOf(err, context.Cause(ctx)))
-	if errors.Is(err, ErrStalled) {
+	if errors.Is(err, ErrStalled) || errors.Is(err, ErrDisk) {
 		return err // nothing that touches the disk would end
 	}
 	<-leading
@@ -185,16 +186,13 @@ func (n *Node) keepJoined(ctx context.Context) error {
 
 // keepIdentity writes the cluster's id down when the state tells it, and spreads news of this peer.
 func (n *Node) keepIdentity(ctx context.Context) error {
-	for told := n.gossipMeta(); ; {
+	for {
 		news, changed := n.news.wait(), n.fsm.Changed()
 		if err := n.learnCluster(); err != nil {
 			return err
 		}
-		if now := n.gossipMeta(); now.GetClusterId() != told.GetClusterId() || now.GetBootstrapped() != told.GetBootstrapped() {
-			told = now
-			n.gossip.tell()
-		}
-		if told.GetClusterId() != "" && told.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
+		n.gossip.tell()
+		if m := n.gossipMeta(); m.GetClusterId() != "" && m.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
 			changed = nil // the state has no more to tell
 		}
 		select {
