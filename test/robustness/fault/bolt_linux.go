@@ -9,11 +9,18 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lastEntry finds the offset in a log's file of the value of its last entry.
-func lastEntry(name string) (int64, error) {
+// log is what is known of a log's file.
+type log struct {
+	used int64   // bytes that bolt has given out
+	last []int64 // where the last entry stands: every copy of it, for only bolt knows which one counts
+	size int     // of the last entry
+}
+
+func readLog(name string) (*log, error) {
+	l := &log{}
 	db, err := bbolt.Open(name, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
-		return 0, fmt.Errorf("read log: %w", err)
+		return nil, fmt.Errorf("read log: %w", err)
 	}
 	var last []byte
 	err = db.View(func(tx *bbolt.Tx) error {
@@ -21,20 +28,29 @@ func lastEntry(name string) (int64, error) {
 		if b == nil {
 			return errors.New("it has no entries")
 		}
+		l.used = tx.Size()
 		_, v := b.Cursor().Last()
 		last = bytes.Clone(v)
 		return nil
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
-		return 0, fmt.Errorf("read log %s: %w", name, err)
+		return nil, fmt.Errorf("read log %s: %w", name, err)
 	}
 	all, err := os.ReadFile(name)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	at := bytes.LastIndex(all, last)
-	if at < 0 || len(last) == 0 {
-		return 0, fmt.Errorf("read log %s: its last entry is nowhere", name)
+	l.size = len(last)
+	for at := 0; len(last) > 0; at++ {
+		i := bytes.Index(all[at:], last)
+		if i < 0 {
+			break
+		}
+		at += i
+		l.last = append(l.last, int64(at))
 	}
-	return int64(at + len(last)/2), nil
+	if len(l.last) == 0 {
+		return nil, fmt.Errorf("read log %s: its last entry is nowhere", name)
+	}
+	return l, nil
 }

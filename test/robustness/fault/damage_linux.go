@@ -19,28 +19,38 @@ import (
 
 const page = 4096 // of bolt
 
-// tornLog cuts the end off the log, as a disk does that has lied about what it has written.
+// tornLog loses the end of the log, as a disk does that has lied about what it has written: the file is cut, or a page of
+// its last entry never arrived.
 func tornLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	return damaged(ctx, c, rng, func(dir string) error {
 		name := filepath.Join(dir, "raft.db")
-		st, err := os.Stat(name)
+		l, err := readLog(name)
 		if err != nil {
 			return err
 		}
-		cut := int64(1+rng.IntN(3))*page - int64(rng.IntN(page))
-		return os.Truncate(name, max(0, st.Size()-cut))
+		if rng.IntN(2) == 0 {
+			return os.Truncate(name, l.used-1-rng.Int64N(3*page))
+		}
+		for _, at := range l.last {
+			err = errors.Join(err, harness.ZeroBytes(name, at/page*page, page))
+		}
+		return err
 	})
 }
 
-// corruptLog flips bytes in the last entries of the log.
+// corruptLog flips bytes in the last entry of the log.
 func corruptLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	return damaged(ctx, c, rng, func(dir string) error {
 		name := filepath.Join(dir, "raft.db")
-		at, err := lastEntry(name)
+		l, err := readLog(name)
 		if err != nil {
 			return err
 		}
-		return harness.FlipBytes(name, at, 1+rng.IntN(16))
+		from, n := rng.IntN(l.size), 1+rng.IntN(16)
+		for _, at := range l.last {
+			err = errors.Join(err, harness.FlipBytes(name, at+int64(from), min(n, l.size-from)))
+		}
+		return err
 	})
 }
 
@@ -82,8 +92,13 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 	defer tick.Stop()
 	ctx, stop := context.WithTimeout(ctx, refusalTime)
 	defer stop()
+	others, err := c.Applied(ctx, p)
+	if err != nil {
+		return err
+	}
 	for {
-		if r, err := p.Readiness(ctx); err == nil && r.Ready {
+		// It has not used all of what it has until it is where the others are.
+		if r, err := p.Readiness(ctx); err == nil && r.Ready && r.AppliedIndex >= others {
 			c.Log.Info("the peer serves with its damaged files", "peer", p.ID)
 			return nil
 		}
@@ -100,7 +115,7 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 // refused checks that a peer has said why it ended, and does what it has said: move its data away and let it rejoin.
 func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) error {
 	log := p.LogTail(3000)
-	if p.Wait() == nil || !strings.Contains(log, "damage") && !strings.Contains(log, "cut off") {
+	if p.Wait() == nil || !strings.Contains(log, "move it away") {
 		return errors.Join(fmt.Errorf("peer %s with damaged files has ended without saying so: %w; its log:\n%s", p.ID, p.Wait(), log))
 	}
 	c.Log.Info("the peer refused its damaged files, and is wiped", "peer", p.ID)

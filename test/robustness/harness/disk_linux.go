@@ -135,6 +135,15 @@ func (d *Disk) Repair() error {
 
 // FlipBytes changes some bytes of a file, in place, from an offset on.
 func FlipBytes(name string, offset int64, n int) error {
+	return change(name, offset, n, func(b byte) byte { return b ^ 0x5a })
+}
+
+// ZeroBytes makes some bytes of a file zero, in place, from an offset on.
+func ZeroBytes(name string, offset int64, n int) error {
+	return change(name, offset, n, func(byte) byte { return 0 })
+}
+
+func change(name string, offset int64, n int, to func(byte) byte) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -145,7 +154,7 @@ func FlipBytes(name string, offset int64, n int) error {
 		err = nil
 	}
 	for i := range b[:m] {
-		b[i] ^= 0x5a
+		b[i] = to(b[i])
 	}
 	if err == nil {
 		_, err = f.WriteAt(b[:m], offset)

@@ -2,14 +2,18 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -69,6 +73,20 @@ func (c *Cluster) Progress(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
+// Applied gives the highest index that any peer but one has applied.
+func (c *Cluster) Applied(ctx context.Context, but *localcluster.Peer) (uint64, error) {
+	var most uint64
+	for _, p := range c.Peers() {
+		if r, err := p.Readiness(ctx); err == nil && p != but {
+			most = max(most, r.AppliedIndex)
+		}
+	}
+	if most == 0 {
+		return 0, errors.New("no other peer says what it has applied")
+	}
+	return most, nil
+}
+
 // Healthy checks what must hold within seconds of the end of any fault: every peer runs and follows one leader,
 // a write is acknowledged, and runs move.
 func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
@@ -93,6 +111,46 @@ func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	if err := c.WaitReady(wait); err != nil {
 		return fmt.Errorf("after heal: %w", err)
 	}
+	if err := c.allVote(wait); err != nil {
+		return fmt.Errorf("after heal: %w", err)
+	}
 	c.Log.Info("healthy", "write", wrote.Round(time.Millisecond), "progress", moved.Round(time.Millisecond), "all_ready", time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// allVote waits until every peer votes: one that was wiped does so again only when it has caught up, and until
+// then the next fault could take the majority away. For a moment the others still count it, so it is asked itself.
+func (c *Cluster) allVote(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		st, err := c.probe.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+		voters := 0
+		for _, p := range st.GetPeers() {
+			if p.GetSuffrage() == "voter" && c.admitted(p.GetId()) {
+				voters++
+			}
+		}
+		if err == nil && voters == len(c.Peers()) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%d of %d peers vote", voters, len(c.Peers())), err, ctx.Err())
+		}
+	}
+}
+
+// admitted says whether a peer's data lets it vote.
+func (c *Cluster) admitted(id string) bool {
+	p := c.Peer(id)
+	if p == nil {
+		return false
+	}
+	b, err := os.ReadFile(filepath.Join(p.DataDir, "identity.json"))
+	var record struct {
+		Admitted bool `json:"admitted"`
+	}
+	return err == nil && json.Unmarshal(b, &record) == nil && record.Admitted
 }
