@@ -214,7 +214,7 @@ func TestRunsTakeAMachineOutOfItsCluster(t *testing.T) {
 		start(t, p, "m", "request-2", "", "plan/x")
 		finish(t, p, "run-request-2", succeeded)
 		c := cond(getMachine(t, p, "m"), "InCustomerCluster")
-		if c.GetReason() != want || c.GetStatus() != (kind == "reboot") || (c.GetLastTransition().AsTime() == p.Now) != (kind != "reboot") {
+		if c.GetReason() != want || c.GetStatus() != (kind == "reboot") || c.GetLastTransition().AsTime().Equal(p.Now) != (kind != "reboot") {
 			t.Errorf("after %s: got %v, want %s", kind, c, want)
 		}
 	}

@@ -376,6 +376,18 @@ func TestRunLists(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("active runs (-want +got):\n%s", diff)
 	}
+	got = nil
+	for r := range v.RunsByAge() {
+		if got = append(got, r.GetRunId()); len(got) == 7 {
+			break
+		}
+	}
+	if diff := cmp.Diff(all[:7], got); diff != "" {
+		t.Errorf("the oldest runs (-want +got):\n%s", diff)
+	}
+	if r, ok := v.Run("run-none"); ok || r != nil {
+		t.Errorf("a run that is not there: got %v, %v", r, ok)
+	}
 	// Only pending runs stand in the queue.
 	position := map[string]int32{}
 	for _, id := range all {
