@@ -1,0 +1,116 @@
+package mutant
+
+import (
+	"context"
+	"fmt"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/failpoint"
+	"github.com/holdfast-metal/holdfast/test/lab"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// dieAfterEffect kills the leader when it has pressed a button and told nobody.
+func dieAfterEffect() Scenario {
+	return Scenario{"the leader dies right after an effect", func(ctx context.Context, e Env) ([]error, error) {
+		return e.die(ctx, "effect-done", "reboot", lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
+	}}
+}
+
+// dieWhileLogging kills the leader when it has committed the first part of a log.
+func dieWhileLogging() Scenario {
+	return Scenario{"the leader dies while a command prints", func(ctx context.Context, e Env) ([]error, error) {
+		return e.die(ctx, "logs-committed", talkPlan, lab.Script("talk", workload.TalkScript))
+	}}
+}
+
+// talkPlan is the id of the plan whose output package check knows.
+const talkPlan = "rb-talk"
+
+// die makes one run, during which a peer dies at a failpoint.
+func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step) ([]error, error) {
+	b, err := e.open(ctx, point)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = b.close() }()
+	if err := b.points.Arm(point); err != nil {
+		return nil, err
+	}
+	run, err := b.run(ctx, plan, step)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.dies(ctx, point); err != nil {
+		return nil, err
+	}
+	if err := b.over(ctx, run); err != nil {
+		return nil, err
+	}
+	return b.truth(ctx, machineID)
+}
+
+// stoppedExecutor stops the leader's process between intent and effect, lets the next one finish the run, and lets the first one go on.
+func stoppedExecutor() Scenario {
+	return Scenario{"the leader is stopped before an effect and goes on after the next one's", func(ctx context.Context, e Env) ([]error, error) {
+		const point = "intent-committed"
+		for round := range 5 {
+			round := Env{Binary: e.Binary, Dir: fmt.Sprintf("%s/round-%d", e.Dir, round)}
+			s, err := failpoint.NewSwitches(round.Dir+"/failpoints", point)
+			if err != nil {
+				return nil, err
+			}
+			if found, err := round.stopExecutor(ctx, s, point); err != nil || len(found) > 0 {
+				return found, err
+			}
+		}
+		return nil, nil
+	}}
+}
+
+func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point string) ([]error, error) {
+	b, err := e.openWith(ctx, s, s.Environment(point)+"=stop")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = b.close() }()
+	leader, err := b.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Arm(point); err != nil {
+		return nil, err
+	}
+	run, err := b.run(ctx, "reboot", lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
+	if err != nil {
+		return nil, err
+	}
+	if err := lab.Until(ctx, "the leader to stop at "+point, func() bool { return s.Fired(point) }); err != nil {
+		return nil, err
+	}
+	if err := leader.Pause(); err != nil { // it is: now the lab knows
+		return nil, err
+	}
+	err = b.over(ctx, run)
+	if rerr := leader.Resume(); err == nil {
+		err = rerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.truth(ctx, machineID)
+}
+
+// staleCommands feeds the state with commands of a leader that has been replaced. No cluster lets such a command come to the
+// state as long as its other safeguards hold, so the state is asked itself.
+func staleCommands() Scenario {
+	return Scenario{"TestStaleEpochs of package fsm", func(ctx context.Context, e Env) ([]error, error) {
+		if err := e.Source.Go(ctx, e.Dir, "vet", "./fsm"); err != nil {
+			return nil, err // it does not even build
+		}
+		if err := e.Source.Go(ctx, e.Dir, "test", "-count=1", "-run", "^TestStaleEpochs$", "./fsm"); err != nil {
+			return []error{err}, nil
+		}
+		return nil, nil
+	}}
+}

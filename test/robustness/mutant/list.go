@@ -1,0 +1,86 @@
+package mutant
+
+// Mutants lists all mutants.
+func Mutants() []Mutant {
+	return []Mutant{
+		{
+			Name: "verifyleader", Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader is satisfied by older acknowledgements",
+			Scenario: pausedLeader(),
+			Patches: []Patch{{"cluster/leader.go",
+				"if err := n.confirmer.confirm(ctx, term); err != nil {",
+				"if err := await(ctx, n.raft.VerifyLeader()); err != nil {"}},
+		},
+		{
+			Name: "localreads", Breaks: "a linearizable read on a follower waits for the leader's index",
+			Scenario: readElsewhere(),
+			Patches: []Patch{{"cluster/forward.go",
+				"index, err := c.n.indexes.get(ctx)",
+				"index, err := c.n.fsm.Applied(), error(nil)"}},
+		},
+		{
+			Name: "nodedup", Breaks: "a request id names one run for ever",
+			Scenario: replay(),
+			Patches: []Patch{{"fsm/run.go",
+				"if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {",
+				"if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok && !Ended(run) {"}},
+		},
+		{
+			Name: "checkthenact", Breaks: "one active run per machine is a compare-and-set in the state, not a check in a handler",
+			Scenario: burst(),
+			Patches: []Patch{
+				{"fsm/run.go",
+					"if run := m.GetStatus().GetActiveRunId(); run != \"\" {\n\t\treturn refuse(FailedPrecondition, ReasonActiveRun, \"machine %q has the active run %s: wait",
+					"if run := m.GetStatus().GetActiveRunId(); run == \"never\" {\n\t\treturn refuse(FailedPrecondition, ReasonActiveRun, \"machine %q has the active run %s: wait"},
+				{"server/startrun.go",
+					"\tc := s.command(ctx)\n\t\tc.Op = &internalv1.Command_StartRun{StartRun: start}",
+					"\tif m, ok := s.state.View().Machine(start.GetMachineId()); ok && m.GetStatus().GetActiveRunId() != \"\" {\n" +
+						"\t\t\tif _, known := s.state.View().RunByRequest(start.GetMachineId(), start.GetRequestId()); !known {\n" +
+						"\t\t\t\treturn nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: \"ACTIVE_RUN\", Message: \"busy\", Meta: map[string]string{\"run_id\": m.GetStatus().GetActiveRunId()}}\n" +
+						"\t\t\t}\n\t\t}\n" +
+						"\t\tc := s.command(ctx)\n\t\tc.Op = &internalv1.Command_StartRun{StartRun: start}"},
+			},
+		},
+		{
+			Name: "noepoch", Breaks: "the state refuses commands of a leader that has been replaced",
+			Scenario: staleCommands(),
+			Patches: []Patch{{"fsm/tx.go",
+				"if e, now := t.cmd.GetEpoch(), t.meta.GetEpoch(); e != now {",
+				"if e, now := t.cmd.GetEpoch(), t.meta.GetEpoch(); e > now {"}},
+		},
+		{
+			Name: "actbeforeintent", Breaks: "the intent is committed before the effect",
+			Scenario: dieAfterEffect(),
+			Patches: []Patch{{"executor/attempt.go",
+				"\tif err := a.intend(ctx, deadline); err != nil {\n\t\treturn nil, err\n\t}\n\ta.cfg.Boundary(AfterIntent, a.kind)\n\terr = action(attemptCtx)\n",
+				"\terr = action(attemptCtx)\n\tif err := a.intend(ctx, deadline); err != nil {\n\t\treturn nil, err\n\t}\n"}},
+		},
+		{
+			Name: "nosettle", Breaks: "a leader that takes an attempt over looks before it acts",
+			Scenario: dieAfterEffect(),
+			Patches: []Patch{{"executor/attempt.go",
+				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader",
+				"\tif a.adopted != nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader"}},
+		},
+		{
+			Name: "noconfirm", Breaks: "a majority confirms the term right before an effect",
+			Scenario: stoppedExecutor(),
+			Patches: []Patch{{"executor/attempt.go",
+				"err := a.confirm(ctx)\n\t\tif err == nil && time.Since(started) < confirmValid {",
+				"err := error(nil)\n\t\tif err == nil && time.Since(started) < confirmValid {"}},
+		},
+		{
+			Name: "lostlog", Breaks: "a leader that takes a command over goes on with its output where the record ends",
+			Scenario: dieWhileLogging(),
+			Patches: []Patch{{"executor/step_ssh.go",
+				"\t\t\ta.write(o.Stream, o.Data)\n",
+				"\t\t\tif a.adopted == nil || offset > a.logged() {\n\t\t\t\ta.write(o.Stream, o.Data)\n\t\t\t}\n"}},
+		},
+		{
+			Name: "unadmittedvote", Breaks: "a peer that has lost its data does not vote before it has caught up",
+			Scenario: wipedVoter(),
+			Patches: []Patch{{"cluster/transport.go",
+				"if !g.admitted.Load() && refuse(rpc) {",
+				"if g == nil && refuse(rpc) {"}},
+		},
+	}
+}

@@ -1,0 +1,109 @@
+package mutant
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/overlay"
+)
+
+// Every patch still fits the product. That the mutants are caught is shown by `make mutants`.
+func TestPatchesFit(t *testing.T) {
+	root, err := overlay.Root(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, m := range Mutants() {
+		if names[m.Name] {
+			t.Errorf("two mutants are called %s", m.Name)
+		}
+		names[m.Name] = true
+		if _, err := source(root, m.Patches); err != nil {
+			t.Errorf("mutant %s: %v", m.Name, err)
+		}
+	}
+}
+
+// patience is how long a scenario may take, with the build before it.
+const patience = 3 * time.Minute
+
+// TestMutants shows that each mutant is caught by its scenario, and that the product is not. MUTANTS names some of
+// them, with commas between, or "all".
+func TestMutants(t *testing.T) {
+	asked := os.Getenv("MUTANTS")
+	if asked == "" {
+		t.Skip("takes minutes: run `make mutants`")
+	}
+	root, err := overlay.Root(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string]time.Duration{} // scenarios that the product has held
+	product, err := build(t, root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := []string{"| mutant | breaks the rule that | caught by | seconds | seconds the product held |", "|---|---|---|---|---|"}
+	for _, m := range Mutants() {
+		if asked != "all" && !strings.Contains(","+asked+",", ","+m.Name+",") {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			name := m.Scenario.Name
+			if _, ok := held[name]; !ok {
+				found, took := run(t, m.Scenario, product)
+				for _, err := range found {
+					t.Errorf("the product itself: %v", err)
+				}
+				held[name] = took
+			}
+			broken, err := build(t, root, m.Patches)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, took := run(t, m.Scenario, broken)
+			if len(found) == 0 {
+				t.Fatalf("not caught by the scenario %q in %s", name, took.Round(time.Second))
+			}
+			t.Logf("caught after %s: %v", took.Round(time.Second), found[0])
+			check, _, _ := strings.Cut(found[0].Error(), ":")
+			if strings.HasPrefix(check, "go test") {
+				check = "unit test"
+			}
+			table = append(table, fmt.Sprintf("| %s | %s | %s: %s | %.0f | %.0f |", m.Name, m.Breaks, check, name, took.Seconds(), held[name].Seconds()))
+		})
+	}
+	fmt.Println(strings.Join(table, "\n"))
+}
+
+// build builds the product with some patches.
+func build(t *testing.T, root string, patches []Patch) (Env, error) {
+	t.Helper()
+	o, err := source(root, patches)
+	if err != nil {
+		return Env{}, err
+	}
+	dir := t.TempDir()
+	binary, err := o.Build(t.Context(), dir)
+	return Env{Source: o, Binary: binary, Dir: dir}, err
+}
+
+// run runs a scenario in a directory of its own, and gives what it found.
+func run(t *testing.T, s Scenario, e Env) ([]error, time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	e.Dir = filepath.Join(t.TempDir(), "cluster")
+	began := time.Now()
+	found, err := s.Run(ctx, e)
+	if err != nil {
+		t.Fatalf("scenario %q: %v", s.Name, err)
+	}
+	return found, time.Since(began)
+}

@@ -1,0 +1,50 @@
+package mutant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/lab"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// wipedVoter lets a write be acknowledged by two peers, one of which loses its data while the other is away. The two that are
+// left must not elect a leader that does not have the write.
+func wipedVoter() Scenario {
+	return Scenario{"a wiped peer and one that lags are left alone", func(ctx context.Context, e Env) ([]error, error) {
+		b, err := e.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = b.close() }()
+		b.stop() // nobody is started but by this scenario
+		at, err := b.mustWrite(ctx, "first")
+		if err != nil {
+			return nil, err
+		}
+		peers := b.Peers()
+		leader, wiped, lagging := peers[at], peers[(at+1)%3], peers[(at+2)%3]
+		if err := lagging.Kill(); err != nil {
+			return nil, err
+		}
+		for _, value := range []string{"second", "third"} {
+			if op := b.write(ctx, at, machineID, value); op.Outcome != workload.OK {
+				return nil, errors.New("write while one peer is down: " + op.Code + " " + op.Message)
+			}
+		}
+		if err := errors.Join(leader.Kill(), wiped.Kill(), wiped.Wipe(), wiped.Start(ctx), lagging.Start(ctx)); err != nil {
+			return nil, err
+		}
+		// With a multiplier of 0.3, an election takes half a second.
+		alone, cancel := context.WithTimeout(ctx, 6*time.Second)
+		defer cancel()
+		_ = lab.Until(alone, "a write", func() bool {
+			return b.rec.UpdateMachine(alone, workload.Op{Peer: b.index(lagging.ID), Machine: machineID, Value: time.Now().String()}, time.Second).Outcome == workload.OK
+		})
+		if err := leader.Start(ctx); err != nil {
+			return nil, err
+		}
+		return b.truth(ctx, machineID)
+	}}
+}
