@@ -21,6 +21,10 @@ ARGS ?=
 # How long each fuzz target runs, and how long a package may test.
 FUZZTIME ?= 10s
 TEST_TIMEOUT ?= 20m
+# For `make chaos` and `make soak`.
+SEED ?=
+FAULTS ?=
+MINUTES ?= 60
 
 .PHONY: help
 help: ## List the targets
@@ -43,6 +47,19 @@ race: ## Run the tests under the race detector
 .PHONY: e2e
 e2e: ## Run the tests that start real processes, always anew
 	CGO_ENABLED=1 go test -race -count=1 -timeout 40m ./test/...
+
+# SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
+.PHONY: chaos
+chaos: ## Break a cluster under traffic, in every way, and check everything (SEED=n FAULTS=a,b)
+	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) CGO_ENABLED=1 go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
+
+.PHONY: chaos-figures
+chaos-figures: ## Measure what 30 kills of the leader under load cost: wants the machine for itself
+	KILL_FIGURES=1 go test -count=1 -v -timeout 15m -run '^TestKillFigures$$' ./test/robustness
+
+.PHONY: soak
+soak: ## Break a cluster every 15 s for MINUTES (60), and check everything every 5 minutes
+	SOAK_MINUTES=$(MINUTES) CHAOS_SEED=$(SEED) CGO_ENABLED=1 go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/robustness
 
 .PHONY: fuzz-short
 fuzz-short: ## Run every fuzz target for FUZZTIME (10s)

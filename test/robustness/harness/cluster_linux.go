@@ -55,7 +55,7 @@ type Cluster struct {
 }
 
 // Start starts all of it, and waits until a leader serves. With namespaces the process must be a private one, and it can
-// have one such cluster only.
+// have one such cluster at a time.
 func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if cfg.Peers == 0 {
 		cfg.Peers = 3
@@ -88,6 +88,11 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	local.FakeEndpoint = c.Fake.Endpoint
 	if c.Cluster, err = localcluster.Start(ctx, local); err != nil {
 		return nil, err
+	}
+	for _, d := range c.Disks { // the peers' configuration is there, which nobody else would sync
+		if err := d.sync(); err != nil {
+			return nil, err
+		}
 	}
 	if c.probe, err = client.Dial(client.Config{Addrs: c.Addrs(), Timeout: probeTimeout}); err != nil {
 		return nil, err

@@ -49,6 +49,15 @@ func (d *Disk) mount() error {
 
 func (d *Disk) unmount() error { return command("umount", d.Dir) }
 
+// sync puts everything on the disk, so that only what peers write later can be lost.
+func (d *Disk) sync() error {
+	f, err := os.Open(d.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+}
+
 func (d *Disk) ballast() string { return filepath.Join(d.Dir, "ballast") }
 
 // Fill leaves no room on the disk.

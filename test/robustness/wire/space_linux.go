@@ -70,7 +70,7 @@ func (h *host) connect() error {
 	h.tun = os.NewFile(uintptr(fd), device+" of "+h.addr)
 	for _, args := range []string{
 		"link set lo up",
-		"addr del 127.0.0.1/8 dev lo",
+		"addr flush dev lo",
 		"addr add 127.0.0.1/32 dev lo",
 		fmt.Sprintf("addr add %s/24 dev %s scope global", h.addr, device),
 		fmt.Sprintf("link set %s mtu %d txqueuelen 10000 up", device, mtu),
