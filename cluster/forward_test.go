@@ -76,12 +76,58 @@ func (r runs) StartRun(ctx context.Context, req *holdfastv1.StartRunRequest) (*h
 	return &holdfastv1.Run{RunId: r.p.ID, RequestId: req.GetRequestId()}, nil
 }
 
-func (r runs) WatchRuns(_ *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
+// followFilter asks the scripted watch to go on until its context ends.
+const followFilter = "follow"
+
+func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
 	v, err := r.p.Node.View(s.Context())
 	if err != nil {
 		return err
 	}
-	return s.Send(&holdfastv1.RunEvent{Cursor: v.Index()})
+	if err := s.Send(&holdfastv1.RunEvent{Cursor: v.Index()}); err != nil || req.GetFilter() != followFilter {
+		return err
+	}
+	<-s.Context().Done()
+	return s.Context().Err()
+}
+
+// A stream on a peer that is cut off ends, so that its client goes on elsewhere; a stale one goes on.
+func TestStrandedStreams(t *testing.T) {
+	c, _, leader, follower := scripted(t)
+	open := func(ctx context.Context) grpc.ServerStreamingClient[holdfastv1.RunEvent] {
+		s, err := holdfastv1.NewRunServiceClient(follower.Conn).WatchRuns(ctx, &holdfastv1.WatchRunsRequest{Filter: followFilter})
+		if err == nil {
+			_, err = s.Recv()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	fresh := open(ctx)
+	stale := open(metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale"))
+	for _, p := range append(c.Followers(leader), leader) {
+		if p != follower {
+			c.Kill(p)
+		}
+	}
+	if _, err := fresh.Recv(); status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonNoLeader {
+		t.Errorf("stream of a peer that is cut off ended with %v, want UNAVAILABLE, %s", err, cluster.ReasonNoLeader)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := stale.Recv()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Errorf("stale stream ended with %v, want it to go on", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	cancel()
+	<-ended
 }
 
 // scripted starts a cluster with the script, and gives its leader and a follower.

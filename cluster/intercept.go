@@ -48,14 +48,15 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 }
 
 // StreamInterceptor resolves the consistency of streams that only read, once, when they begin. Streams end on
-// the peer that took them; nothing is forwarded.
+// the peer that took them; nothing is forwarded. One that is not stale ends with UNAVAILABLE when the
+// peer has lost touch with the cluster.
 func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		r := n.routes.get(info.FullMethod)
 		if r == nil || r.local || !r.read {
 			return next(srv, ss)
 		}
-		index, err := n.beginStream(ss.Context())
+		index, stale, err := n.beginStream(ss.Context())
 		if herr := ss.SetHeader(n.header()); herr != nil {
 			n.log.Debug("set response headers", "error", herr)
 		}
@@ -63,30 +64,35 @@ func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 			return err
 		}
 		ctx := WithConsistency(ss.Context(), Consistency{Stale: true, MinIndex: index})
-		return next(srv, readStream{ServerStream: ss, ctx: ctx})
+		if !stale {
+			var stop func()
+			ctx, stop = n.whileConnected(ctx)
+			defer stop()
+		}
+		return n.stranded(ctx, next(srv, readStream{ServerStream: ss, ctx: ctx}))
 	}
 }
 
-// beginStream waits until the local state is as new as a stream asks for.
-func (n *Node) beginStream(ctx context.Context) (uint64, error) {
+// beginStream waits until the local state is as new as a stream asks for, and gives its index.
+func (n *Node) beginStream(ctx context.Context) (index uint64, stale bool, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	want, err := consistencyOf(md)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	ctx, cancel := inTime(ctx)
 	defer cancel()
 	if !want.Stale {
 		index, err := n.readIndexHeld(ctx)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		want.MinIndex = max(want.MinIndex, index)
 	}
 	if err := n.waitApplied(ctx, want.MinIndex); err != nil {
-		return 0, n.refusal(err)
+		return 0, false, n.refusal(err)
 	}
-	return want.MinIndex, nil
+	return want.MinIndex, want.Stale, nil
 }
 
 type readStream struct {
