@@ -37,12 +37,12 @@ build-%:
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/$* ./cmd/$*
 
 .PHONY: test
-test: ## Run the tests: needs Go, gcc and git, nothing else
-	go test -timeout $(TEST_TIMEOUT) ./...
+test: ## Run the tests: needs Go, gcc, git and make, nothing else
+	go test $(TEST_FLAGS) -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector
-	CGO_ENABLED=1 go test -race -timeout $(TEST_TIMEOUT) ./...
+	CGO_ENABLED=1 $(MAKE) test TEST_FLAGS=-race
 
 .PHONY: e2e
 e2e: ## Run the tests that start real processes, always anew
