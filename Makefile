@@ -25,6 +25,8 @@ TEST_TIMEOUT ?= 20m
 SEED ?=
 FAULTS ?=
 MINUTES ?= 60
+# For `make mutants`.
+MUTANTS ?= all
 
 .PHONY: help
 help: ## List the targets
@@ -52,6 +54,15 @@ e2e: ## Run the tests that start real processes, always anew
 .PHONY: chaos
 chaos: ## Break a cluster under traffic, in every way, and check everything (SEED=n FAULTS=a,b)
 	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) CGO_ENABLED=1 go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
+	$(MAKE) crash
+
+.PHONY: crash
+crash: ## Kill a peer at every line between two durable effects (about 2 minutes)
+	CRASH=1 CGO_ENABLED=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint
+
+.PHONY: mutants
+mutants: ## Break each rule of the product in turn, and show that the suite notices (MUTANTS=a,b)
+	MUTANTS=$(MUTANTS) go test -count=1 -v -timeout 15m -run '^TestMutants$$' ./test/robustness/mutant
 
 .PHONY: chaos-figures
 chaos-figures: ## Measure what 30 kills of the leader under load cost: wants the machine for itself

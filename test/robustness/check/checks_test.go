@@ -3,6 +3,8 @@ package check
 import (
 	"testing"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
@@ -184,6 +186,30 @@ func TestRevisions(t *testing.T) {
 	old.Stale = true
 	expect(t, revisions(of(read(0, 10, "a", "", 5), old), record()), "machine m-1 at revision 5 is")
 	expect(t, revisions(of(wrote(0, 10, "a", "", 5), old), record()), "")
+}
+
+func TestOneActive(t *testing.T) {
+	run := func(id string, from, to int) *holdfastv1.Run {
+		r := &holdfastv1.Run{RunId: id, MachineId: machine, CreatedAt: &timestamppb.Timestamp{Seconds: int64(from)}}
+		if to > 0 {
+			r.FinishedAt = &timestamppb.Timestamp{Seconds: int64(to)}
+		}
+		return r
+	}
+	other := run("r3", 1, 9)
+	other.MachineId = "m-2"
+	for name, tt := range map[string]struct {
+		runs []*holdfastv1.Run
+		want string
+	}{
+		"in turn":       {[]*holdfastv1.Run{run("r2", 5, 8), other, run("r1", 1, 5)}, ""},
+		"overlap":       {[]*holdfastv1.Run{run("r2", 4, 8), run("r1", 1, 5)}, "has run r2 from"},
+		"one in one":    {[]*holdfastv1.Run{run("r1", 1, 9), run("r2", 2, 3), run("r4", 8, 10)}, "has run r4 from"},
+		"one goes on":   {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 2, 3)}, "has run r2 from"},
+		"at the moment": {[]*holdfastv1.Run{run("r1", 1, 2), run("r2", 1, 2)}, "has run r2 from"},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, oneActive(of(), &Final{Runs: tt.runs}), tt.want) })
+	}
 }
 
 func TestFew(t *testing.T) {

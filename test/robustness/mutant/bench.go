@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -22,6 +23,9 @@ type bench struct {
 	dir    string
 	stop   func()
 }
+
+// lines is how many connections the recorder has to each peer: peer n is also peer n+3, n+6 and so on.
+const lines = 8
 
 // machineID is what most scenarios are about.
 const machineID = "m-1"
@@ -41,7 +45,7 @@ func (e Env) openWith(ctx context.Context, s failpoint.Switches, env string) (*b
 		return nil, err
 	}
 	b := &bench{Lab: l, points: s, dir: e.Dir}
-	if b.rec, err = workload.NewRecorder(l.Addrs()); err != nil {
+	if b.rec, err = workload.NewRecorder(slices.Repeat(l.Addrs(), lines)); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	revive, stop := context.WithCancel(ctx)

@@ -19,7 +19,7 @@ func pausedLeader() Scenario {
 			return nil, err
 		}
 		defer func() { _ = b.close() }()
-		const rounds = 12
+		const rounds = 40
 		for round := range rounds {
 			if err := b.pauseOnce(ctx, round); err != nil {
 				return nil, err
@@ -46,9 +46,9 @@ func (b *bench) pauseOnce(ctx context.Context, round int) error {
 	defer wg.Wait()
 	defer stop()
 	read := func(client int) {
-		b.rec.GetMachine(context.WithoutCancel(ctx), workload.Op{Client: client, Peer: old, Machine: machineID}, callTime)
+		b.rec.GetMachine(context.WithoutCancel(ctx), workload.Op{Client: client, Peer: old + 3*(client%lines), Machine: machineID}, callTime)
 	}
-	for c := range 4 {
+	for c := range 16 {
 		wg.Go(func() {
 			for busy.Err() == nil {
 				read(1 + c)
@@ -64,8 +64,8 @@ func (b *bench) pauseOnce(ctx context.Context, round int) error {
 	}
 	_, err = b.mustWrite(ctx, fmt.Sprintf("while-%d", round))
 	if err == nil {
-		for c := range 16 {
-			wg.Go(func() { read(10 + c) })
+		for c := range 64 {
+			wg.Go(func() { read(100 + c) })
 		}
 		err = sleep(ctx, 100*time.Millisecond)
 	}

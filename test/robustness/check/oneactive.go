@@ -1,0 +1,33 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// oneActive checks that a machine never had two active runs (DESIGN §2.1), by the record's own times: each run was made when the
+// one before it had ended. Times are of the state machine, whose clock never goes back.
+func oneActive(_ *workload.History, f *Final) []error {
+	runs := slices.Clone(f.Runs)
+	slices.SortStableFunc(runs, func(a, b *holdfastv1.Run) int { return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()) })
+	last := map[string]*holdfastv1.Run{}
+	var errs []error
+	for _, r := range runs {
+		before := last[r.GetMachineId()]
+		if before != nil && (before.GetFinishedAt() == nil || before.GetFinishedAt().AsTime().After(r.GetCreatedAt().AsTime())) {
+			errs = append(errs, fmt.Errorf("machine %s has run %s from %s on, and had run %s until %s", r.GetMachineId(), r.GetRunId(),
+				clock(r.GetCreatedAt()), before.GetRunId(), clock(before.GetFinishedAt())))
+		}
+		if before == nil || !before.GetFinishedAt().AsTime().After(r.GetFinishedAt().AsTime()) {
+			last[r.GetMachineId()] = r
+		}
+	}
+	return few(errs)
+}
+
+func clock(t *timestamppb.Timestamp) string { return t.AsTime().Format("15:04:05.000000") }
