@@ -105,7 +105,8 @@ func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	return context.WithValue(ctx, sentKey{}, s), s
 }
 
-// sentHandler notes when the header of a call leaves. Before that the other side cannot have done anything.
+// sentHandler notes when the header of a call leaves. Before that the other side cannot have done anything. gRPC itself
+// begins a call again only when the other side has surely not begun with it: then it counts anew.
 type sentHandler struct{}
 
 // TagRPC implements stats.Handler.
@@ -113,10 +114,14 @@ func (sentHandler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Cont
 
 // HandleRPC implements stats.Handler.
 func (sentHandler) HandleRPC(ctx context.Context, e stats.RPCStats) {
-	if _, ok := e.(*stats.OutHeader); !ok {
+	s, ok := ctx.Value(sentKey{}).(*atomic.Bool)
+	if !ok {
 		return
 	}
-	if s, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+	switch e.(type) {
+	case *stats.Begin:
+		s.Store(false)
+	case *stats.OutHeader:
 		s.Store(true)
 	}
 }

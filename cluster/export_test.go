@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -30,7 +31,7 @@ func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
 }
 
 func mustListen() *stream {
-	s, err := listen("127.0.0.1:0", "")
+	s, err := listen("127.0.0.1:0", "", func() string { return "" }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		panic(err)
 	}

@@ -141,9 +141,9 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 	})
 	start := time.Now()
 	c.Kill(old)
-	if err := register(t.Context(), rest[0], "after"); err != nil {
-		t.Fatalf("write after the leader was killed: %v", err)
-	}
+	clustertest.Eventually(t, 10*time.Second, "a write after the leader was killed", func() error {
+		return register(t.Context(), rest[0], "after") // the first may have been on its way to the old leader
+	})
 	if took := time.Since(start); took > 1500*time.Millisecond {
 		t.Errorf("writes were back after %v: the death watch did not work", took)
 	} else {

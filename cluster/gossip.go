@@ -39,9 +39,10 @@ type gossip struct {
 	mu      sync.Mutex
 	members map[string]member // by id, this peer and dead ones included
 	foreign map[string]string // gossip address → what is wrong with the cluster there
+	told    *internalv1.GossipMeta
 }
 
-// openGossip opens the gossip port. meta is asked again whenever tell is called.
+// openGossip opens the gossip port. meta is asked again when tell is called.
 func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error) {
 	host, port, err := resolve(cfg.GossipAddr)
 	if err != nil {
@@ -102,8 +103,14 @@ func resolve(addr string) (host string, port int, err error) {
 	return ips[0].String(), port, nil
 }
 
-// tell spreads this peer's meta anew.
+// tell spreads this peer's meta if it is not what the others have been told.
 func (g *gossip) tell() {
+	g.mu.Lock()
+	same := proto.Equal(g.told, g.meta())
+	g.mu.Unlock()
+	if same {
+		return
+	}
 	if err := g.list.UpdateNode(time.Second); err != nil {
 		g.log.Debug("spread news of this peer", "error", err) // push and pull will spread it
 	}

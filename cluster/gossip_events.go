@@ -19,10 +19,14 @@ var (
 
 // NodeMeta implements memberlist.Delegate. It gives nothing when the meta does not fit; openGossip checks that.
 func (g *gossip) NodeMeta(limit int) []byte {
-	data, err := proto.Marshal(g.meta())
+	meta := g.meta()
+	data, err := proto.Marshal(meta)
 	if err != nil || len(data) > limit {
 		return nil
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = meta
 	return data
 }
 

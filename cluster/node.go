@@ -91,7 +91,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err := n.checkState(); err != nil {
 		return nil, err
 	}
-	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft); err != nil {
+	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft, func() string { return n.ident.get().ClusterID }, n.log); err != nil {
 		return nil, err
 	}
 	n.gate = newGate(n.stream, n, n.log)

@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -10,11 +13,17 @@ import (
 )
 
 // stream is the layer that Raft's transport dials and accepts through: plain TCP. TLS belongs here.
+//
 // It remembers its connections, so that closing it closes them too: the transport would
 // leave idle ones open, and others would believe that this peer is alive.
+//
+// Who dials tells his cluster first, and a peer of another cluster hangs up. Gossip keeps clusters apart too, but it may be
+// behind, and entries of another cluster's log would be the end of both.
 type stream struct {
 	net.Listener
 	advertise address
+	cluster   func() string // empty while it is not known
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	conns  map[*streamConn]struct{}
@@ -28,7 +37,7 @@ func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
 // listen opens the Raft listener. advertise may be empty: then it is where the listener is.
-func listen(addr, advertise string) (*stream, error) {
+func listen(addr, advertise string, cluster func() string, log *slog.Logger) (*stream, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for raft on %s: %w", addr, err)
@@ -40,7 +49,7 @@ func listen(addr, advertise string) (*stream, error) {
 		_ = l.Close()
 		return nil, err
 	}
-	return &stream{Listener: l, advertise: address(advertise), conns: map[*streamConn]struct{}{}}, nil
+	return &stream{Listener: l, advertise: address(advertise), cluster: cluster, log: log, conns: map[*streamConn]struct{}{}}, nil
 }
 
 // Addr gives the advertised address: Raft sends it to its peers.
@@ -52,7 +61,7 @@ func (s *stream) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.track(c)
+	return s.track(&greetedConn{Conn: c, s: s})
 }
 
 // Dial implements raft.StreamLayer.
@@ -61,7 +70,64 @@ func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
+	if _, err := c.Write(greeting(s.cluster())); err != nil {
+		return nil, errors.Join(fmt.Errorf("greet %s: %w", addr, err), c.Close())
+	}
 	return s.track(c)
+}
+
+const (
+	greetingMagic   = "HFR1"
+	greetingTimeout = 10 * time.Second
+)
+
+// greeting is what a connection begins with: a magic word, and the cluster's id with its length before it.
+func greeting(cluster string) []byte {
+	return append(append([]byte(greetingMagic), byte(len(cluster))), cluster...)
+}
+
+// greetedConn is an accepted connection. The greeting is read with the first read, so that nobody
+// who says nothing holds up the listener.
+type greetedConn struct {
+	net.Conn
+	s       *stream
+	greeted bool
+}
+
+// Read implements net.Conn. The transport reads from one goroutine.
+func (c *greetedConn) Read(p []byte) (int, error) {
+	if !c.greeted {
+		if err := c.greet(); err != nil {
+			_ = c.Close()
+			return 0, io.EOF // it has been logged
+		}
+		c.greeted = true
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *greetedConn) greet() error {
+	err := c.SetReadDeadline(time.Now().Add(greetingTimeout))
+	head := make([]byte, len(greetingMagic)+1)
+	if err == nil {
+		_, err = io.ReadFull(c.Conn, head)
+	}
+	if err != nil {
+		return err
+	}
+	if string(head[:len(greetingMagic)]) != greetingMagic {
+		c.s.log.Warn("connection to the raft port refused: it is not a holdfast peer's", "from", c.RemoteAddr())
+		return errors.New("no greeting")
+	}
+	id := make([]byte, head[len(greetingMagic)])
+	if _, err := io.ReadFull(c.Conn, id); err != nil {
+		return err
+	}
+	if own := c.s.cluster(); len(id) > 0 && own != "" && own != string(id) {
+		c.s.log.Error("raft connection refused: it comes from another cluster", "from", c.RemoteAddr(), "cluster", string(id), "own", own)
+		return errors.New("another cluster")
+	}
+	return c.SetReadDeadline(time.Time{})
 }
 
 func (s *stream) track(c net.Conn) (net.Conn, error) {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,10 +182,7 @@ func TestPromise(t *testing.T) {
 }
 
 func TestGateRefusesVotes(t *testing.T) {
-	s, err := listen("127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mustListen()
 	g := newGate(s, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = g.Close() }()
 	passed := make(chan raft.RPC, 10)
@@ -252,10 +251,7 @@ func TestGateRefusesVotes(t *testing.T) {
 
 // While no leader is known, a candidate goes to Raft under the name of a voter, so that only its log counts.
 func TestGateJudgesByLog(t *testing.T) {
-	s, err := listen("127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := mustListen()
 	g := newGate(s, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = g.Close() }()
 	g.admitted.Store(true)
@@ -295,6 +291,54 @@ func TestGateJudgesByLog(t *testing.T) {
 		if vote, pre := <-got, <-got; vote != tc.want || pre != tc.want {
 			t.Errorf("voter %q: raft sees candidates %q and %q, want %q", tc.voter, vote, pre, tc.want)
 		}
+	}
+}
+
+func TestStreamsOfOneClusterOnly(t *testing.T) {
+	for _, tc := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"x", "x", true}, {"", "x", true}, {"x", "", true}, {"x", "y", false},
+	} {
+		to, from := mustListen(), mustListen()
+		to.cluster, from.cluster = func() string { return tc.to }, func() string { return tc.from }
+		c, err := from.Dial(raft.ServerAddress(to.Addr().String()), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := to.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 5)
+		_, err = io.ReadFull(accepted, buf)
+		if got := err == nil && string(buf) == "hello"; got != tc.want {
+			t.Errorf("from cluster %q to cluster %q: got %q (%v), want it to pass: %t", tc.from, tc.to, buf, err, tc.want)
+		}
+		if err := errors.Join(to.Close(), from.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	to := mustListen()
+	defer func() { _ = to.Close() }()
+	stranger, err := net.Dial("tcp", to.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Close() }()
+	if _, err := stranger.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := to.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := accepted.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a stranger was let in with %d bytes", n)
 	}
 }
 

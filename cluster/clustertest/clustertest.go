@@ -122,7 +122,7 @@ func (c *Cluster) start(p *Peer, join string) {
 func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	cfg := cluster.Config{
 		NodeID: p.ID, RaftAddr: p.raft, GossipAddr: p.gossip, AdvertiseGRPC: p.grpcAddr,
-		BootstrapExpect: c.opts.Peers, RaftMultiplier: 0.4, Version: "test", Logger: Logger(),
+		BootstrapExpect: c.opts.Peers, RaftMultiplier: 1, Version: "test", Logger: Logger(),
 	}
 	for _, addr := range join {
 		if addr != p.gossip {
