@@ -51,7 +51,7 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got raft.Log
-			err = errors.Join(s.logs.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: []byte("hello")}, {Index: 2, Term: 1, Data: []byte("more")}}),
+			err = errors.Join(s.logs.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: []byte("hello")}, {Index: 4, Term: 1, Data: []byte("after a hole")}}),
 				s.close())
 			if err != nil {
 				t.Fatal(err)
