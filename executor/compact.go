@@ -2,7 +2,9 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
@@ -22,6 +24,7 @@ func (l *term) compact(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make zstd encoder: %w", err)
 	}
+	refused := &refusals{runs: map[string]bool{}}
 	for {
 		changed := l.state.Changed()
 		view := l.state.View()
@@ -29,8 +32,11 @@ func (l *term) compact(ctx context.Context) error {
 		g.SetLimit(16)
 		found := false
 		for run := range view.UncompactedRuns() {
+			if refused.has(run.GetRunId()) {
+				continue
+			}
 			found = true
-			g.Go(func() error { return l.compactRun(gctx, enc, view, run.GetRunId()) })
+			g.Go(func() error { return refused.note(l, run.GetRunId(), l.compactRun(gctx, enc, view, run.GetRunId())) })
 		}
 		if err := g.Wait(); err != nil {
 			return err
@@ -48,6 +54,31 @@ func (l *term) compact(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// refusals are the runs whose compressed log the FSM did not take in this term. A log that stays as it is harms nobody.
+type refusals struct {
+	mu   sync.Mutex
+	runs map[string]bool
+}
+
+func (r *refusals) has(run string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs[run]
+}
+
+// note remembers a refusal and passes other errors on.
+func (r *refusals) note(l *term, run string, err error) error {
+	var refused *fsm.Error
+	if !errors.As(err, &refused) || refused.Reason == fsm.ReasonStaleEpoch {
+		return err
+	}
+	l.cfg.Logger.Error("log stays uncompressed", "run", run, "error", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs[run] = true
+	return nil
 }
 
 func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View, run string) error {
@@ -70,13 +101,14 @@ func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View
 	blocks := view.LogBlocks(run)
 	for i, b := range blocks {
 		// An earlier leader may have compressed the first blocks. The last one is always proposed: it ends the matter.
-		if b.GetCodec() != internalv1.LogBlock_PLAIN && i < len(blocks)-1 {
-			continue
-		}
-		if size > 0 && size+b.GetSize() > maxCompactBlock {
+		compressed := b.GetCodec() != internalv1.LogBlock_PLAIN
+		if compressed || size+b.GetSize() > maxCompactBlock {
 			if err := commit(); err != nil {
 				return err
 			}
+		}
+		if compressed && i < len(blocks)-1 {
+			continue
 		}
 		group, size = append(group, b), size+b.GetSize()
 	}

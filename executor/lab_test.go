@@ -31,6 +31,8 @@ type lab struct {
 	index uint64
 	dead  map[uint64]bool // by epoch
 	epoch uint64
+
+	refuse func(*internalv1.Command) *fsm.Error // what the FSM is made to refuse, if it is set
 }
 
 func newLab(t *testing.T, c fake.Config) *lab {
@@ -54,6 +56,11 @@ func (l *lab) Apply(_ context.Context, cmd *internalv1.Command) (fsm.Result, err
 	}
 	if cmd.GetTime() == nil {
 		cmd.Time = timestamppb.Now()
+	}
+	if l.refuse != nil {
+		if err := l.refuse(cmd); err != nil {
+			return fsm.Result{Err: err}, err
+		}
 	}
 	data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{cmd}})
 	if err != nil {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,33 @@ func TestLogsAreCompressedWhenARunEnds(t *testing.T) {
 			t.Fatalf("chunk at %d, want %d", c.GetOffset(), at)
 		}
 		at += int64(len(c.GetData()))
+	}
+}
+
+// A log that cannot be compressed must not end the term: it would end the next one too.
+func TestLogThatIsNotCompressedHarmsNobody(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "yes 100"}))
+	var tries atomic.Int32
+	l.refuse = func(c *internalv1.Command) *fsm.Error {
+		if c.GetCompactRunLog() == nil {
+			return nil
+		}
+		tries.Add(1)
+		return &fsm.Error{Code: fsm.InvalidArgument, Reason: "LOG_MISMATCH", Message: "no"}
+	}
+	ld := l.lead(quick())
+	for range 2 {
+		if run := l.ended(l.start("m-1", "", "p", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			t.Fatalf("run: %v", run)
+		}
+	}
+	waitFor(t, func() bool { return tries.Load() == 2 })
+	select {
+	case <-ld.done:
+		t.Errorf("the term has ended: %v", ld.err)
+	default:
 	}
 }
 

@@ -313,7 +313,7 @@ func (x *SnapshotRecord) GetValue() []byte {
 type SnapshotTrailer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Records       uint64                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
-	Checksum      uint64                 `protobuf:"varint,2,opt,name=checksum,proto3" json:"checksum,omitempty"` // xxhash64 of keys and values, in order
+	Checksum      uint64                 `protobuf:"varint,2,opt,name=checksum,proto3" json:"checksum,omitempty"` // xxhash64 of every byte before the trailer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
