@@ -33,7 +33,7 @@ const (
 const (
 	callTimeout  = 30 * time.Second       // of a call without a deadline
 	holdTimeout  = 8 * time.Second        // a call waits for a leader
-	answerMargin = 75 * time.Millisecond  // between our answer and the caller's deadline
+	answerMargin = 100 * time.Millisecond // between our answer and the caller's deadline
 	pollLeader   = 10 * time.Millisecond  // while waiting for a leader
 	maxPause     = 200 * time.Millisecond // between tries
 )
