@@ -127,7 +127,9 @@ func TestStrandedStreams(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	cancel()
-	<-ended
+	if err := <-ended; status.Code(err) != codes.Canceled {
+		t.Errorf("stale stream ended with %v, want it canceled", err)
+	}
 }
 
 // scripted starts a cluster with the script, and gives its leader and a follower.

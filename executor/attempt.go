@@ -54,7 +54,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	attemptCtx, stop := context.WithDeadlineCause(a.live, deadline, errTimeout)
 	defer stop()
 
-	action, err := a.prepare(attemptCtx, min(timeout, prepareTime))
+	action, err := a.prepare(attemptCtx, min(timeout, prepareTime)) //nolint:contextcheck // the run's context ends with a cancel, too
 	if err != nil {
 		action = func(context.Context) error { return err } // it is an attempt that failed, on record like any other
 	}
@@ -63,7 +63,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 		return nil, err
 	}
 	a.cfg.Boundary(AfterIntent, a.kind)
-	err = action(attemptCtx)
+	err = action(attemptCtx) //nolint:contextcheck // as above
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // the term is over: the attempt stays open for the next leader
 	}
@@ -150,7 +150,7 @@ func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*hol
 	case failure == nil:
 		end.Outcome = holdfastv1.Attempt_SUCCEEDED
 		a.say("%s succeeded%s", a.step.GetName(), suffix(a.message))
-	case errors.Is(context.Cause(a.live), errCanceled):
+	case errors.Is(context.Cause(a.live), errCanceled): //nolint:contextcheck // the run's context knows why it ended
 		end.Outcome, end.Error = holdfastv1.Attempt_CANCELED, "canceled while waiting for "+a.waiting()
 		end.Message = end.GetError()
 		a.say("%s %s", a.step.GetName(), end.GetError())

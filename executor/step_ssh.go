@@ -21,7 +21,7 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 		}
 		err := a.command(ctx, exec, cmd)
 		if ctx.Err() != nil {
-			a.kill(exec)
+			a.kill(exec) //nolint:contextcheck // the attempt's context has ended, the term's goes on
 		}
 		return err
 	}}
@@ -122,7 +122,7 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 	if err := a.intend(ctx, time.Now().Add(killTime)); err != nil {
 		return err
 	}
-	a.kill(exec)
+	a.kill(exec) //nolint:contextcheck // the run's context has ended, the term's goes on
 	return nil
 }
 

@@ -201,13 +201,13 @@ func TestPortsAreClaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.release()
+	defer func() { _ = a.release() }()
 	for range 20 { // none of them may overlap with a
 		b, err := claimBlock(ctx, 12)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer b.release()
+		defer func() { _ = b.release() }()
 		if b.next == a.next {
 			t.Fatalf("two blocks begin at port %d", a.next)
 		}

@@ -63,7 +63,7 @@ in their configuration. GET /effects answers every effect that really happened, 
 			if err != nil {
 				return fmt.Errorf("listen for --addr: %w", err)
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "fake hardware at http://%s, effects at /effects\n", ln.Addr())
+			cmd.PrintErrf("fake hardware at http://%s, effects at /effects\n", ln.Addr())
 			return serveHTTP(cmd.Context(), &http.Server{Handler: fake.NewFleet(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second}, ln)
 		},
 	}

@@ -108,7 +108,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
 	api := grpc.NewServer(append(server.GRPCOptions(),
 		grpc.ChainUnaryInterceptor(append(srv.UnaryInterceptors(), p.node.UnaryInterceptor())...),
-		grpc.ChainStreamInterceptor(append(srv.StreamInterceptors(), p.node.StreamInterceptor())...))...)
+		grpc.ChainStreamInterceptor(append(srv.StreamInterceptors(), p.node.StreamInterceptor())...))...) //nolint:contextcheck // streams bring their own
 	srv.Register(api)
 	p.node.RegisterPeerService(api)
 
