@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-metal/holdfast/client"
@@ -70,22 +71,23 @@ func (m *marks) first(at time.Time) time.Duration {
 type runner struct {
 	machine string
 	mu      sync.Mutex
-	moves   []time.Time
+	moves   [][2]time.Time // when a transition was made, and when we heard of it
 }
 
-func (r *runner) note() {
+func (r *runner) note(e *holdfastv1.RunEvent) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.moves = append(r.moves, time.Now())
+	r.moves = append(r.moves, [2]time.Time{e.GetTs().AsTime(), time.Now()})
+	return nil
 }
 
-// moved gives the time from a moment to the first transition that was seen after it; 0 when there was none.
+// moved gives the time from a moment until we heard of a transition that was made after it; 0 when there was none.
 func (r *runner) moved(at time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.moves {
-		if m.After(at) {
-			return m.Sub(at)
+		if m[0].After(at) {
+			return m[1].Sub(at)
 		}
 	}
 	return 0
@@ -177,8 +179,7 @@ func (l *load) run(ctx context.Context, r *runner) {
 	for n := 1; ctx.Err() == nil; n++ {
 		started, err := l.client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: strconv.Itoa(n), MachineId: r.machine, PlanId: loadPlan})
 		if err == nil {
-			r.note()
-			started, err = l.client.ObserveRun(ctx, started.GetRunId(), func(*holdfastv1.RunEvent) error { r.note(); return nil })
+			started, err = l.client.ObserveRun(ctx, started.GetRunId(), r.note)
 		}
 		if ctx.Err() != nil {
 			return
@@ -196,7 +197,9 @@ func (l *load) run(ctx context.Context, r *runner) {
 func (l *load) read(ctx context.Context, conn *grpc.ClientConn, stale bool) error {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	ctx = client.WithConsistency(ctx, client.Consistency{Stale: stale})
+	if stale {
+		ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, "stale") // the SDK would do it, but it also tries other peers
+	}
 	_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "load-0"})
 	return err
 }

@@ -79,7 +79,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 			return nil, err
 		}
 		host = c.Net.Addr(c.Net.Driver())
-	} else {
+	} else if !cfg.Loopback {
 		c.Log.Warn("peers share this host's loopback: faults of networks and disks are skipped", "reason", private.Missing())
 	}
 	if c.Fake, err = localcluster.StartFakeHardwareOn(ctx, host, cfg.Binary, cfg.Dir, cfg.Fleet...); err != nil {
