@@ -45,6 +45,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 		do(func(ctx context.Context) error { n.batch.run(ctx); return nil })
 	}
 	do(n.watchLeader)
+	do(n.forgetStrayLeader)
 	do(n.bootstrap)
 	do(n.keepJoined)
 	do(n.keepIdentity)

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// A candidate that was told to stand at once takes an entry of the leader it replaces, as a process finds them in its
+// sockets that was stopped for a while. It must not name that leader for ever: it would refuse its vote to everybody else.
+func TestStrayLeaderIsForgotten(t *testing.T) {
+	n, err := New(Config{NodeID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1", RaftMultiplier: 0.2,
+		Logger: slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The other two voters are not there: nobody wins an election.
+	var c raft.Configuration
+	for _, p := range []struct{ id, addr string }{{"p1", n.RaftAddr()}, {"p2", "127.0.0.1:2"}, {"p3", "127.0.0.1:3"}} {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(p.id), Address: raft.ServerAddress(p.addr)})
+	}
+	if err := n.raft.BootstrapCluster(c).Error(); err != nil {
+		t.Fatal(err)
+	}
+	n.admit()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	// It may be a follower for a moment in between: then the entry makes it follow, and the next round tells.
+	deadline, tick := time.Now().Add(20*time.Second), time.NewTicker(10*time.Millisecond)
+	defer tick.Stop()
+	for stray := false; !stray; {
+		if time.Now().After(deadline) {
+			t.Fatal("the candidate never took the entry")
+		}
+		n.gate.callElection(time.Second)
+		// The term it stands in is written a moment later.
+		for range 100 {
+			deliver(t, n, &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("p2"), Addr: []byte("127.0.0.1:2")},
+				Term: n.raft.CurrentTerm(), Leader: []byte("127.0.0.1:2")})
+			if id, _, ok := n.Leader(); ok && id == "p2" && n.raft.State() == raft.Candidate {
+				stray = true
+				break
+			}
+		}
+	}
+	for n.raft.State() == raft.Candidate {
+		if _, _, ok := n.Leader(); !ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a candidate still names the leader that it stands against")
+		}
+		<-tick.C
+	}
+}
+
+// deliver hands Raft a request as the network would.
+func deliver(t *testing.T, n *Node, cmd any) {
+	t.Helper()
+	resp := make(chan raft.RPCResponse, 1)
+	select {
+	case n.gate.rpcs <- raft.RPC{Command: cmd, RespChan: resp}:
+		<-resp
+	case <-time.After(10 * time.Second):
+		t.Fatal("raft takes no request")
+	}
+}
