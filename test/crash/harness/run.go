@@ -91,10 +91,12 @@ func hashBolt(w io.Writer, path string) error {
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
-			fmt.Fprintf(w, "%q\n", name)
+			if _, err := fmt.Fprintf(w, "%q\n", name); err != nil {
+				return err
+			}
 			return b.ForEach(func(k, v []byte) error {
-				fmt.Fprintf(w, "%q %q\n", k, v)
-				return nil
+				_, err := fmt.Fprintf(w, "%q %q\n", k, v)
+				return err
 			})
 		})
 	})

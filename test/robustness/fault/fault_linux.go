@@ -93,7 +93,7 @@ func disk(name string, inject injection) fault {
 	}, 3 * time.Second, 7 * time.Second}
 }
 
-func longer(f fault, min, max time.Duration) fault {
-	f.min, f.max = min, max
+func longer(f fault, least, most time.Duration) fault {
+	f.min, f.max = least, most
 	return f
 }
