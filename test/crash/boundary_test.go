@@ -24,19 +24,55 @@ type crashCase struct {
 	first any            // a step before it, which brings the machine to where it has to be
 }
 
+// plan makes the plan of the case.
+func (k crashCase) plan(c *harness.Cluster) {
+	steps := []*holdfastv1.Step{step("s", k.step)}
+	if k.first != nil {
+		steps = []*holdfastv1.Step{step("first", k.first), steps[0]}
+	}
+	c.Plan("crash-"+k.name, steps...)
+}
+
+// check compares what the hardware has seen of a run that has ended with the record, and with what the step is for. It
+// expects one attempt, of so many leaders.
+func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, leaders int) {
+	t.Helper()
+	got := map[string]int{}
+	for _, e := range c.Verdict(run) {
+		got[e.Effect]++
+	}
+	if diff := cmp.Diff(k.want, got); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+	last := run.GetSteps()[len(run.GetSteps())-1]
+	if n := len(last.GetAttempts()); n != 1 {
+		t.Errorf("step %s took %d attempts: the open one is to be taken over", last.GetName(), n)
+	}
+	if got := last.GetAttempts()[0].GetEpochs(); len(got) != leaders {
+		t.Errorf("attempt 1 is of epochs %v, want %d of them", got, leaders)
+	}
+	if k.kind == "ssh" {
+		checkOutput(t, c.Log(run.GetRunId(), "stdout"), k.step.(*holdfastv1.SshCommand).GetScript())
+	}
+	if t.Failed() {
+		t.Logf("the log of run %s:\n%s", run.GetRunId(), c.Log(run.GetRunId()))
+	}
+}
+
 const joined = "prod" // the cluster that machines join
 
+// crashCases are all kinds of steps. Two of one kind do not follow each other: see TestStopLeaderAtBoundaries.
 func crashCases() []crashCase {
 	return []crashCase{
 		{"ssh", "ssh", &holdfastv1.SshCommand{Script: "seq 20\nsleep 0.6\nseq 20\n"}, map[string]int{"command": 1}, nil},
 		{"reboot-bmc", "reboot", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off": 1, "power_on": 1}, nil},
-		{"reboot-inband", "reboot", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"command": 1, "reboot": 1}, nil},
 		{"netboot", "netboot", &holdfastv1.SetNetboot{Mode: "PXE"}, map[string]int{"boot_device": 1}, nil},
 		{"repave", "repave", &holdfastv1.RepaveImage{Image: "debian-13"}, map[string]int{"install": 1}, nil},
 		{"join", "join", &holdfastv1.KubeadmJoin{ClusterRef: joined}, map[string]int{"join": 1}, nil},
 		{"verify", "verify", &holdfastv1.VerifyInCluster{ClusterRef: joined}, map[string]int{"join": 1}, &holdfastv1.KubeadmJoin{ClusterRef: joined}},
 		{"net", "net", &holdfastv1.NetReconfig{Config: "eth0: dhcp"}, map[string]int{"net_apply": 1, "net_confirm": 1}, nil},
 		{"rma", "rma", &holdfastv1.RmaAction{Reason: "fan"}, map[string]int{"power_off": 1}, nil},
+		{"reboot-inband", "reboot", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"command": 1, "reboot": 1}, nil},
 	}
 }
 
@@ -54,11 +90,7 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 			c.Plan("bystander-ssh", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}))
 			c.Plan("bystander-boot", step("boot", &holdfastv1.SetNetboot{Mode: "HTTP"}), step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
 			for _, k := range cases {
-				steps := []*holdfastv1.Step{step("s", k.step)}
-				if k.first != nil {
-					steps = []*holdfastv1.Step{step("first", k.first), steps[0]}
-				}
-				c.Plan("crash-"+k.name, steps...)
+				k.plan(c)
 				for _, b := range executor.Boundaries() {
 					if testing.Short() && b != executor.AfterEffect {
 						continue
@@ -96,7 +128,8 @@ func (r *crasher) at(t *testing.T, k crashCase, b executor.Boundary) {
 	}
 	c.Register(machine, machine+"-b")
 	leader := c.TheLeader()
-	if err := c.Points.Arm(b, k.kind); err != nil {
+	point := harness.Failpoint{Boundary: b, Kind: k.kind}
+	if err := c.Points.Arm(point); err != nil {
 		t.Fatal(err)
 	}
 	other := c.Start(machine+"-b", bystander)
@@ -109,37 +142,17 @@ func (r *crasher) at(t *testing.T, k crashCase, b executor.Boundary) {
 		t.Fatalf("no write after the leader was killed: %v", err)
 	}
 	r.gaps = append(r.gaps, acked.Sub(killed))
-	if died, err := c.Points.Disarm(b, k.kind); err != nil || !died {
+	if died, err := c.Points.Disarm(point); err != nil || !died {
 		t.Fatalf("the leader has died, but not at %s: %v", b, err)
 	}
 
-	run := c.Ended(id)
-	got := map[string]int{}
-	for _, e := range c.Verdict(run) {
-		got[e.Effect]++
-	}
-	if diff := cmp.Diff(k.want, got); diff != "" {
-		t.Errorf("effects (-want +got):\n%s\n%s", diff, c.Log(id))
-	}
-	last := run.GetSteps()[len(run.GetSteps())-1]
-	if n := len(last.GetAttempts()); n != 1 {
-		t.Errorf("step %s took %d attempts: the open one is to be taken over", last.GetName(), n)
-	}
-	if n, want := len(last.GetAttempts()[0].GetEpochs()), leaders(b); n != want {
-		t.Errorf("attempt 1 is of %d epochs, want %d: %v", n, want, last.GetAttempts()[0].GetEpochs())
-	}
-	if k.kind == "ssh" {
-		checkOutput(t, c.Log(id, "stdout"), k.step.(*holdfastv1.SshCommand).GetScript())
-	}
+	k.check(t, c, c.Ended(id), leaders(b))
 	other = c.Ended(other.GetRunId())
 	c.Verdict(other)
 	if bystander == "bystander-ssh" {
 		checkOutput(t, c.Log(other.GetRunId(), "stdout"), bystanderScript)
 	}
 	c.Restart(leader)
-	if t.Failed() {
-		t.Logf("the log of run %s:\n%s", id, c.Log(id))
-	}
 }
 
 // leaders is how many leaders an attempt has had when the first one died at a boundary.

@@ -85,6 +85,18 @@ func (c *Cluster) In(t testing.TB) *Cluster {
 	return &same
 }
 
+// Through gives the same cluster with a client that knows only some of its peers: one that hangs costs a client seconds.
+func (c *Cluster) Through(peers ...*localcluster.Peer) *Cluster {
+	c.t.Helper()
+	same := *c
+	var addrs []string
+	for _, p := range peers {
+		addrs = append(addrs, p.GRPCAddr)
+	}
+	same.Client = c.Dial(addrs...)
+	return &same
+}
+
 // Dial gives a client of some peers, closed when the test has ended.
 func (c *Cluster) Dial(addrs ...string) *client.Client {
 	c.t.Helper()

@@ -10,13 +10,25 @@ import (
 	"github.com/holdfast-metal/holdfast/executor"
 )
 
-// Failpoints are the places where a peer can be made to kill itself: each boundary of each kind of step. None of them
-// is armed at first. A file for each tells the peers whether somebody has died there: see cmd/holdfast/serve/failpoint_on.go.
+// Failpoints are the places where a peer can be made to kill or to stop itself: each boundary of each kind of step. None of
+// them is armed at first. A file for each tells the peers whether somebody was there before: see cmd/holdfast/serve/failpoint_on.go.
 type Failpoints struct{ dir string }
 
-// Kinds are the kinds of steps.
-func Kinds() []string {
-	return []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma"}
+// Failpoint is one of them.
+type Failpoint struct {
+	Boundary executor.Boundary
+	Kind     string // of step
+	Stop     bool   // the peer stops itself (SIGSTOP), it does not die
+}
+
+func allFailpoints() []Failpoint {
+	var all []Failpoint
+	for _, kind := range []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma"} {
+		for _, b := range executor.Boundaries() {
+			all = append(all, Failpoint{b, kind, false}, Failpoint{b, kind, true})
+		}
+	}
+	return all
 }
 
 func newFailpoints(dir string) (Failpoints, error) {
@@ -24,36 +36,42 @@ func newFailpoints(dir string) (Failpoints, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return f, err
 	}
-	for _, kind := range Kinds() {
-		for _, b := range executor.Boundaries() {
-			if err := os.WriteFile(f.file(b, kind), nil, 0o600); err != nil {
-				return f, err
-			}
+	for _, p := range allFailpoints() {
+		if err := os.WriteFile(f.file(p), nil, 0o600); err != nil {
+			return f, err
 		}
 	}
 	return f, nil
 }
 
-func (f Failpoints) file(b executor.Boundary, kind string) string {
-	return filepath.Join(f.dir, string(b)+"-"+kind)
+func (f Failpoints) file(p Failpoint) string {
+	return filepath.Join(f.dir, fmt.Sprintf("%s-%s-%v", p.Boundary, p.Kind, p.Stop))
 }
 
 func (f Failpoints) environment() string {
 	var points []string
-	for _, kind := range Kinds() {
-		for _, b := range executor.Boundaries() {
-			points = append(points, fmt.Sprintf("%s/%s@%s", b, kind, f.file(b, kind)))
+	for _, p := range allFailpoints() {
+		how := "@"
+		if p.Stop {
+			how = "!"
 		}
+		points = append(points, string(p.Boundary)+"/"+p.Kind+how+f.file(p))
 	}
 	return "HOLDFAST_FAILPOINT=" + strings.Join(points, ",")
 }
 
-// Arm makes the next peer that reaches the boundary kill itself. Others that reach it later go on.
-func (f Failpoints) Arm(b executor.Boundary, kind string) error { return os.Remove(f.file(b, kind)) }
+// Arm makes the next peer that reaches the failpoint die or stop there. Others that reach it later go on.
+func (f Failpoints) Arm(p Failpoint) error { return os.Remove(f.file(p)) }
 
-// Disarm makes sure that nobody dies there any more, and says whether somebody has.
-func (f Failpoints) Disarm(b executor.Boundary, kind string) (died bool, err error) {
-	file, err := os.OpenFile(f.file(b, kind), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+// Reached says whether a peer has reached it since it was armed.
+func (f Failpoints) Reached(p Failpoint) bool {
+	_, err := os.Stat(f.file(p))
+	return err == nil
+}
+
+// Disarm makes sure that nothing happens there any more, and says whether it has.
+func (f Failpoints) Disarm(p Failpoint) (reached bool, err error) {
+	file, err := os.OpenFile(f.file(p), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return true, nil
 	}

@@ -1,0 +1,99 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
+)
+
+// A follower that hangs (its connections are open, nothing answers) keeps neither writes nor an orderly stop of the
+// others from their end.
+func TestStopWhileAPeerHangs(t *testing.T) {
+	long(t)
+	t.Parallel()
+	c := bench.Cluster(t, harness.Options{})
+	w := c.Write("m-written")
+	leader, hung := c.TheLeader(), c.Followers()[0]
+	if err := hung.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	c.Register("m-while-it-hangs")
+	ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
+	defer stop()
+	began := time.Now()
+	if err := leader.Stop(ctx); err != nil {
+		t.Errorf("an orderly stop of the leader after %s: %v\n%s", time.Since(began), err, leader.LogTail(500))
+	}
+	took := time.Since(began)
+	t.Logf("the leader stopped in %s", took.Round(time.Millisecond))
+	if took > 8*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if err := hung.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	c.Register("m-afterwards")
+	_, longest := w.Stop()
+	t.Logf("the longest time without an acknowledged write was %s", longest.Round(time.Millisecond))
+	c.Restart(leader)
+}
+
+// A follower that was stopped for a while finds the last words of its leader in its sockets when it goes on, also those of
+// a term that it has not heard of. If that leader has died meanwhile, the follower and the third peer have to agree
+// on one all the same: its log is behind, so that only the other can be elected, and only with its vote.
+func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
+	long(t)
+	t.Parallel()
+	c := bench.Cluster(t, harness.Options{})
+	var longest time.Duration
+	for round := range 8 {
+		leader, others := c.TheLeader(), c.Followers()
+		behind, third := others[round%2], others[1-round%2]
+		if err := behind.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		// The leader loses its majority for a moment, and leads in a new term, or the third peer does.
+		if err := third.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		harness.Until(t, "the leader to step down", func() (bool, any) {
+			r, err := leader.Readiness(t.Context())
+			return err == nil && r.Role != "leader", r
+		})
+		if err := third.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		w := c.Dial(leader.GRPCAddr, third.GRPCAddr)
+		for n := range 20 { // writes that the paused peer does not get
+			registerAt(t, w, fmt.Sprintf("m-%d-%d", round, n))
+		}
+		leader = c.TheLeader()
+		if err := leader.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		killed := time.Now()
+		if err := behind.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		registerAt(t, c.Client, fmt.Sprintf("m-%d-after", round))
+		took := time.Since(killed)
+		longest = max(longest, took)
+		t.Logf("round %d: a write was acknowledged %s after the leader was killed", round, took.Round(time.Millisecond))
+		c.Restart(leader)
+	}
+	if longest > 10*time.Second {
+		t.Errorf("no write was acknowledged for %s, with two of three peers up", longest)
+	}
+}
+
+func registerAt(t *testing.T, cl *client.Client, id string) {
+	t.Helper()
+	if _, err := cl.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
+		t.Fatalf("register machine %s: %v", id, err)
+	}
+}

@@ -1,0 +1,65 @@
+package crash
+
+import (
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
+)
+
+// A leader dies, and the one that takes its attempt over dies as well, later in the same attempt. The third ends it.
+func TestKillTwoLeadersInOneAttempt(t *testing.T) {
+	long(t)
+	t.Parallel()
+	c := bench.Cluster(t, harness.Options{})
+	for _, k := range crashCases() {
+		if k.first != nil {
+			continue
+		}
+		k.plan(c)
+		ok := t.Run(k.name, func(t *testing.T) {
+			c := c.In(t)
+			machine := "m-" + k.name
+			c.Register(machine)
+			var points []harness.Failpoint
+			for _, b := range []executor.Boundary{executor.AfterIntent, executor.AfterEffect} {
+				p := harness.Failpoint{Boundary: b, Kind: k.kind}
+				if err := c.Points.Arm(p); err != nil {
+					t.Fatal(err)
+				}
+				points = append(points, p)
+			}
+			leader := c.TheLeader()
+			id := c.Start(machine, "crash-"+k.name).GetRunId()
+			for range points {
+				c.Killed(leader)
+				dead := leader
+				if err := dead.Start(t.Context()); err != nil { // as systemd would: two of three are needed for a leader
+					t.Fatal(err)
+				}
+				harness.Until(t, "another leader, or its death", func() (bool, any) {
+					for _, p := range c.Peers() {
+						if !p.Running() {
+							leader = p
+							return true, nil
+						}
+					}
+					return c.Points.Reached(points[1]), leader.ID
+				})
+				if leader == dead {
+					break
+				}
+			}
+			for _, p := range points {
+				if reached, err := c.Points.Disarm(p); err != nil || !reached {
+					t.Errorf("nobody has died at %s: %v", p.Boundary, err)
+				}
+			}
+			k.check(t, c, c.Ended(id), 3)
+			c.Ready()
+		})
+		if !ok {
+			return
+		}
+	}
+}
