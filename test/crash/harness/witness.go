@@ -22,9 +22,24 @@ func (c *Cluster) Effects(machineID, runID string) []fake.Effect {
 // Hardware gives a fake machine as it is.
 func (c *Cluster) Hardware(machineID string) fake.MachineState {
 	c.t.Helper()
-	var m fake.MachineState
-	c.ask("/machines/"+url.PathEscape(machineID), &m)
+	m, ok := c.KnownHardware(machineID)
+	if !ok {
+		c.t.Fatalf("nobody has ever looked at machine %s", machineID)
+	}
 	return m
+}
+
+// KnownHardware gives a fake machine as it is, if somebody has ever looked at it.
+func (c *Cluster) KnownHardware(machineID string) (fake.MachineState, bool) {
+	c.t.Helper()
+	var all []fake.MachineState
+	c.ask("/machines", &all)
+	for _, m := range all {
+		if m.MachineID == machineID {
+			return m, true
+		}
+	}
+	return fake.MachineState{}, false
 }
 
 func (c *Cluster) ask(path string, answer any) {
