@@ -201,9 +201,10 @@ func TestAbandonedCommandsAreNotProposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLog{commit: make(chan error)}
 		b := startBatcher(t, l, alwaysReady)
-		b.add(command(t, "a"))
-		b.add(command(t, "b"))
-		synctest.Wait()
+		for _, p := range []string{"a", "b"} { // one after the other: together they would share an entry
+			b.add(command(t, p))
+			synctest.Wait()
+		}
 		gone, stays := b.add(command(t, "gone")), b.add(command(t, "stays"))
 		if !gone.state.CompareAndSwap(queued, abandoned) {
 			t.Fatal("a command in the queue counts as taken")
