@@ -23,6 +23,7 @@ type Config struct {
 	Dir    string   // of data and logs
 	Env    []string // more environment of each peer
 	Fleet  []string // more arguments of the fake hardware
+	Slow   bool     // Raft's default timeouts instead of elections within 150 ms
 }
 
 // Lab is three peers and fake hardware.
@@ -45,9 +46,13 @@ func Open(ctx context.Context, cfg Config) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	timeouts := multiplier
+	if cfg.Slow {
+		timeouts = 1
+	}
 	l := &Lab{Hardware: hw, held: map[string]bool{}}
 	l.Cluster, err = localcluster.New(ctx, localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, FakeEndpoint: hw.Endpoint,
-		RaftMultiplier: multiplier, Env: cfg.Env})
+		RaftMultiplier: timeouts, Env: cfg.Env})
 	if err != nil {
 		return nil, errors.Join(err, hw.Close())
 	}

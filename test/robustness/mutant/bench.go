@@ -36,11 +36,12 @@ func (e Env) open(ctx context.Context, points ...string) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.openWith(ctx, s, s.Environment(points...))
+	return e.openWith(ctx, s, lab.Config{Env: []string{s.Environment(points...)}})
 }
 
-func (e Env) openWith(ctx context.Context, s failpoint.Switches, env string) (*bench, error) {
-	l, err := lab.Open(ctx, lab.Config{Binary: e.Binary, Dir: e.Dir, Env: []string{env}})
+func (e Env) openWith(ctx context.Context, s failpoint.Switches, cfg lab.Config) (*bench, error) {
+	cfg.Binary, cfg.Dir = e.Binary, e.Dir
+	l, err := lab.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -12,14 +12,14 @@ import (
 
 // dieAfterEffect kills the leader when it has pressed a button and told nobody.
 func dieAfterEffect() Scenario {
-	return Scenario{"the leader dies right after an effect", func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "the leader dies right after an effect", Run: func(ctx context.Context, e Env) ([]error, error) {
 		return e.die(ctx, "effect-done", "reboot", lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
 	}}
 }
 
 // dieWhileLogging kills the leader when it has committed the first part of a log.
 func dieWhileLogging() Scenario {
-	return Scenario{"the leader dies while a command prints", func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "the leader dies while a command prints", Run: func(ctx context.Context, e Env) ([]error, error) {
 		return e.die(ctx, "logs-committed", talkPlan, lab.Script("talk", workload.TalkScript))
 	}}
 }
@@ -52,7 +52,7 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 
 // stoppedExecutor stops the leader's process between intent and effect, lets the next one finish the run, and lets the first one go on.
 func stoppedExecutor() Scenario {
-	return Scenario{"the leader is stopped before an effect and goes on after the next one's", func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "the leader is stopped before an effect and goes on after the next one's", Run: func(ctx context.Context, e Env) ([]error, error) {
 		const point = "intent-committed"
 		for round := range 5 {
 			round := Env{Binary: e.Binary, Dir: fmt.Sprintf("%s/round-%d", e.Dir, round)}
@@ -69,7 +69,7 @@ func stoppedExecutor() Scenario {
 }
 
 func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point string) ([]error, error) {
-	b, err := e.openWith(ctx, s, s.Environment(point)+"=stop")
+	b, err := e.openWith(ctx, s, lab.Config{Env: []string{s.Environment(point) + "=stop"}})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point strin
 // staleCommands feeds the state with commands of a leader that has been replaced. No cluster lets such a command come to the
 // state as long as its other safeguards hold, so the state is asked itself.
 func staleCommands() Scenario {
-	return Scenario{"TestStaleEpochs of package fsm", func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "TestStaleEpochs of package fsm", Run: func(ctx context.Context, e Env) ([]error, error) {
 		if err := e.Source.Go(ctx, e.Dir, "vet", "./fsm"); err != nil {
 			return nil, err // it does not even build
 		}

@@ -50,9 +50,10 @@ func Mutants() []Mutant {
 		{
 			Name: "actbeforeintent", Breaks: "the intent is committed before the effect",
 			Scenario: dieAfterEffect(),
-			Patches: []Patch{{"executor/attempt.go",
-				"\tif err := a.intend(ctx, deadline); err != nil {\n\t\treturn nil, err\n\t}\n\ta.cfg.Boundary(AfterIntent, a.kind)\n\terr = action(attemptCtx)\n",
-				"\terr = action(attemptCtx)\n\tif err := a.intend(ctx, deadline); err != nil {\n\t\treturn nil, err\n\t}\n"}},
+			Patches: []Patch{
+				{"executor/attempt.go", "\terr = action(attemptCtx)", "\terr = acted"},
+				{"executor/attempt.go", "\ta.cfg.Boundary(BeforeIntent, a.kind)\n", "\ta.cfg.Boundary(BeforeIntent, a.kind)\n\tacted := action(attemptCtx)\n"},
+			},
 		},
 		{
 			Name: "nosettle", Breaks: "a leader that takes an attempt over looks before it acts",

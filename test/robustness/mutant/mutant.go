@@ -15,12 +15,15 @@ type Mutant struct {
 	Scenario Scenario
 }
 
-// Patch replaces a piece of a file that is there exactly once.
+// Patch replaces a piece of a file that is there exactly once. Nothing before means a file that is added.
 type Patch struct{ File, Before, After string }
 
 // Scenario is what brings a broken rule to light.
 type Scenario struct {
 	Name string
+	// Provoke are patches that let the scenario happen more often than by chance: delays, and elections at a moment of
+	// its choice. They break no rule. The product is built with them too.
+	Provoke []Patch
 	// Run gives what contradicts the promises: nothing when they hold. The error is one of the scenario itself. It runs a
 	// binary with failpoints, and may write into dir.
 	Run func(ctx context.Context, e Env) (caught []error, err error)
@@ -34,9 +37,13 @@ type Env struct {
 }
 
 // source gives the product with failpoints and some patches.
-func source(root string, patches []Patch) (*overlay.Overlay, error) {
+func source(root string, patches ...Patch) (*overlay.Overlay, error) {
 	o := overlay.New(root)
 	for _, p := range patches {
+		if p.Before == "" {
+			o.Set(p.File, p.After)
+			continue
+		}
 		if err := o.Patch(p.File, p.Before, p.After); err != nil {
 			return nil, err
 		}

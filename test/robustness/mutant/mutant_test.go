@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestPatchesFit(t *testing.T) {
 			t.Errorf("two mutants are called %s", m.Name)
 		}
 		names[m.Name] = true
-		if _, err := source(root, m.Patches); err != nil {
+		if _, err := source(root, slices.Concat(m.Patches, m.Scenario.Provoke)...); err != nil {
 			t.Errorf("mutant %s: %v", m.Name, err)
 		}
 	}
@@ -45,7 +46,7 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := map[string]time.Duration{} // scenarios that the product has held
-	product, err := build(t, root, nil)
+	product, err := build(t, root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +58,19 @@ func TestMutants(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			name := m.Scenario.Name
 			if _, ok := held[name]; !ok {
-				found, took := run(t, m.Scenario, product)
+				whole := product
+				if len(m.Scenario.Provoke) > 0 {
+					if whole, err = build(t, root, m.Scenario.Provoke...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				found, took := run(t, m.Scenario, whole)
 				for _, err := range found {
 					t.Errorf("the product itself: %v", err)
 				}
 				held[name] = took
 			}
-			broken, err := build(t, root, m.Patches)
+			broken, err := build(t, root, slices.Concat(m.Patches, m.Scenario.Provoke)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,9 +90,9 @@ func TestMutants(t *testing.T) {
 }
 
 // build builds the product with some patches.
-func build(t *testing.T, root string, patches []Patch) (Env, error) {
+func build(t *testing.T, root string, patches ...Patch) (Env, error) {
 	t.Helper()
-	o, err := source(root, patches)
+	o, err := source(root, patches...)
 	if err != nil {
 		return Env{}, err
 	}

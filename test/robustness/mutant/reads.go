@@ -2,26 +2,43 @@ package mutant
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/failpoint"
+	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // pausedLeader stops the leader's process again and again, lets another peer lead and write, sends reads into the
-// socket of the one that is stopped, and lets it go on: none of them may be answered with what it remembers.
+// socket of the one that is stopped, and lets it go on: none of them may be answered with what it remembers. What the others
+// have acknowledged before they elected somebody else waits in its sockets, beside the reads.
+//
+// All of it has to happen within the leader's lease, or it knows by its own clock that it was away. So the other peer stands
+// for election when it is told to, and Raft's messages take a few milliseconds each way, as they do between datacenters.
 func pausedLeader() Scenario {
-	return Scenario{"the leader is stopped and goes on", func(ctx context.Context, e Env) ([]error, error) {
-		b, err := e.open(ctx)
+	return Scenario{Name: "the leader is stopped and goes on", Provoke: []Patch{
+		{"cluster/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
+		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standWhenTold(bg)\n"},
+		{"cluster/stand_generated.go", "", standWhenTold},
+	}, Run: func(ctx context.Context, e Env) ([]error, error) {
+		told := filepath.Join(e.Dir, "stand")
+		if err := os.MkdirAll(told, 0o750); err != nil {
+			return nil, err
+		}
+		b, err := e.openWith(ctx, failpoint.Switches{}, lab.Config{Env: []string{"HOLDFAST_STAND=" + told}, Slow: true})
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = b.close() }()
 		const rounds = 40
 		for round := range rounds {
-			if err := b.pauseOnce(ctx, round); err != nil {
+			if err := b.pauseOnce(ctx, round, told); err != nil {
 				return nil, err
 			}
 			if found := check.Order(b.rec.History(machineID)); len(found) > 0 {
@@ -32,7 +49,51 @@ func pausedLeader() Scenario {
 	}}
 }
 
-func (b *bench) pauseOnce(ctx context.Context, round int) error {
+// standWhenTold is code for package cluster: a peer stands for election when a file of its name appears. Heartbeats take
+// 20 ms to arrive and 4 ms back, and who leads takes longer to hear of somebody else who does.
+const standWhenTold = `package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+var leading atomic.Bool
+
+func slow() {
+	if leading.Load() {
+		time.Sleep(50 * time.Millisecond)
+		return
+	}
+	time.Sleep(20 * time.Millisecond)
+}
+
+func (g *gate) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	err := g.NetworkTransport.AppendEntries(id, target, args, resp)
+	time.Sleep(4 * time.Millisecond)
+	return err
+}
+
+func (g *gate) SetHeartbeatHandler(func(raft.RPC)) {}
+
+func (n *Node) standWhenTold(ctx context.Context) {
+	file := filepath.Join(os.Getenv("HOLDFAST_STAND"), n.cfg.NodeID)
+	for ctx.Err() == nil {
+		if os.Remove(file) == nil {
+			n.gate.callElection(time.Second)
+		}
+		leading.Store(n.raft.State() == raft.Leader)
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+`
+
+func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 	if err := b.Steady(ctx); err != nil {
 		return err
 	}
@@ -58,21 +119,34 @@ func (b *bench) pauseOnce(ctx context.Context, round int) error {
 	if err := sleep(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
-	leader := b.Peers()[old]
+	leader, next := b.Peers()[old], b.Peers()[(old+1)%3]
 	if err := leader.Pause(); err != nil {
 		return err
 	}
-	_, err = b.mustWrite(ctx, fmt.Sprintf("while-%d", round))
+	// What the leader has sent is acknowledged meanwhile. Its lease is 250 ms.
+	if err = sleep(ctx, 30*time.Millisecond); err == nil {
+		err = os.WriteFile(filepath.Join(told, next.ID), nil, 0o600)
+	}
+	if err == nil {
+		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err = lab.Until(soon, next.ID+" to lead", func() bool {
+			r, err := next.Readiness(soon)
+			return err == nil && r.Ready && r.Role == "leader"
+		})
+		cancel()
+	}
+	if err == nil {
+		if op := b.write(ctx, (old+1)%3, machineID, fmt.Sprintf("while-%d", round)); op.Outcome != workload.OK {
+			err = fmt.Errorf("write at the next leader: %s %s", op.Code, op.Message)
+		}
+	}
 	if err == nil {
 		for c := range 64 {
 			wg.Go(func() { read(100 + c) })
 		}
-		err = sleep(ctx, 100*time.Millisecond)
+		err = sleep(ctx, 20*time.Millisecond)
 	}
-	if rerr := leader.Resume(); err == nil {
-		err = rerr
-	}
-	if err != nil {
+	if err := errors.Join(err, leader.Resume()); err != nil {
 		return err
 	}
 	return sleep(ctx, 100*time.Millisecond)
@@ -91,7 +165,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // readElsewhere writes at the leader and reads at the others right after that.
 func readElsewhere() Scenario {
-	return Scenario{"a read follows a write to another peer", func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "a read follows a write to another peer", Run: func(ctx context.Context, e Env) ([]error, error) {
 		b, err := e.open(ctx)
 		if err != nil {
 			return nil, err

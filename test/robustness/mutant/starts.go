@@ -11,7 +11,7 @@ import (
 
 // replay asks for a run again, at each peer, when it has ended.
 func replay() Scenario {
-	return Scenario{"a start is replayed after its run has ended", func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "a start is replayed after its run has ended", Run: func(ctx context.Context, e Env) ([]error, error) {
 		b, err := e.open(ctx)
 		if err != nil {
 			return nil, err
@@ -38,7 +38,7 @@ func replay() Scenario {
 
 // burst starts runs on one machine from all sides at once, under different request ids.
 func burst() Scenario {
-	return Scenario{"many start a run on one machine at once", func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "many start a run on one machine at once", Run: func(ctx context.Context, e Env) ([]error, error) {
 		b, err := e.open(ctx)
 		if err != nil {
 			return nil, err
