@@ -134,6 +134,16 @@ func (p *Peer) Resume() error {
 	return err
 }
 
+// Dump makes the peer write the stacks of all its goroutines into its log and end (SIGQUIT), and waits until it is gone.
+func (p *Peer) Dump() error {
+	proc, err := p.signal(syscall.SIGQUIT)
+	if err != nil {
+		return err
+	}
+	<-proc.done
+	return nil
+}
+
 // Wait waits until the peer's process has ended and gives why: nil for exit status 0, else an *exec.ExitError. A peer
 // that was never started is an error.
 func (p *Peer) Wait() error {

@@ -71,7 +71,11 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	}
 	checks, done := context.WithTimeout(ctx, checkTime)
 	defer done()
-	errs = append(errs, check.All(checks, w.History(), target, r.Report)...)
+	if broken == nil {
+		errs = append(errs, check.All(checks, w.History(), target, r.Report)...)
+	} else { // there is no final record
+		errs = append(errs, check.Order(w.History())...)
+	}
 	errs = append(errs, c.Trouble()...)
 	return injected, errors.Join(errs...)
 }

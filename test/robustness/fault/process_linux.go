@@ -71,6 +71,9 @@ func wipe(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error)
 
 func nothing(context.Context) error { return nil }
 
+// stopTime is how long a leader may take to stop: it hands over within milliseconds, and gives calls in flight 3 s.
+const stopTime = 9 * time.Second
+
 // handovers stops and starts leaders in a row, as a hasty rolling restart does.
 func handovers(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	for range 3 + rng.IntN(3) {
@@ -78,9 +81,12 @@ func handovers(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, e
 		if err != nil {
 			return nil, err
 		}
-		wait, stop := context.WithTimeout(ctx, 20*time.Second)
+		wait, stop := context.WithTimeout(ctx, stopTime)
 		err = p.Stop(wait)
 		stop()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, errors.Join(fmt.Errorf("%w: its goroutines are in its log", err), p.Dump())
+		}
 		if err := errors.Join(err, p.Start(ctx)); err != nil {
 			return nil, fmt.Errorf("restart the leader: %w", err)
 		}
