@@ -34,15 +34,14 @@ func newTails(peers []peer) *tails { return &tails{peers: peers, queue: make(cha
 
 // begin lets a log be followed, if there is somebody with time for it.
 func (t *tails) begin(run string) {
-	l := &tail{seen: Tail{Run: run}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	l := &tail{at: len(t.all), seen: Tail{Run: run}}
 	if slices.ContainsFunc(t.all, func(o *tail) bool { return o.seen.Run == run }) {
 		return
 	}
 	select {
 	case t.queue <- l:
-		l.at = len(t.all)
 		t.all = append(t.all, l)
 	default:
 	}
