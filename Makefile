@@ -57,7 +57,7 @@ chaos: ## Break a cluster under traffic, in every way, and check everything (SEE
 	$(MAKE) crash
 
 .PHONY: crash
-crash: ## Kill a peer at every line between two durable effects (about 2 minutes)
+crash: ## Kill a peer at every line between two durable effects (90 seconds)
 	CRASH=1 CGO_ENABLED=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint
 
 .PHONY: mutants

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long one crash may take, all in all, on a busy machine.
-const patience = 90 * time.Second
+const patience = 2 * time.Minute
 
 // A peer is killed at each line that stands between two durable effects, under traffic, and started again: all that
 // was acknowledged is there, every run ends, nothing is done to a machine twice, and all peers have the same state. Without
@@ -38,9 +38,15 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	for _, name := range forming {
-		t.Run(name, func(t *testing.T) { crashForming(t, binary, name) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashForming(t, binary, name)
+		})
 	}
-	t.Run("steady", func(t *testing.T) { crashSteady(t, binary, steady) })
+	t.Run("steady", func(t *testing.T) {
+		t.Parallel()
+		crashSteady(t, binary, steady)
+	})
 }
 
 // build builds the product with its failpoints, the race detector, and snapshots that come all the time.
@@ -133,7 +139,7 @@ func crashForming(t *testing.T, binary, point string) {
 		t.Errorf("%d peers have died, want one", n)
 	}
 	w := workload.New(workload.Config{Seed: 1, MinOps: 50, Clients: 4}, l.Target())
-	traffic, enough := context.WithTimeout(ctx, 3*time.Second)
+	traffic, enough := context.WithTimeout(ctx, 2*time.Second)
 	defer enough()
 	if err := w.Run(traffic); err != nil {
 		t.Fatal(err)

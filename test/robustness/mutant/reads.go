@@ -36,7 +36,7 @@ func pausedLeader() Scenario {
 			return nil, err
 		}
 		defer func() { _ = b.close() }()
-		const rounds = 40
+		const rounds = 80
 		for round := range rounds {
 			if err := b.pauseOnce(ctx, round, told); err != nil {
 				return nil, err
