@@ -14,6 +14,7 @@ const (
 	handoverTimeout = 5 * time.Second
 	leaveTimeout    = 5 * time.Second
 	shutdownTimeout = 10 * time.Second
+	hangUpAfter     = time.Second
 )
 
 // errClosed ends Run after Close.
@@ -162,7 +163,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
-	err := await(ctx, n.raft.Shutdown())
+	err := n.shutdownRaft(ctx)
 	n.end() // after Raft has answered what was in flight
 	n.dethrone(n.raft.CurrentTerm())
 	n.gossip.close(orderly)
@@ -171,6 +172,20 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 		return errShutdownHangs
 	}
 	return errors.Join(err, n.stores.close())
+}
+
+// shutdownRaft waits for Raft to end. Raft waits for its calls to other peers, and one that hangs answers none: after a
+// moment they are cut off.
+func (n *Node) shutdownRaft(ctx context.Context) error {
+	ending := n.raft.Shutdown()
+	soon, cancel := context.WithTimeout(ctx, hangUpAfter)
+	defer cancel()
+	err := await(soon, ending)
+	if errors.Is(err, errAwait) {
+		_ = n.stream.Close()
+		err = await(ctx, ending)
+	}
+	return err
 }
 
 // keepJoined finds the other peers.
