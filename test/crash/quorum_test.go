@@ -20,7 +20,7 @@ import (
 
 // What a caller allows a call, and what it may take more on a busy machine.
 const (
-	callTime  = 3 * time.Second
+	callTime  = 1500 * time.Millisecond
 	callSlack = 2 * time.Second
 )
 

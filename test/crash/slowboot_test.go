@@ -15,7 +15,7 @@ import (
 func TestKillLeaderWhileHostBoots(t *testing.T) {
 	long(t)
 	t.Parallel()
-	c := bench.Cluster(t, harness.Options{FleetConfig: "power_time: 300ms\nboot_time: 4s\ninstall_time: 4s\n"})
+	c := bench.Cluster(t, harness.Options{FleetConfig: "power_time: 300ms\nboot_time: 3s\ninstall_time: 3s\n"})
 	booting := func(id string) func(*harness.Cluster, string) (bool, any) {
 		return func(c *harness.Cluster, run string) (bool, any) {
 			if len(c.Effects("", run)) == 0 {

@@ -33,25 +33,23 @@ func TestStopLeaderAtBoundaries(t *testing.T) {
 func stopAt(t *testing.T, c *harness.Cluster, k crashCase, b executor.Boundary) {
 	machine := "m-" + k.name + "-" + string(b)
 	c.Register(machine)
-	leader := c.TheLeader()
 	point := harness.Failpoint{Boundary: b, Kind: k.kind, Stop: true}
 	if err := c.Points.Arm(point); err != nil {
 		t.Fatal(err)
 	}
 	id := c.Start(machine, "crash-"+k.name).GetRunId()
-	harness.Until(t, "the leader to stop", func() (bool, any) { return c.Points.Reached(point), point })
-	if err := leader.Pause(); err != nil { // it has done so itself, or is about to
+	leader := c.Stopped(point)
+	if err := leader.Pause(); err != nil { // so that it is not asked any more
 		t.Fatal(err)
 	}
 	c = c.Through(c.TheLeader())
 	k.check(t, c, c.Ended(id), leaders(b))
 	seen := len(c.Effects(machine, ""))
 
+	if err := leader.Resume(); err != nil {
+		t.Fatal(err)
+	}
 	harness.Until(t, "the peer that was stopped to follow", func() (bool, any) {
-		// Again and again: it was stopped twice, and the first time may have been ours.
-		if err := leader.Resume(); err != nil {
-			t.Fatal(err)
-		}
 		r, err := leader.Readiness(t.Context())
 		return err == nil && r.Role == "follower" && r.Leader != leader.ID, r
 	})

@@ -2,7 +2,10 @@ package crash
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,8 +97,14 @@ func wipe(t *testing.T, c *harness.Cluster, p *localcluster.Peer) {
 		t.Fatal(err)
 	}
 	c.Restart(p)
+	harness.Until(t, "the wiped peer to be admitted", func() (bool, any) {
+		// What the status shows of it is the configuration, in which it never ceased to be a voter.
+		b, err := os.ReadFile(filepath.Join(p.DataDir, "identity.json"))
+		var identity struct{ Admitted bool }
+		return err == nil && json.Unmarshal(b, &identity) == nil && identity.Admitted, string(b)
+	})
 	conn := c.Conn(c.TheLeader())
-	harness.Until(t, "the wiped peer to vote", func() (bool, any) {
+	harness.Until(t, "the status to show it", func() (bool, any) {
 		st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
 		if err != nil {
 			return false, err

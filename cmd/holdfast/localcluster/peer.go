@@ -170,6 +170,16 @@ func (p *Peer) Done() <-chan struct{} {
 	return p.now.done
 }
 
+// PID gives the id of the peer's process, or 0 when it has none.
+func (p *Peer) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return 0
+	}
+	return p.now.cmd.Process.Pid
+}
+
 // Wipe removes the data of a peer that is not running, as if its disk had been replaced.
 func (p *Peer) Wipe() error {
 	p.mu.Lock()

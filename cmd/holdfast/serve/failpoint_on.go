@@ -55,6 +55,7 @@ func first(file string) bool {
 	if err != nil {
 		return false
 	}
+	_, _ = fmt.Fprintln(f, os.Getpid()) // for a test that wants to know who it was
 	_ = f.Close()
 	return true
 }

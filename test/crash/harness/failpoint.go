@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/executor"
@@ -63,10 +64,14 @@ func (f Failpoints) environment() string {
 // Arm makes the next peer that reaches the failpoint die or stop there. Others that reach it later go on.
 func (f Failpoints) Arm(p Failpoint) error { return os.Remove(f.file(p)) }
 
-// Reached says whether a peer has reached it since it was armed.
-func (f Failpoints) Reached(p Failpoint) bool {
-	_, err := os.Stat(f.file(p))
-	return err == nil
+// Reached says whether a peer has reached it since it was armed, and gives the id of its process once that is known.
+func (f Failpoints) Reached(p Failpoint) (pid int, ok bool) {
+	b, err := os.ReadFile(f.file(p))
+	if err != nil {
+		return 0, false
+	}
+	pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
+	return pid, err == nil
 }
 
 // Disarm makes sure that nothing happens there any more, and says whether it has.

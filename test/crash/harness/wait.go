@@ -2,6 +2,9 @@ package harness
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,14 +85,48 @@ func (c *Cluster) Restart(p *localcluster.Peer) {
 	c.t.Logf("peer %s was back %s after its restart", p.ID, time.Since(began).Round(time.Millisecond))
 }
 
-// Killed waits until a peer has died, and gives when.
-func (c *Cluster) Killed(p *localcluster.Peer) time.Time {
+// Killed waits until a peer has died at a failpoint, and gives which one and when. All peers have to be up before.
+func (c *Cluster) Killed() (*localcluster.Peer, time.Time) {
 	c.t.Helper()
-	select {
-	case <-p.Done():
-		return time.Now()
-	case <-time.After(Patience):
-		c.t.Fatalf("peer %s was to die and lives", p.ID)
+	died := make(chan *localcluster.Peer, len(c.Peers()))
+	for _, p := range c.Peers() {
+		done := p.Done()
+		go func() { // ends with the peer
+			<-done
+			died <- p
+		}()
 	}
-	return time.Time{}
+	select {
+	case p := <-died:
+		return p, time.Now()
+	case <-time.After(Patience):
+		c.t.Fatal("a leader was to die and all peers live")
+	}
+	return nil, time.Time{}
+}
+
+// Stopped waits until a peer has stopped itself at a failpoint, and gives it.
+func (c *Cluster) Stopped(point Failpoint) *localcluster.Peer {
+	c.t.Helper()
+	var stopped *localcluster.Peer
+	Until(c.t, "a leader to stop", func() (bool, any) {
+		pid, ok := c.Points.Reached(point)
+		for _, p := range c.Peers() {
+			if ok && p.PID() == pid && hasStopped(pid) {
+				stopped = p
+			}
+		}
+		return stopped != nil, point
+	})
+	return stopped
+}
+
+// hasStopped says whether a process is in state T (proc(5)).
+func hasStopped(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ") // the name before it may hold anything
+	return strings.HasPrefix(rest, "T")
 }
