@@ -104,6 +104,7 @@ ci: ## Do everything a change has to pass, in order
 	$(MAKE) lint
 	$(MAKE) build
 	$(MAKE) race
+	$(MAKE) chaos
 	$(MAKE) fuzz-short
 	$(MAKE) demo ARGS='--machines 20 --exit --json'
 
