@@ -49,7 +49,7 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 		// The term it stands in is written a moment later.
 		for range 100 {
 			deliver(t, n, &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("p2"), Addr: []byte("127.0.0.1:2")},
-				Term: n.raft.CurrentTerm(), Leader: []byte("127.0.0.1:2")})
+				Term: n.raft.CurrentTerm()})
 			if id, _, ok := n.Leader(); ok && id == "p2" && n.raft.State() == raft.Candidate {
 				stray = true
 				break
