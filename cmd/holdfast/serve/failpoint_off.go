@@ -1,4 +1,4 @@
-//go:build !failpoint
+//go:build !failpoint || !linux
 
 package serve
 

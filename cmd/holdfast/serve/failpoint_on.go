@@ -1,10 +1,11 @@
-//go:build failpoint
+//go:build failpoint && linux
 
 package serve
 
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,9 +42,17 @@ func boundaryHook() func(executor.Boundary, string) {
 			select {} // nothing of what comes next may happen
 		}
 		if first(stop[where]) {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			stopHere()
 		}
 	}
+}
+
+// stopHere stops the process in this very line. A signal to the process might be taken by another thread, and this one
+// would go on for a millisecond or two.
+func stopHere() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))
 }
 
 // first makes a file and says whether it has: somebody may have been here before, or the failpoint is not armed.
