@@ -75,6 +75,14 @@ func (f *FakeHardware) wait(ctx context.Context) error {
 	}
 }
 
+// State says whether the fleet's process runs, or how it has ended.
+func (f *FakeHardware) State() string {
+	if f.proc.running() {
+		return "it is running"
+	}
+	return "it has ended: " + f.proc.cmd.ProcessState.String()
+}
+
 // Close ends the fleet. What it has seen is lost: ask before.
 func (f *FakeHardware) Close() error {
 	defer f.spawner.close()

@@ -52,7 +52,7 @@ func (c *Cluster) ask(path string, answer any) {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		c.t.Fatalf("ask the fake hardware: %v", err)
+		c.t.Fatalf("ask the fake hardware: %v (%s)", err, c.Fake.State())
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
