@@ -76,6 +76,11 @@ func TestClusterForms(t *testing.T) {
 	if got, want := leader.Node.Role(), "leader"; got != want {
 		t.Errorf("role: got %s, want %s", got, want)
 	}
+	// A peer that has just died is not counted on, whatever gossip still believes.
+	c.Kill(c.Followers(leader)[0])
+	if got := leader.Node.Status(t.Context()).GetFailureTolerance(); got != 0 {
+		t.Errorf("failure tolerance right after a death: got %d, want 0", got)
+	}
 }
 
 func TestWriteAndReadAnywhere(t *testing.T) {

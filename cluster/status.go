@@ -28,18 +28,20 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID, Peers: n.knownPeers(leader),
 	}
 	var wg sync.WaitGroup
-	voters, alive := 0, 0
 	for _, p := range st.GetPeers() {
-		if p.GetSuffrage() == "voter" {
-			voters++
-			if p.GetAlive() {
-				alive++
-			}
-		}
 		wg.Go(func() { n.ask(ctx, p) })
 	}
 	wg.Wait()
-	st.FailureTolerance = int32(max(0, alive-(voters/2+1)))
+	voters, answering := 0, 0
+	for _, p := range st.GetPeers() {
+		if p.GetSuffrage() == "voter" {
+			voters++
+			if p.GetError() == "" { // gossip takes seconds to see a death
+				answering++
+			}
+		}
+	}
+	st.FailureTolerance = int32(max(0, answering-(voters/2+1)))
 	return st
 }
 
