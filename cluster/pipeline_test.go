@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// noAddrs knows no peer: calls go where they are sent.
+type noAddrs struct{}
+
+func (noAddrs) ServerAddr(raft.ServerID) (raft.ServerAddress, error) { return "", errNotAdmitted }
+
+func testGate(t *testing.T) *gate {
+	t.Helper()
+	g := newGate(mustListen(), noAddrs{}, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { _ = g.Close() })
+	g.admitted.Store(true)
+	return g
+}
+
+// A follower refuses entries, as it does when it has a newer term. Raft stops reading answers at the first refusal, and may still send. A
+// sender that then hangs is a replication that stands still for ever, and a Raft that does not shut down.
+func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
+	here, there := testGate(t), testGate(t)
+	go func() { // ends with the test
+		for {
+			select {
+			case rpc := <-there.Consumer():
+				rpc.Respond(&raft.AppendEntriesResponse{RPCHeader: header(), Term: 9}, nil)
+			case <-there.stop:
+				return
+			}
+		}
+	}()
+	p, err := here.AppendEntriesPipeline("p2", there.LocalAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	const entries = 5
+	go func() { // ends with the pipeline at the latest
+		var err error
+		for i := 0; i < entries && err == nil; i++ {
+			_, err = p.AppendEntries(&raft.AppendEntriesRequest{RPCHeader: header(), Term: 1, LeaderCommitIndex: 1}, &raft.AppendEntriesResponse{})
+		}
+		sent <- err
+	}()
+	select {
+	case err := <-sent:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the sender hangs: nobody takes the answers")
+	}
+	for i := range entries {
+		select {
+		case f := <-p.Consumer():
+			if f.Response().Success {
+				t.Errorf("answer %d: got success, want a refusal", i)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("answer %d does not come", i)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
