@@ -9,40 +9,67 @@ import (
 
 // state is all that is replicated.
 type state struct {
-	meta     *internalv1.Meta
-	machines *table[holdfastv1.Machine, *holdfastv1.Machine]
-	plans    *table[holdfastv1.Plan, *holdfastv1.Plan]
-	runs     *table[holdfastv1.Run, *holdfastv1.Run]
-	history  *table[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry]
-	events   *table[holdfastv1.RunEvent, *holdfastv1.RunEvent]
-	logs     *table[internalv1.StoredLog, *internalv1.StoredLog]
-	peers    *table[internalv1.PeerRecord, *internalv1.PeerRecord]
+	meta          *internalv1.Meta
+	machines      *table[holdfastv1.Machine, *holdfastv1.Machine]
+	plans         *table[holdfastv1.Plan, *holdfastv1.Plan]
+	runs          *table[holdfastv1.Run, *holdfastv1.Run]
+	history       *table[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry]
+	events        *table[holdfastv1.RunEvent, *holdfastv1.RunEvent]
+	logs          *table[internalv1.StoredLog, *internalv1.StoredLog]
+	peers         *table[internalv1.PeerRecord, *internalv1.PeerRecord]
+	tokens        *table[internalv1.StoredToken, *internalv1.StoredToken]
+	secrets       *table[internalv1.StoredSecret, *internalv1.StoredSecret]
+	signingKeys   *table[internalv1.SigningKey, *internalv1.SigningKey]
+	audit         *table[holdfastv1.AuditEvent, *holdfastv1.AuditEvent]
+	leases        *table[internalv1.Lease, *internalv1.Lease]
+	pools         *table[holdfastv1.Pool, *holdfastv1.Pool]
+	providers     *table[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider]
+	services      *table[holdfastv1.Service, *holdfastv1.Service]
+	serviceEvents *table[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent]
 }
 
 func newState() *state {
 	return &state{
-		meta:     &internalv1.Meta{FeatureLevel: 1},
-		machines: newTable(machineSchema()),
-		plans:    newTable(planSchema()),
-		runs:     newTable(runSchema()),
-		history:  newTable(historySchema()),
-		events:   newTable(eventSchema()),
-		logs:     newTable(logSchema()),
-		peers:    newTable(peerSchema()),
+		meta:          &internalv1.Meta{FeatureLevel: 1},
+		machines:      newTable(machineSchema()),
+		plans:         newTable(planSchema()),
+		runs:          newTable(runSchema()),
+		history:       newTable(historySchema()),
+		events:        newTable(eventSchema()),
+		logs:          newTable(logSchema()),
+		peers:         newTable(peerSchema()),
+		tokens:        newTable(tokenSchema()),
+		secrets:       newTable(secretSchema()),
+		signingKeys:   newTable(signingKeySchema()),
+		audit:         newTable(auditSchema()),
+		leases:        newTable(leaseSchema()),
+		pools:         newTable(poolSchema()),
+		providers:     newTable(providerSchema()),
+		services:      newTable(serviceSchema()),
+		serviceEvents: newTable(serviceEventSchema()),
 	}
 }
 
 // freeze gives a copy that later writes do not touch.
 func (s *state) freeze() *state {
 	return &state{
-		meta:     proto.CloneOf(s.meta),
-		machines: s.machines.freeze(),
-		plans:    s.plans.freeze(),
-		runs:     s.runs.freeze(),
-		history:  s.history.freeze(),
-		events:   s.events.freeze(),
-		logs:     s.logs.freeze(),
-		peers:    s.peers.freeze(),
+		meta:          proto.CloneOf(s.meta),
+		machines:      s.machines.freeze(),
+		plans:         s.plans.freeze(),
+		runs:          s.runs.freeze(),
+		history:       s.history.freeze(),
+		events:        s.events.freeze(),
+		logs:          s.logs.freeze(),
+		peers:         s.peers.freeze(),
+		tokens:        s.tokens.freeze(),
+		secrets:       s.secrets.freeze(),
+		signingKeys:   s.signingKeys.freeze(),
+		audit:         s.audit.freeze(),
+		leases:        s.leases.freeze(),
+		pools:         s.pools.freeze(),
+		providers:     s.providers.freeze(),
+		services:      s.services.freeze(),
+		serviceEvents: s.serviceEvents.freeze(),
 	}
 }
 
@@ -54,7 +81,10 @@ type encoded interface {
 
 // tables lists all tables in the order of a snapshot.
 func (s *state) tables() []encoded {
-	return []encoded{s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers}
+	return []encoded{
+		s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers, s.tokens, s.secrets, s.signingKeys, s.audit,
+		s.leases, s.pools, s.providers, s.services, s.serviceEvents,
+	}
 }
 
 // table gives the table of a snapshot record, or nil.
@@ -74,6 +104,24 @@ func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
 		return s.logs
 	case internalv1.SnapshotRecord_PEERS:
 		return s.peers
+	case internalv1.SnapshotRecord_TOKENS:
+		return s.tokens
+	case internalv1.SnapshotRecord_SECRETS:
+		return s.secrets
+	case internalv1.SnapshotRecord_SIGNING_KEYS:
+		return s.signingKeys
+	case internalv1.SnapshotRecord_AUDIT:
+		return s.audit
+	case internalv1.SnapshotRecord_LEASES:
+		return s.leases
+	case internalv1.SnapshotRecord_POOLS:
+		return s.pools
+	case internalv1.SnapshotRecord_PROVIDERS:
+		return s.providers
+	case internalv1.SnapshotRecord_SERVICES:
+		return s.services
+	case internalv1.SnapshotRecord_SERVICE_EVENTS:
+		return s.serviceEvents
 	}
 	return nil
 }

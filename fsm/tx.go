@@ -55,6 +55,60 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 	case *internalv1.Command_CancelRun:
 		return result(t.cancelRun(op.CancelRun))
 	}
+	return t.dispatchAccess()
+}
+
+// dispatchAccess takes the commands about who may call, and what only some may know.
+func (t *tx) dispatchAccess() (proto.Message, *Error) {
+	switch op := t.cmd.GetOp().(type) {
+	case *internalv1.Command_CreateToken:
+		return result(t.createToken(op.CreateToken))
+	case *internalv1.Command_RevokeToken:
+		return result(t.revokeToken(op.RevokeToken))
+	case *internalv1.Command_PutSecret:
+		return result(t.putSecret(op.PutSecret))
+	case *internalv1.Command_DeleteSecret:
+		return nil, t.deleteSecret(op.DeleteSecret)
+	case *internalv1.Command_ResealSecrets:
+		return nil, t.resealSecrets(op.ResealSecrets)
+	case *internalv1.Command_RecordDenials:
+		return nil, t.recordDenials(op.RecordDenials)
+	}
+	return t.dispatchFleet()
+}
+
+// dispatchFleet takes the commands of machines, pools and services that report for themselves.
+func (t *tx) dispatchFleet() (proto.Message, *Error) {
+	switch op := t.cmd.GetOp().(type) {
+	case *internalv1.Command_CreateAgentMachine:
+		return result(t.createAgentMachine(op.CreateAgentMachine))
+	case *internalv1.Command_RegisterAgent:
+		return result(t.registerAgent(op.RegisterAgent))
+	case *internalv1.Command_CreateNode:
+		return result(t.createNode(op.CreateNode))
+	case *internalv1.Command_UpdateNode:
+		return result(t.updateNode(op.UpdateNode))
+	case *internalv1.Command_TransitionNode:
+		return result(t.transitionNode(op.TransitionNode))
+	case *internalv1.Command_ReportNode:
+		return result(t.reportNode(op.ReportNode))
+	case *internalv1.Command_CreatePool:
+		return result(t.createPool(op.CreatePool))
+	case *internalv1.Command_DeletePool:
+		return nil, t.deletePool(op.DeletePool)
+	case *internalv1.Command_RegisterPool:
+		return result(t.registerPool(op.RegisterPool))
+	case *internalv1.Command_DeregisterPool:
+		return nil, t.deregisterPool(op.DeregisterPool)
+	case *internalv1.Command_RegisterProvider:
+		return result(t.registerProvider(op.RegisterProvider))
+	case *internalv1.Command_RegisterService:
+		return result(t.registerService(op.RegisterService))
+	case *internalv1.Command_UpdateServiceState:
+		return result(t.updateServiceState(op.UpdateServiceState))
+	case *internalv1.Command_DeregisterService:
+		return result(t.deregisterService(op.DeregisterService))
+	}
 	return t.dispatchExecutor()
 }
 
@@ -79,6 +133,16 @@ func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 		return nil, t.appendRunLogs(op.AppendRunLogs)
 	case *internalv1.Command_CompactRunLog:
 		return nil, t.compactRunLog(op.CompactRunLog)
+	case *internalv1.Command_DropTokens:
+		return nil, t.dropTokens(op.DropTokens)
+	case *internalv1.Command_PutSigningKeys:
+		return nil, t.putSigningKeys(op.PutSigningKeys)
+	case *internalv1.Command_CheckpointLeases:
+		return nil, t.checkpointLeases(op.CheckpointLeases)
+	case *internalv1.Command_ExpireLeases:
+		return nil, t.expireLeases(op.ExpireLeases)
+	case *internalv1.Command_SweepPools:
+		return nil, t.sweepPools(op.SweepPools)
 	}
 	panic("command was understood but has no handler") // a test dispatches every operation
 }

@@ -128,6 +128,7 @@ type Command struct {
 	Principal    string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`  // on whose behalf
 	Ignorable    bool                   `protobuf:"varint,4,opt,name=ignorable,proto3" json:"ignorable,omitempty"` // a peer that does not understand it may skip it
 	Epoch        uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`         // leader epoch of executor commands; an older one is refused
+	Origin       *Origin                `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`        // of commands that somebody asked for
 	// Types that are valid to be assigned to Op:
 	//
 	//	*Command_LeaderEstablished
@@ -151,6 +152,31 @@ type Command struct {
 	//	*Command_AbortRun
 	//	*Command_AppendRunLogs
 	//	*Command_CompactRunLog
+	//	*Command_CreateToken
+	//	*Command_RevokeToken
+	//	*Command_DropTokens
+	//	*Command_PutSecret
+	//	*Command_DeleteSecret
+	//	*Command_ResealSecrets
+	//	*Command_PutSigningKeys
+	//	*Command_RecordDenials
+	//	*Command_CheckpointLeases
+	//	*Command_ExpireLeases
+	//	*Command_CreateAgentMachine
+	//	*Command_RegisterAgent
+	//	*Command_CreateNode
+	//	*Command_UpdateNode
+	//	*Command_TransitionNode
+	//	*Command_ReportNode
+	//	*Command_CreatePool
+	//	*Command_DeletePool
+	//	*Command_RegisterPool
+	//	*Command_DeregisterPool
+	//	*Command_RegisterProvider
+	//	*Command_SweepPools
+	//	*Command_RegisterService
+	//	*Command_UpdateServiceState
+	//	*Command_DeregisterService
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -219,6 +245,13 @@ func (x *Command) GetEpoch() uint64 {
 		return x.Epoch
 	}
 	return 0
+}
+
+func (x *Command) GetOrigin() *Origin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
 }
 
 func (x *Command) GetOp() isCommand_Op {
@@ -417,6 +450,231 @@ func (x *Command) GetCompactRunLog() *CompactRunLog {
 	return nil
 }
 
+func (x *Command) GetCreateToken() *CreateToken {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CreateToken); ok {
+			return x.CreateToken
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRevokeToken() *RevokeToken {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RevokeToken); ok {
+			return x.RevokeToken
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDropTokens() *DropTokens {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DropTokens); ok {
+			return x.DropTokens
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetPutSecret() *PutSecret {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutSecret); ok {
+			return x.PutSecret
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDeleteSecret() *DeleteSecret {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DeleteSecret); ok {
+			return x.DeleteSecret
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetResealSecrets() *ResealSecrets {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ResealSecrets); ok {
+			return x.ResealSecrets
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetPutSigningKeys() *PutSigningKeys {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutSigningKeys); ok {
+			return x.PutSigningKeys
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRecordDenials() *RecordDenials {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RecordDenials); ok {
+			return x.RecordDenials
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCheckpointLeases() *CheckpointLeases {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CheckpointLeases); ok {
+			return x.CheckpointLeases
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetExpireLeases() *ExpireLeases {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ExpireLeases); ok {
+			return x.ExpireLeases
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCreateAgentMachine() *CreateAgentMachine {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CreateAgentMachine); ok {
+			return x.CreateAgentMachine
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRegisterAgent() *RegisterAgent {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RegisterAgent); ok {
+			return x.RegisterAgent
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCreateNode() *CreateNode {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CreateNode); ok {
+			return x.CreateNode
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetUpdateNode() *UpdateNode {
+	if x != nil {
+		if x, ok := x.Op.(*Command_UpdateNode); ok {
+			return x.UpdateNode
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetTransitionNode() *TransitionNode {
+	if x != nil {
+		if x, ok := x.Op.(*Command_TransitionNode); ok {
+			return x.TransitionNode
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetReportNode() *ReportNode {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ReportNode); ok {
+			return x.ReportNode
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCreatePool() *CreatePool {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CreatePool); ok {
+			return x.CreatePool
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDeletePool() *DeletePool {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DeletePool); ok {
+			return x.DeletePool
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRegisterPool() *RegisterPool {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RegisterPool); ok {
+			return x.RegisterPool
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDeregisterPool() *DeregisterPool {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DeregisterPool); ok {
+			return x.DeregisterPool
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRegisterProvider() *RegisterProvider {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RegisterProvider); ok {
+			return x.RegisterProvider
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSweepPools() *SweepPools {
+	if x != nil {
+		if x, ok := x.Op.(*Command_SweepPools); ok {
+			return x.SweepPools
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRegisterService() *RegisterService {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RegisterService); ok {
+			return x.RegisterService
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetUpdateServiceState() *UpdateServiceState {
+	if x != nil {
+		if x, ok := x.Op.(*Command_UpdateServiceState); ok {
+			return x.UpdateServiceState
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDeregisterService() *DeregisterService {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DeregisterService); ok {
+			return x.DeregisterService
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -505,6 +763,106 @@ type Command_CompactRunLog struct {
 	CompactRunLog *CompactRunLog `protobuf:"bytes,71,opt,name=compact_run_log,json=compactRunLog,proto3,oneof"`
 }
 
+type Command_CreateToken struct {
+	CreateToken *CreateToken `protobuf:"bytes,80,opt,name=create_token,json=createToken,proto3,oneof"`
+}
+
+type Command_RevokeToken struct {
+	RevokeToken *RevokeToken `protobuf:"bytes,81,opt,name=revoke_token,json=revokeToken,proto3,oneof"`
+}
+
+type Command_DropTokens struct {
+	DropTokens *DropTokens `protobuf:"bytes,82,opt,name=drop_tokens,json=dropTokens,proto3,oneof"`
+}
+
+type Command_PutSecret struct {
+	PutSecret *PutSecret `protobuf:"bytes,83,opt,name=put_secret,json=putSecret,proto3,oneof"`
+}
+
+type Command_DeleteSecret struct {
+	DeleteSecret *DeleteSecret `protobuf:"bytes,84,opt,name=delete_secret,json=deleteSecret,proto3,oneof"`
+}
+
+type Command_ResealSecrets struct {
+	ResealSecrets *ResealSecrets `protobuf:"bytes,85,opt,name=reseal_secrets,json=resealSecrets,proto3,oneof"`
+}
+
+type Command_PutSigningKeys struct {
+	PutSigningKeys *PutSigningKeys `protobuf:"bytes,86,opt,name=put_signing_keys,json=putSigningKeys,proto3,oneof"`
+}
+
+type Command_RecordDenials struct {
+	RecordDenials *RecordDenials `protobuf:"bytes,87,opt,name=record_denials,json=recordDenials,proto3,oneof"`
+}
+
+type Command_CheckpointLeases struct {
+	CheckpointLeases *CheckpointLeases `protobuf:"bytes,96,opt,name=checkpoint_leases,json=checkpointLeases,proto3,oneof"`
+}
+
+type Command_ExpireLeases struct {
+	ExpireLeases *ExpireLeases `protobuf:"bytes,97,opt,name=expire_leases,json=expireLeases,proto3,oneof"`
+}
+
+type Command_CreateAgentMachine struct {
+	CreateAgentMachine *CreateAgentMachine `protobuf:"bytes,104,opt,name=create_agent_machine,json=createAgentMachine,proto3,oneof"`
+}
+
+type Command_RegisterAgent struct {
+	RegisterAgent *RegisterAgent `protobuf:"bytes,105,opt,name=register_agent,json=registerAgent,proto3,oneof"`
+}
+
+type Command_CreateNode struct {
+	CreateNode *CreateNode `protobuf:"bytes,112,opt,name=create_node,json=createNode,proto3,oneof"`
+}
+
+type Command_UpdateNode struct {
+	UpdateNode *UpdateNode `protobuf:"bytes,113,opt,name=update_node,json=updateNode,proto3,oneof"`
+}
+
+type Command_TransitionNode struct {
+	TransitionNode *TransitionNode `protobuf:"bytes,114,opt,name=transition_node,json=transitionNode,proto3,oneof"`
+}
+
+type Command_ReportNode struct {
+	ReportNode *ReportNode `protobuf:"bytes,115,opt,name=report_node,json=reportNode,proto3,oneof"`
+}
+
+type Command_CreatePool struct {
+	CreatePool *CreatePool `protobuf:"bytes,120,opt,name=create_pool,json=createPool,proto3,oneof"`
+}
+
+type Command_DeletePool struct {
+	DeletePool *DeletePool `protobuf:"bytes,121,opt,name=delete_pool,json=deletePool,proto3,oneof"`
+}
+
+type Command_RegisterPool struct {
+	RegisterPool *RegisterPool `protobuf:"bytes,122,opt,name=register_pool,json=registerPool,proto3,oneof"`
+}
+
+type Command_DeregisterPool struct {
+	DeregisterPool *DeregisterPool `protobuf:"bytes,123,opt,name=deregister_pool,json=deregisterPool,proto3,oneof"`
+}
+
+type Command_RegisterProvider struct {
+	RegisterProvider *RegisterProvider `protobuf:"bytes,124,opt,name=register_provider,json=registerProvider,proto3,oneof"`
+}
+
+type Command_SweepPools struct {
+	SweepPools *SweepPools `protobuf:"bytes,125,opt,name=sweep_pools,json=sweepPools,proto3,oneof"`
+}
+
+type Command_RegisterService struct {
+	RegisterService *RegisterService `protobuf:"bytes,136,opt,name=register_service,json=registerService,proto3,oneof"`
+}
+
+type Command_UpdateServiceState struct {
+	UpdateServiceState *UpdateServiceState `protobuf:"bytes,137,opt,name=update_service_state,json=updateServiceState,proto3,oneof"`
+}
+
+type Command_DeregisterService struct {
+	DeregisterService *DeregisterService `protobuf:"bytes,138,opt,name=deregister_service,json=deregisterService,proto3,oneof"`
+}
+
 func (*Command_LeaderEstablished) isCommand_Op() {}
 
 func (*Command_InitCluster) isCommand_Op() {}
@@ -546,6 +904,56 @@ func (*Command_AbortRun) isCommand_Op() {}
 func (*Command_AppendRunLogs) isCommand_Op() {}
 
 func (*Command_CompactRunLog) isCommand_Op() {}
+
+func (*Command_CreateToken) isCommand_Op() {}
+
+func (*Command_RevokeToken) isCommand_Op() {}
+
+func (*Command_DropTokens) isCommand_Op() {}
+
+func (*Command_PutSecret) isCommand_Op() {}
+
+func (*Command_DeleteSecret) isCommand_Op() {}
+
+func (*Command_ResealSecrets) isCommand_Op() {}
+
+func (*Command_PutSigningKeys) isCommand_Op() {}
+
+func (*Command_RecordDenials) isCommand_Op() {}
+
+func (*Command_CheckpointLeases) isCommand_Op() {}
+
+func (*Command_ExpireLeases) isCommand_Op() {}
+
+func (*Command_CreateAgentMachine) isCommand_Op() {}
+
+func (*Command_RegisterAgent) isCommand_Op() {}
+
+func (*Command_CreateNode) isCommand_Op() {}
+
+func (*Command_UpdateNode) isCommand_Op() {}
+
+func (*Command_TransitionNode) isCommand_Op() {}
+
+func (*Command_ReportNode) isCommand_Op() {}
+
+func (*Command_CreatePool) isCommand_Op() {}
+
+func (*Command_DeletePool) isCommand_Op() {}
+
+func (*Command_RegisterPool) isCommand_Op() {}
+
+func (*Command_DeregisterPool) isCommand_Op() {}
+
+func (*Command_RegisterProvider) isCommand_Op() {}
+
+func (*Command_SweepPools) isCommand_Op() {}
+
+func (*Command_RegisterService) isCommand_Op() {}
+
+func (*Command_UpdateServiceState) isCommand_Op() {}
+
+func (*Command_DeregisterService) isCommand_Op() {}
 
 // LeaderEstablished is the first command of a leader. It raises the epoch to the Raft term.
 type LeaderEstablished struct {
@@ -2204,19 +2612,876 @@ func (x *LogChunks) GetChunks() []*v1.LogChunk {
 	return nil
 }
 
+// CreateAgentMachine makes a machine that awaits its agent, and its token.
+type CreateAgentMachine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	GeneratedId   bool                   `protobuf:"varint,2,opt,name=generated_id,json=generatedId,proto3" json:"generated_id,omitempty"`
+	Pool          string                 `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	ProviderName  string                 `protobuf:"bytes,4,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
+	Token         *StoredToken           `protobuf:"bytes,5,opt,name=token,proto3" json:"token,omitempty"`
+	PendingTtlMs  int64                  `protobuf:"varint,6,opt,name=pending_ttl_ms,json=pendingTtlMs,proto3" json:"pending_ttl_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAgentMachine) Reset() {
+	*x = CreateAgentMachine{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAgentMachine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAgentMachine) ProtoMessage() {}
+
+func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
+func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CreateAgentMachine) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
+func (x *CreateAgentMachine) GetGeneratedId() bool {
+	if x != nil {
+		return x.GeneratedId
+	}
+	return false
+}
+
+func (x *CreateAgentMachine) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *CreateAgentMachine) GetProviderName() string {
+	if x != nil {
+		return x.ProviderName
+	}
+	return ""
+}
+
+func (x *CreateAgentMachine) GetToken() *StoredToken {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *CreateAgentMachine) GetPendingTtlMs() int64 {
+	if x != nil {
+		return x.PendingTtlMs
+	}
+	return 0
+}
+
+// RegisterAgent makes a machine registered, and one that is new when a pool's token brings it.
+type RegisterAgent struct {
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Agent         *v1.RegisterAgentRequest `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	TtlMs         int64                    `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"` // of the lease that it begins
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterAgent) Reset() {
+	*x = RegisterAgent{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterAgent) ProtoMessage() {}
+
+func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
+func (*RegisterAgent) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+func (x *RegisterAgent) GetTtlMs() int64 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+type CreateNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	GeneratedId   bool                   `protobuf:"varint,2,opt,name=generated_id,json=generatedId,proto3" json:"generated_id,omitempty"`
+	MacAddress    string                 `protobuf:"bytes,3,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"` // normalised
+	Node          *v1.NodeRecord         `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateNode) Reset() {
+	*x = CreateNode{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateNode) ProtoMessage() {}
+
+func (x *CreateNode) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
+func (*CreateNode) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CreateNode) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
+func (x *CreateNode) GetGeneratedId() bool {
+	if x != nil {
+		return x.GeneratedId
+	}
+	return false
+}
+
+func (x *CreateNode) GetMacAddress() string {
+	if x != nil {
+		return x.MacAddress
+	}
+	return ""
+}
+
+func (x *CreateNode) GetNode() *v1.NodeRecord {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+type UpdateNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // machine id or normalised MAC address
+	Node          *v1.NodeRecord         `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Paths         []string               `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateNode) Reset() {
+	*x = UpdateNode{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateNode) ProtoMessage() {}
+
+func (x *UpdateNode) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
+func (*UpdateNode) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *UpdateNode) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *UpdateNode) GetNode() *v1.NodeRecord {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *UpdateNode) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+type TransitionNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	State         v1.Node_State          `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.Node_State" json:"state,omitempty"`
+	Comment       string                 `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
+	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransitionNode) Reset() {
+	*x = TransitionNode{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransitionNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransitionNode) ProtoMessage() {}
+
+func (x *TransitionNode) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
+func (*TransitionNode) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *TransitionNode) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *TransitionNode) GetState() v1.Node_State {
+	if x != nil {
+		return x.State
+	}
+	return v1.Node_State(0)
+}
+
+func (x *TransitionNode) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *TransitionNode) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+// ReportNode is what an installer or a node says. The FSM decides what it means (node state machine §Report Handling Logic).
+type ReportNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Report        *v1.ReportNodeRequest  `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`                        // MAC address normalised
+	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`             // for a run that the report begins
+	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // for a machine that auto-discovery makes
+	Discover      bool                   `protobuf:"varint,4,opt,name=discover,proto3" json:"discover,omitempty"`                   // auto-discovery is on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportNode) Reset() {
+	*x = ReportNode{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportNode) ProtoMessage() {}
+
+func (x *ReportNode) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
+func (*ReportNode) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *ReportNode) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ReportNode) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
+func (x *ReportNode) GetDiscover() bool {
+	if x != nil {
+		return x.Discover
+	}
+	return false
+}
+
+type CreatePool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          *v1.Pool               `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreatePool) Reset() {
+	*x = CreatePool{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreatePool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreatePool) ProtoMessage() {}
+
+func (x *CreatePool) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
+func (*CreatePool) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *CreatePool) GetPool() *v1.Pool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+type DeletePool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletePool) Reset() {
+	*x = DeletePool{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletePool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletePool) ProtoMessage() {}
+
+func (x *DeletePool) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
+func (*DeletePool) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *DeletePool) GetPoolId() string {
+	if x != nil {
+		return x.PoolId
+	}
+	return ""
+}
+
+type RegisterPool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          *v1.Pool               `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	TtlMs         int64                  `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterPool) Reset() {
+	*x = RegisterPool{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterPool) ProtoMessage() {}
+
+func (x *RegisterPool) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
+func (*RegisterPool) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *RegisterPool) GetPool() *v1.Pool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+func (x *RegisterPool) GetTtlMs() int64 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+type DeregisterPool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeregisterPool) Reset() {
+	*x = DeregisterPool{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeregisterPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeregisterPool) ProtoMessage() {}
+
+func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
+func (*DeregisterPool) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *DeregisterPool) GetPoolId() string {
+	if x != nil {
+		return x.PoolId
+	}
+	return ""
+}
+
+func (x *DeregisterPool) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RegisterProvider struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *v1.PlatformProvider   `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterProvider) Reset() {
+	*x = RegisterProvider{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterProvider) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterProvider) ProtoMessage() {}
+
+func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
+func (*RegisterProvider) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+// SweepPools archives pools that were deregistered long enough ago (epoch).
+type SweepPools struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PoolIds       []string               `protobuf:"bytes,1,rep,name=pool_ids,json=poolIds,proto3" json:"pool_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SweepPools) Reset() {
+	*x = SweepPools{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SweepPools) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SweepPools) ProtoMessage() {}
+
+func (x *SweepPools) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
+func (*SweepPools) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *SweepPools) GetPoolIds() []string {
+	if x != nil {
+		return x.PoolIds
+	}
+	return nil
+}
+
+type RegisterService struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Target        *v1.ServiceTarget      `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	NewId         string                 `protobuf:"bytes,2,opt,name=new_id,json=newId,proto3" json:"new_id,omitempty"` // for a target without one
+	TtlMs         int64                  `protobuf:"varint,3,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegisterService) Reset() {
+	*x = RegisterService{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegisterService) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegisterService) ProtoMessage() {}
+
+func (x *RegisterService) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
+func (*RegisterService) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *RegisterService) GetTarget() *v1.ServiceTarget {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *RegisterService) GetNewId() string {
+	if x != nil {
+		return x.NewId
+	}
+	return ""
+}
+
+func (x *RegisterService) GetTtlMs() int64 {
+	if x != nil {
+		return x.TtlMs
+	}
+	return 0
+}
+
+type UpdateServiceState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	State         *v1.ServiceState       `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateServiceState) Reset() {
+	*x = UpdateServiceState{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateServiceState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateServiceState) ProtoMessage() {}
+
+func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
+func (*UpdateServiceState) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *UpdateServiceState) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *UpdateServiceState) GetState() *v1.ServiceState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+type DeregisterService struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Target        *v1.ServiceTarget      `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	ByServer      bool                   `protobuf:"varint,3,opt,name=by_server,json=byServer,proto3" json:"by_server,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeregisterService) Reset() {
+	*x = DeregisterService{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeregisterService) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeregisterService) ProtoMessage() {}
+
+func (x *DeregisterService) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
+func (*DeregisterService) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *DeregisterService) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DeregisterService) GetTarget() *v1.ServiceTarget {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *DeregisterService) GetByServer() bool {
+	if x != nil {
+		return x.ByServer
+	}
+	return false
+}
+
 var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1bproto/holdfast/v1/run.proto\"B\n" +
+	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xc8\r\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\x8d\x1d\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
 	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x1c\n" +
 	"\tignorable\x18\x04 \x01(\bR\tignorable\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12X\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x124\n" +
+	"\x06origin\x18\x06 \x01(\v2\x1c.holdfast.internal.v1.OriginR\x06origin\x12X\n" +
 	"\x12leader_established\x18\x10 \x01(\v2'.holdfast.internal.v1.LeaderEstablishedH\x00R\x11leaderEstablished\x12F\n" +
 	"\finit_cluster\x18\x11 \x01(\v2!.holdfast.internal.v1.InitClusterH\x00R\vinitCluster\x12Y\n" +
 	"\x13raise_feature_level\x18\x12 \x01(\v2'.holdfast.internal.v1.RaiseFeatureLevelH\x00R\x11raiseFeatureLevel\x12:\n" +
@@ -2242,7 +3507,40 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"endAttempt\x12=\n" +
 	"\tabort_run\x18E \x01(\v2\x1e.holdfast.internal.v1.AbortRunH\x00R\babortRun\x12M\n" +
 	"\x0fappend_run_logs\x18F \x01(\v2#.holdfast.internal.v1.AppendRunLogsH\x00R\rappendRunLogs\x12M\n" +
-	"\x0fcompact_run_log\x18G \x01(\v2#.holdfast.internal.v1.CompactRunLogH\x00R\rcompactRunLogB\x04\n" +
+	"\x0fcompact_run_log\x18G \x01(\v2#.holdfast.internal.v1.CompactRunLogH\x00R\rcompactRunLog\x12F\n" +
+	"\fcreate_token\x18P \x01(\v2!.holdfast.internal.v1.CreateTokenH\x00R\vcreateToken\x12F\n" +
+	"\frevoke_token\x18Q \x01(\v2!.holdfast.internal.v1.RevokeTokenH\x00R\vrevokeToken\x12C\n" +
+	"\vdrop_tokens\x18R \x01(\v2 .holdfast.internal.v1.DropTokensH\x00R\n" +
+	"dropTokens\x12@\n" +
+	"\n" +
+	"put_secret\x18S \x01(\v2\x1f.holdfast.internal.v1.PutSecretH\x00R\tputSecret\x12I\n" +
+	"\rdelete_secret\x18T \x01(\v2\".holdfast.internal.v1.DeleteSecretH\x00R\fdeleteSecret\x12L\n" +
+	"\x0ereseal_secrets\x18U \x01(\v2#.holdfast.internal.v1.ResealSecretsH\x00R\rresealSecrets\x12P\n" +
+	"\x10put_signing_keys\x18V \x01(\v2$.holdfast.internal.v1.PutSigningKeysH\x00R\x0eputSigningKeys\x12L\n" +
+	"\x0erecord_denials\x18W \x01(\v2#.holdfast.internal.v1.RecordDenialsH\x00R\rrecordDenials\x12U\n" +
+	"\x11checkpoint_leases\x18` \x01(\v2&.holdfast.internal.v1.CheckpointLeasesH\x00R\x10checkpointLeases\x12I\n" +
+	"\rexpire_leases\x18a \x01(\v2\".holdfast.internal.v1.ExpireLeasesH\x00R\fexpireLeases\x12\\\n" +
+	"\x14create_agent_machine\x18h \x01(\v2(.holdfast.internal.v1.CreateAgentMachineH\x00R\x12createAgentMachine\x12L\n" +
+	"\x0eregister_agent\x18i \x01(\v2#.holdfast.internal.v1.RegisterAgentH\x00R\rregisterAgent\x12C\n" +
+	"\vcreate_node\x18p \x01(\v2 .holdfast.internal.v1.CreateNodeH\x00R\n" +
+	"createNode\x12C\n" +
+	"\vupdate_node\x18q \x01(\v2 .holdfast.internal.v1.UpdateNodeH\x00R\n" +
+	"updateNode\x12O\n" +
+	"\x0ftransition_node\x18r \x01(\v2$.holdfast.internal.v1.TransitionNodeH\x00R\x0etransitionNode\x12C\n" +
+	"\vreport_node\x18s \x01(\v2 .holdfast.internal.v1.ReportNodeH\x00R\n" +
+	"reportNode\x12C\n" +
+	"\vcreate_pool\x18x \x01(\v2 .holdfast.internal.v1.CreatePoolH\x00R\n" +
+	"createPool\x12C\n" +
+	"\vdelete_pool\x18y \x01(\v2 .holdfast.internal.v1.DeletePoolH\x00R\n" +
+	"deletePool\x12I\n" +
+	"\rregister_pool\x18z \x01(\v2\".holdfast.internal.v1.RegisterPoolH\x00R\fregisterPool\x12O\n" +
+	"\x0fderegister_pool\x18{ \x01(\v2$.holdfast.internal.v1.DeregisterPoolH\x00R\x0ederegisterPool\x12U\n" +
+	"\x11register_provider\x18| \x01(\v2&.holdfast.internal.v1.RegisterProviderH\x00R\x10registerProvider\x12C\n" +
+	"\vsweep_pools\x18} \x01(\v2 .holdfast.internal.v1.SweepPoolsH\x00R\n" +
+	"sweepPools\x12S\n" +
+	"\x10register_service\x18\x88\x01 \x01(\v2%.holdfast.internal.v1.RegisterServiceH\x00R\x0fregisterService\x12]\n" +
+	"\x14update_service_state\x18\x89\x01 \x01(\v2(.holdfast.internal.v1.UpdateServiceStateH\x00R\x12updateServiceState\x12Y\n" +
+	"\x12deregister_service\x18\x8a\x01 \x01(\v2'.holdfast.internal.v1.DeregisterServiceH\x00R\x11deregisterServiceB\x04\n" +
 	"\x02op\"@\n" +
 	"\x11LeaderEstablished\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
@@ -2387,7 +3685,71 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x124\n" +
 	"\x05block\x18\x02 \x01(\v2\x1e.holdfast.internal.v1.LogBlockR\x05block\":\n" +
 	"\tLogChunks\x12-\n" +
-	"\x06chunks\x18\x01 \x03(\v2\x15.holdfast.v1.LogChunkR\x06chunksB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
+	"\x06chunks\x18\x01 \x03(\v2\x15.holdfast.v1.LogChunkR\x06chunks\"\xee\x01\n" +
+	"\x12CreateAgentMachine\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\x12!\n" +
+	"\fgenerated_id\x18\x02 \x01(\bR\vgeneratedId\x12\x12\n" +
+	"\x04pool\x18\x03 \x01(\tR\x04pool\x12#\n" +
+	"\rprovider_name\x18\x04 \x01(\tR\fproviderName\x127\n" +
+	"\x05token\x18\x05 \x01(\v2!.holdfast.internal.v1.StoredTokenR\x05token\x12$\n" +
+	"\x0epending_ttl_ms\x18\x06 \x01(\x03R\fpendingTtlMs\"_\n" +
+	"\rRegisterAgent\x127\n" +
+	"\x05agent\x18\x01 \x01(\v2!.holdfast.v1.RegisterAgentRequestR\x05agent\x12\x15\n" +
+	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\"\x9c\x01\n" +
+	"\n" +
+	"CreateNode\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\x12!\n" +
+	"\fgenerated_id\x18\x02 \x01(\bR\vgeneratedId\x12\x1f\n" +
+	"\vmac_address\x18\x03 \x01(\tR\n" +
+	"macAddress\x12+\n" +
+	"\x04node\x18\x04 \x01(\v2\x17.holdfast.v1.NodeRecordR\x04node\"_\n" +
+	"\n" +
+	"UpdateNode\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
+	"\x04node\x18\x02 \x01(\v2\x17.holdfast.v1.NodeRecordR\x04node\x12\x14\n" +
+	"\x05paths\x18\x03 \x03(\tR\x05paths\"\x7f\n" +
+	"\x0eTransitionNode\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x17.holdfast.v1.Node.StateR\x05state\x12\x18\n" +
+	"\acomment\x18\x03 \x01(\tR\acomment\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"\x96\x01\n" +
+	"\n" +
+	"ReportNode\x126\n" +
+	"\x06report\x18\x01 \x01(\v2\x1e.holdfast.v1.ReportNodeRequestR\x06report\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x03 \x01(\tR\tmachineId\x12\x1a\n" +
+	"\bdiscover\x18\x04 \x01(\bR\bdiscover\"3\n" +
+	"\n" +
+	"CreatePool\x12%\n" +
+	"\x04pool\x18\x01 \x01(\v2\x11.holdfast.v1.PoolR\x04pool\"%\n" +
+	"\n" +
+	"DeletePool\x12\x17\n" +
+	"\apool_id\x18\x01 \x01(\tR\x06poolId\"L\n" +
+	"\fRegisterPool\x12%\n" +
+	"\x04pool\x18\x01 \x01(\v2\x11.holdfast.v1.PoolR\x04pool\x12\x15\n" +
+	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\"A\n" +
+	"\x0eDeregisterPool\x12\x17\n" +
+	"\apool_id\x18\x01 \x01(\tR\x06poolId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"M\n" +
+	"\x10RegisterProvider\x129\n" +
+	"\bprovider\x18\x01 \x01(\v2\x1d.holdfast.v1.PlatformProviderR\bprovider\"'\n" +
+	"\n" +
+	"SweepPools\x12\x19\n" +
+	"\bpool_ids\x18\x01 \x03(\tR\apoolIds\"s\n" +
+	"\x0fRegisterService\x122\n" +
+	"\x06target\x18\x01 \x01(\v2\x1a.holdfast.v1.ServiceTargetR\x06target\x12\x15\n" +
+	"\x06new_id\x18\x02 \x01(\tR\x05newId\x12\x15\n" +
+	"\x06ttl_ms\x18\x03 \x01(\x03R\x05ttlMs\"U\n" +
+	"\x12UpdateServiceState\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12/\n" +
+	"\x05state\x18\x02 \x01(\v2\x19.holdfast.v1.ServiceStateR\x05state\"t\n" +
+	"\x11DeregisterService\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
+	"\x06target\x18\x02 \x01(\v2\x1a.holdfast.v1.ServiceTargetR\x06target\x12\x1b\n" +
+	"\tby_server\x18\x03 \x01(\bR\bbyServerB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
 	file_proto_internal_v1_command_proto_rawDescOnce sync.Once
@@ -2402,107 +3764,180 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_proto_internal_v1_command_proto_goTypes = []any{
-	(LogBlock_Codec)(0),           // 0: holdfast.internal.v1.LogBlock.Codec
-	(*Entry)(nil),                 // 1: holdfast.internal.v1.Entry
-	(*Command)(nil),               // 2: holdfast.internal.v1.Command
-	(*LeaderEstablished)(nil),     // 3: holdfast.internal.v1.LeaderEstablished
-	(*InitCluster)(nil),           // 4: holdfast.internal.v1.InitCluster
-	(*RaiseFeatureLevel)(nil),     // 5: holdfast.internal.v1.RaiseFeatureLevel
-	(*PutPeer)(nil),               // 6: holdfast.internal.v1.PutPeer
-	(*PeerRecord)(nil),            // 7: holdfast.internal.v1.PeerRecord
-	(*RemovePeer)(nil),            // 8: holdfast.internal.v1.RemovePeer
-	(*Beat)(nil),                  // 9: holdfast.internal.v1.Beat
-	(*RegisterMachine)(nil),       // 10: holdfast.internal.v1.RegisterMachine
-	(*UpdateMachine)(nil),         // 11: holdfast.internal.v1.UpdateMachine
-	(*SetMachinePhase)(nil),       // 12: holdfast.internal.v1.SetMachinePhase
-	(*DeleteMachine)(nil),         // 13: holdfast.internal.v1.DeleteMachine
-	(*ObserveConditions)(nil),     // 14: holdfast.internal.v1.ObserveConditions
-	(*MachineConditions)(nil),     // 15: holdfast.internal.v1.MachineConditions
-	(*CreatePlan)(nil),            // 16: holdfast.internal.v1.CreatePlan
-	(*DeletePlan)(nil),            // 17: holdfast.internal.v1.DeletePlan
-	(*StartRun)(nil),              // 18: holdfast.internal.v1.StartRun
-	(*CancelRun)(nil),             // 19: holdfast.internal.v1.CancelRun
-	(*BeginAttempt)(nil),          // 20: holdfast.internal.v1.BeginAttempt
-	(*NoteProgress)(nil),          // 21: holdfast.internal.v1.NoteProgress
-	(*EndAttempt)(nil),            // 22: holdfast.internal.v1.EndAttempt
-	(*AbortRun)(nil),              // 23: holdfast.internal.v1.AbortRun
-	(*AppendRunLogs)(nil),         // 24: holdfast.internal.v1.AppendRunLogs
-	(*LogAppend)(nil),             // 25: holdfast.internal.v1.LogAppend
-	(*CompactRunLog)(nil),         // 26: holdfast.internal.v1.CompactRunLog
-	(*LogBlock)(nil),              // 27: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),             // 28: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),             // 29: holdfast.internal.v1.LogChunks
-	nil,                           // 30: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                           // 31: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                           // 32: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                           // 33: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
-	(*v1.Machine)(nil),            // 35: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),   // 36: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),          // 37: holdfast.v1.Condition
-	(*v1.Plan)(nil),               // 38: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),       // 39: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),             // 40: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),           // 41: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),           // 42: holdfast.v1.LogChunk
+	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
+	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
+	(*Command)(nil),                 // 2: holdfast.internal.v1.Command
+	(*LeaderEstablished)(nil),       // 3: holdfast.internal.v1.LeaderEstablished
+	(*InitCluster)(nil),             // 4: holdfast.internal.v1.InitCluster
+	(*RaiseFeatureLevel)(nil),       // 5: holdfast.internal.v1.RaiseFeatureLevel
+	(*PutPeer)(nil),                 // 6: holdfast.internal.v1.PutPeer
+	(*PeerRecord)(nil),              // 7: holdfast.internal.v1.PeerRecord
+	(*RemovePeer)(nil),              // 8: holdfast.internal.v1.RemovePeer
+	(*Beat)(nil),                    // 9: holdfast.internal.v1.Beat
+	(*RegisterMachine)(nil),         // 10: holdfast.internal.v1.RegisterMachine
+	(*UpdateMachine)(nil),           // 11: holdfast.internal.v1.UpdateMachine
+	(*SetMachinePhase)(nil),         // 12: holdfast.internal.v1.SetMachinePhase
+	(*DeleteMachine)(nil),           // 13: holdfast.internal.v1.DeleteMachine
+	(*ObserveConditions)(nil),       // 14: holdfast.internal.v1.ObserveConditions
+	(*MachineConditions)(nil),       // 15: holdfast.internal.v1.MachineConditions
+	(*CreatePlan)(nil),              // 16: holdfast.internal.v1.CreatePlan
+	(*DeletePlan)(nil),              // 17: holdfast.internal.v1.DeletePlan
+	(*StartRun)(nil),                // 18: holdfast.internal.v1.StartRun
+	(*CancelRun)(nil),               // 19: holdfast.internal.v1.CancelRun
+	(*BeginAttempt)(nil),            // 20: holdfast.internal.v1.BeginAttempt
+	(*NoteProgress)(nil),            // 21: holdfast.internal.v1.NoteProgress
+	(*EndAttempt)(nil),              // 22: holdfast.internal.v1.EndAttempt
+	(*AbortRun)(nil),                // 23: holdfast.internal.v1.AbortRun
+	(*AppendRunLogs)(nil),           // 24: holdfast.internal.v1.AppendRunLogs
+	(*LogAppend)(nil),               // 25: holdfast.internal.v1.LogAppend
+	(*CompactRunLog)(nil),           // 26: holdfast.internal.v1.CompactRunLog
+	(*LogBlock)(nil),                // 27: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 28: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 29: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 30: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 31: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 32: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 33: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 34: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 35: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 36: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 37: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 38: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 39: holdfast.internal.v1.DeregisterPool
+	(*RegisterProvider)(nil),        // 40: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 41: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 42: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 43: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 44: holdfast.internal.v1.DeregisterService
+	nil,                             // 45: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 46: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 47: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 48: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 49: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 50: holdfast.internal.v1.Origin
+	(*CreateToken)(nil),             // 51: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 52: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 53: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 54: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 55: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 56: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 57: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 58: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 59: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 60: holdfast.internal.v1.ExpireLeases
+	(*v1.Machine)(nil),              // 61: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 62: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 63: holdfast.v1.Condition
+	(*v1.Plan)(nil),                 // 64: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 65: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 66: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 67: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 68: holdfast.v1.LogChunk
+	(*StoredToken)(nil),             // 69: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 70: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 71: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 72: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 73: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 74: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 75: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 76: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 77: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,  // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	34, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	3,  // 2: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
-	4,  // 3: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
-	5,  // 4: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
-	6,  // 5: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
-	8,  // 6: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
-	9,  // 7: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	10, // 8: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
-	11, // 9: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
-	12, // 10: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
-	13, // 11: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
-	14, // 12: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	16, // 13: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	17, // 14: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	18, // 15: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	19, // 16: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	20, // 17: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	21, // 18: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	22, // 19: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	23, // 20: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	24, // 21: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	26, // 22: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	7,  // 23: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	35, // 24: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	35, // 25: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	36, // 26: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15, // 27: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	37, // 28: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	38, // 29: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	30, // 30: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	34, // 31: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	31, // 32: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	34, // 33: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	34, // 34: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	32, // 35: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	25, // 36: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	39, // 37: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	33, // 38: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	34, // 39: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	25, // 40: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	40, // 41: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	41, // 42: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	25, // 43: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	42, // 44: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	27, // 45: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	0,  // 46: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	27, // 47: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	42, // 48: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	49, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	50, // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	3,  // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
+	4,  // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
+	5,  // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
+	6,  // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
+	8,  // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
+	9,  // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
+	10, // 9: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
+	11, // 10: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
+	12, // 11: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
+	13, // 12: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
+	14, // 13: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
+	16, // 14: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	17, // 15: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	18, // 16: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	19, // 17: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	20, // 18: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	21, // 19: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	22, // 20: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	23, // 21: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	24, // 22: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	26, // 23: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	51, // 24: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	52, // 25: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	53, // 26: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	54, // 27: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	55, // 28: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	56, // 29: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	57, // 30: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	58, // 31: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	59, // 32: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	60, // 33: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	30, // 34: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	31, // 35: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	32, // 36: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	33, // 37: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	34, // 38: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	35, // 39: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	36, // 40: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	37, // 41: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	38, // 42: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	39, // 43: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	40, // 44: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	41, // 45: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	42, // 46: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	43, // 47: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	44, // 48: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	7,  // 49: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	61, // 50: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	61, // 51: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	62, // 52: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	15, // 53: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	63, // 54: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	64, // 55: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	45, // 56: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	49, // 57: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	46, // 58: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	49, // 59: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	49, // 60: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	47, // 61: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	25, // 62: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	65, // 63: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	48, // 64: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	49, // 65: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	25, // 66: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	66, // 67: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	67, // 68: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	25, // 69: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	68, // 70: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	27, // 71: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	0,  // 72: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	27, // 73: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	68, // 74: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	69, // 75: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	70, // 76: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	71, // 77: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	71, // 78: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	72, // 79: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	73, // 80: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	74, // 81: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	74, // 82: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	75, // 83: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	76, // 84: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	77, // 85: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	76, // 86: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	87, // [87:87] is the sub-list for method output_type
+	87, // [87:87] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -2510,6 +3945,8 @@ func file_proto_internal_v1_command_proto_init() {
 	if File_proto_internal_v1_command_proto != nil {
 		return
 	}
+	file_proto_internal_v1_access_proto_init()
+	file_proto_internal_v1_lease_proto_init()
 	file_proto_internal_v1_command_proto_msgTypes[1].OneofWrappers = []any{
 		(*Command_LeaderEstablished)(nil),
 		(*Command_InitCluster)(nil),
@@ -2532,6 +3969,31 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_AbortRun)(nil),
 		(*Command_AppendRunLogs)(nil),
 		(*Command_CompactRunLog)(nil),
+		(*Command_CreateToken)(nil),
+		(*Command_RevokeToken)(nil),
+		(*Command_DropTokens)(nil),
+		(*Command_PutSecret)(nil),
+		(*Command_DeleteSecret)(nil),
+		(*Command_ResealSecrets)(nil),
+		(*Command_PutSigningKeys)(nil),
+		(*Command_RecordDenials)(nil),
+		(*Command_CheckpointLeases)(nil),
+		(*Command_ExpireLeases)(nil),
+		(*Command_CreateAgentMachine)(nil),
+		(*Command_RegisterAgent)(nil),
+		(*Command_CreateNode)(nil),
+		(*Command_UpdateNode)(nil),
+		(*Command_TransitionNode)(nil),
+		(*Command_ReportNode)(nil),
+		(*Command_CreatePool)(nil),
+		(*Command_DeletePool)(nil),
+		(*Command_RegisterPool)(nil),
+		(*Command_DeregisterPool)(nil),
+		(*Command_RegisterProvider)(nil),
+		(*Command_SweepPools)(nil),
+		(*Command_RegisterService)(nil),
+		(*Command_UpdateServiceState)(nil),
+		(*Command_DeregisterService)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2539,7 +4001,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

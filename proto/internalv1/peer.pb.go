@@ -422,6 +422,8 @@ type StatsResponse struct {
 	LastContactMs int64                  `protobuf:"varint,6,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // -1: never
 	State         string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`                                         // Leader, Follower, Candidate
 	Version       string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	// Whether the peer's data lets it vote: not before it has caught up after it lost them. Unset: it is older than this field.
+	MayVote       *bool `protobuf:"varint,9,opt,name=may_vote,json=mayVote,proto3,oneof" json:"may_vote,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +512,13 @@ func (x *StatsResponse) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *StatsResponse) GetMayVote() bool {
+	if x != nil && x.MayVote != nil {
+		return *x.MayVote
+	}
+	return false
 }
 
 type StateSumRequest struct {
@@ -827,7 +836,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aprepare\x18\x03 \x01(\bR\aprepare\"\x0f\n" +
 	"\rAdmitResponse\"\x0e\n" +
-	"\fStatsRequest\"\xf4\x01\n" +
+	"\fStatsRequest\"\xa1\x02\n" +
 	"\rStatsResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12#\n" +
@@ -837,7 +846,9 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x12&\n" +
 	"\x0flast_contact_ms\x18\x06 \x01(\x03R\rlastContactMs\x12\x14\n" +
 	"\x05state\x18\a \x01(\tR\x05state\x12\x18\n" +
-	"\aversion\x18\b \x01(\tR\aversion\"\x11\n" +
+	"\aversion\x18\b \x01(\tR\aversion\x12\x1e\n" +
+	"\bmay_vote\x18\t \x01(\bH\x00R\amayVote\x88\x01\x01B\v\n" +
+	"\t_may_vote\"\x11\n" +
 	"\x0fStateSumRequest\"h\n" +
 	"\x10StateSumResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12#\n" +
@@ -926,6 +937,7 @@ func file_proto_internal_v1_peer_proto_init() {
 	if File_proto_internal_v1_peer_proto != nil {
 		return
 	}
+	file_proto_internal_v1_peer_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -36,19 +36,37 @@ const (
 	SnapshotRecord_EVENTS            SnapshotRecord_Table = 5
 	SnapshotRecord_RUN_LOGS          SnapshotRecord_Table = 6
 	SnapshotRecord_PEERS             SnapshotRecord_Table = 7
+	SnapshotRecord_TOKENS            SnapshotRecord_Table = 8
+	SnapshotRecord_SECRETS           SnapshotRecord_Table = 9
+	SnapshotRecord_SIGNING_KEYS      SnapshotRecord_Table = 10
+	SnapshotRecord_AUDIT             SnapshotRecord_Table = 11
+	SnapshotRecord_LEASES            SnapshotRecord_Table = 12
+	SnapshotRecord_POOLS             SnapshotRecord_Table = 13
+	SnapshotRecord_PROVIDERS         SnapshotRecord_Table = 14
+	SnapshotRecord_SERVICES          SnapshotRecord_Table = 15
+	SnapshotRecord_SERVICE_EVENTS    SnapshotRecord_Table = 16
 )
 
 // Enum value maps for SnapshotRecord_Table.
 var (
 	SnapshotRecord_Table_name = map[int32]string{
-		0: "TABLE_UNSPECIFIED",
-		1: "MACHINES",
-		2: "PLANS",
-		3: "RUNS",
-		4: "HISTORY",
-		5: "EVENTS",
-		6: "RUN_LOGS",
-		7: "PEERS",
+		0:  "TABLE_UNSPECIFIED",
+		1:  "MACHINES",
+		2:  "PLANS",
+		3:  "RUNS",
+		4:  "HISTORY",
+		5:  "EVENTS",
+		6:  "RUN_LOGS",
+		7:  "PEERS",
+		8:  "TOKENS",
+		9:  "SECRETS",
+		10: "SIGNING_KEYS",
+		11: "AUDIT",
+		12: "LEASES",
+		13: "POOLS",
+		14: "PROVIDERS",
+		15: "SERVICES",
+		16: "SERVICE_EVENTS",
 	}
 	SnapshotRecord_Table_value = map[string]int32{
 		"TABLE_UNSPECIFIED": 0,
@@ -59,6 +77,15 @@ var (
 		"EVENTS":            5,
 		"RUN_LOGS":          6,
 		"PEERS":             7,
+		"TOKENS":            8,
+		"SECRETS":           9,
+		"SIGNING_KEYS":      10,
+		"AUDIT":             11,
+		"LEASES":            12,
+		"POOLS":             13,
+		"PROVIDERS":         14,
+		"SERVICES":          15,
+		"SERVICE_EVENTS":    16,
 	}
 )
 
@@ -143,18 +170,24 @@ func (x *SnapshotHeader) GetMeta() *Meta {
 
 // Meta is the state that is not a table.
 type Meta struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AppliedIndex  uint64                 `protobuf:"varint,1,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"` // Raft does not tell it to Restore
-	AppliedTerm   uint64                 `protobuf:"varint,2,opt,name=applied_term,json=appliedTerm,proto3" json:"applied_term,omitempty"`
-	ClusterId     string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	FeatureLevel  uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Leader        string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
-	Now           *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`                                  // never goes back
-	LastEvent     uint64                 `protobuf:"varint,8,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`    // cursor of the newest event
-	FirstEvent    uint64                 `protobuf:"varint,9,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"` // cursor of the oldest one kept
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	AppliedIndex      uint64                 `protobuf:"varint,1,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"` // Raft does not tell it to Restore
+	AppliedTerm       uint64                 `protobuf:"varint,2,opt,name=applied_term,json=appliedTerm,proto3" json:"applied_term,omitempty"`
+	ClusterId         string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	FeatureLevel      uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	Epoch             uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Leader            string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
+	Now               *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`                                  // never goes back
+	LastEvent         uint64                 `protobuf:"varint,8,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`    // cursor of the newest event
+	FirstEvent        uint64                 `protobuf:"varint,9,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"` // cursor of the oldest one kept
+	LastAudit         uint64                 `protobuf:"varint,10,opt,name=last_audit,json=lastAudit,proto3" json:"last_audit,omitempty"`   // sequence of the newest audit event
+	FirstAudit        uint64                 `protobuf:"varint,11,opt,name=first_audit,json=firstAudit,proto3" json:"first_audit,omitempty"`
+	AuditHash         []byte                 `protobuf:"bytes,12,opt,name=audit_hash,json=auditHash,proto3" json:"audit_hash,omitempty"` // of the newest audit event
+	Bootstrapped      bool                   `protobuf:"varint,13,opt,name=bootstrapped,proto3" json:"bootstrapped,omitempty"`           // the bootstrap token was made
+	LastServiceEvent  uint64                 `protobuf:"varint,14,opt,name=last_service_event,json=lastServiceEvent,proto3" json:"last_service_event,omitempty"`
+	FirstServiceEvent uint64                 `protobuf:"varint,15,opt,name=first_service_event,json=firstServiceEvent,proto3" json:"first_service_event,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Meta) Reset() {
@@ -246,6 +279,48 @@ func (x *Meta) GetLastEvent() uint64 {
 func (x *Meta) GetFirstEvent() uint64 {
 	if x != nil {
 		return x.FirstEvent
+	}
+	return 0
+}
+
+func (x *Meta) GetLastAudit() uint64 {
+	if x != nil {
+		return x.LastAudit
+	}
+	return 0
+}
+
+func (x *Meta) GetFirstAudit() uint64 {
+	if x != nil {
+		return x.FirstAudit
+	}
+	return 0
+}
+
+func (x *Meta) GetAuditHash() []byte {
+	if x != nil {
+		return x.AuditHash
+	}
+	return nil
+}
+
+func (x *Meta) GetBootstrapped() bool {
+	if x != nil {
+		return x.Bootstrapped
+	}
+	return false
+}
+
+func (x *Meta) GetLastServiceEvent() uint64 {
+	if x != nil {
+		return x.LastServiceEvent
+	}
+	return 0
+}
+
+func (x *Meta) GetFirstServiceEvent() uint64 {
+	if x != nil {
+		return x.FirstServiceEvent
 	}
 	return 0
 }
@@ -369,7 +444,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xae\x02\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\x8f\x04\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -382,11 +457,21 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"last_event\x18\b \x01(\x04R\tlastEvent\x12\x1f\n" +
 	"\vfirst_event\x18\t \x01(\x04R\n" +
-	"firstEvent\"\xef\x01\n" +
+	"firstEvent\x12\x1d\n" +
+	"\n" +
+	"last_audit\x18\n" +
+	" \x01(\x04R\tlastAudit\x12\x1f\n" +
+	"\vfirst_audit\x18\v \x01(\x04R\n" +
+	"firstAudit\x12\x1d\n" +
+	"\n" +
+	"audit_hash\x18\f \x01(\fR\tauditHash\x12\"\n" +
+	"\fbootstrapped\x18\r \x01(\bR\fbootstrapped\x12,\n" +
+	"\x12last_service_event\x18\x0e \x01(\x04R\x10lastServiceEvent\x12.\n" +
+	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\"\xee\x02\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"s\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\xf1\x01\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -396,7 +481,19 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\x06EVENTS\x10\x05\x12\f\n" +
 	"\bRUN_LOGS\x10\x06\x12\t\n" +
-	"\x05PEERS\x10\a\"G\n" +
+	"\x05PEERS\x10\a\x12\n" +
+	"\n" +
+	"\x06TOKENS\x10\b\x12\v\n" +
+	"\aSECRETS\x10\t\x12\x10\n" +
+	"\fSIGNING_KEYS\x10\n" +
+	"\x12\t\n" +
+	"\x05AUDIT\x10\v\x12\n" +
+	"\n" +
+	"\x06LEASES\x10\f\x12\t\n" +
+	"\x05POOLS\x10\r\x12\r\n" +
+	"\tPROVIDERS\x10\x0e\x12\f\n" +
+	"\bSERVICES\x10\x0f\x12\x12\n" +
+	"\x0eSERVICE_EVENTS\x10\x10\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\x04R\bchecksumB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"

@@ -63,7 +63,7 @@ type ClusterStatus struct {
 	Leader           string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"` // peer id, empty when there is none
 	Term             uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
 	FeatureLevel     uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
-	FailureTolerance int32                  `protobuf:"varint,5,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"` // peers that may fail now without losing the quorum
+	FailureTolerance int32                  `protobuf:"varint,5,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"` // peers that may fail now without losing the quorum, counting voters that answer and may vote
 	Peers            []*Peer                `protobuf:"bytes,6,rep,name=peers,proto3" json:"peers,omitempty"`                                                // by id
 	AnsweredBy       string                 `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -165,8 +165,11 @@ type Peer struct {
 	LastContactMs   int64                  `protobuf:"varint,12,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // with the leader, as the peer itself says; -1 unknown
 	MaxFeatureLevel uint32                 `protobuf:"varint,13,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"`
 	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"` // why it could not be asked
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its data let it vote, as the peer itself says. One that has lost them stays a voter of the configuration until the
+	// leader has seen it, and gives no vote until it has caught up. False when it could not be asked.
+	MayVote       bool `protobuf:"varint,50,opt,name=may_vote,json=mayVote,proto3" json:"may_vote,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Peer) Reset() {
@@ -297,6 +300,13 @@ func (x *Peer) GetError() string {
 	return ""
 }
 
+func (x *Peer) GetMayVote() bool {
+	if x != nil {
+		return x.MayVote
+	}
+	return false
+}
+
 var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
@@ -312,7 +322,7 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x11failure_tolerance\x18\x05 \x01(\x05R\x10failureTolerance\x12'\n" +
 	"\x05peers\x18\x06 \x03(\v2\x11.holdfast.v1.PeerR\x05peers\x12\x1f\n" +
 	"\vanswered_by\x18\a \x01(\tR\n" +
-	"answeredBy\"\xa0\x03\n" +
+	"answeredBy\"\xbb\x03\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bsuffrage\x18\x02 \x01(\tR\bsuffrage\x12\x16\n" +
@@ -330,7 +340,8 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"last_index\x18\v \x01(\x04R\tlastIndex\x12&\n" +
 	"\x0flast_contact_ms\x18\f \x01(\x03R\rlastContactMs\x12*\n" +
 	"\x11max_feature_level\x18\r \x01(\rR\x0fmaxFeatureLevel\x12\x14\n" +
-	"\x05error\x18\x0e \x01(\tR\x05error2k\n" +
+	"\x05error\x18\x0e \x01(\tR\x05error\x12\x19\n" +
+	"\bmay_vote\x182 \x01(\bR\amayVote2k\n" +
 	"\x0eClusterService\x12Y\n" +
 	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x03\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 

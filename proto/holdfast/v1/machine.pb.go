@@ -279,7 +279,7 @@ func (x Agent_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Agent_State.Descriptor instead.
 func (Agent_State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type RegisterMachineRequest struct {
@@ -990,6 +990,8 @@ type Machine struct {
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	Revision      uint64                 `protobuf:"varint,52,opt,name=revision,proto3" json:"revision,omitempty"` // Raft index of the last change
+	Node          *NodeRecord            `protobuf:"bytes,53,opt,name=node,proto3" json:"node,omitempty"`          // of the node facet; absent while nothing is known
+	Agent         *AgentRecord           `protobuf:"bytes,54,opt,name=agent,proto3" json:"agent,omitempty"`        // of the agent facet; absent while no agent is expected
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1073,19 +1075,36 @@ func (x *Machine) GetRevision() uint64 {
 	return 0
 }
 
+func (x *Machine) GetNode() *NodeRecord {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *Machine) GetAgent() *AgentRecord {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
 type MachineSpec struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	SshEndpoint      string                 `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`
-	BmcEndpoint      string                 `protobuf:"bytes,2,opt,name=bmc_endpoint,json=bmcEndpoint,proto3" json:"bmc_endpoint,omitempty"`
-	TargetClusterRef string                 `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"`
-	MacAddresses     []string               `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"` // lower case, colons
-	Provider         string                 `protobuf:"bytes,50,opt,name=provider,proto3" json:"provider,omitempty"`                            // instance name; else the label "provider"; else "fake"
-	Location         string                 `protobuf:"bytes,51,opt,name=location,proto3" json:"location,omitempty"`
-	Rack             string                 `protobuf:"bytes,52,opt,name=rack,proto3" json:"rack,omitempty"`
-	Serial           string                 `protobuf:"bytes,53,opt,name=serial,proto3" json:"serial,omitempty"`
-	CustomerId       string                 `protobuf:"bytes,54,opt,name=customer_id,json=customerId,proto3" json:"customer_id,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	SshEndpoint       string                 `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`
+	BmcEndpoint       string                 `protobuf:"bytes,2,opt,name=bmc_endpoint,json=bmcEndpoint,proto3" json:"bmc_endpoint,omitempty"`
+	TargetClusterRef  string                 `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"`
+	MacAddresses      []string               `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"` // lower case, colons
+	Provider          string                 `protobuf:"bytes,50,opt,name=provider,proto3" json:"provider,omitempty"`                            // instance name; else the label "provider"; else "fake"
+	Location          string                 `protobuf:"bytes,51,opt,name=location,proto3" json:"location,omitempty"`
+	Rack              string                 `protobuf:"bytes,52,opt,name=rack,proto3" json:"rack,omitempty"`
+	Serial            string                 `protobuf:"bytes,53,opt,name=serial,proto3" json:"serial,omitempty"`
+	CustomerId        string                 `protobuf:"bytes,54,opt,name=customer_id,json=customerId,proto3" json:"customer_id,omitempty"`
+	Pool              string                 `protobuf:"bytes,55,opt,name=pool,proto3" json:"pool,omitempty"`                                                      // the pool it is in
+	BmcCredentialsRef string                 `protobuf:"bytes,56,opt,name=bmc_credentials_ref,json=bmcCredentialsRef,proto3" json:"bmc_credentials_ref,omitempty"` // name of a secret
+	SshCredentialsRef string                 `protobuf:"bytes,57,opt,name=ssh_credentials_ref,json=sshCredentialsRef,proto3" json:"ssh_credentials_ref,omitempty"` // the same
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *MachineSpec) Reset() {
@@ -1177,6 +1196,27 @@ func (x *MachineSpec) GetSerial() string {
 func (x *MachineSpec) GetCustomerId() string {
 	if x != nil {
 		return x.CustomerId
+	}
+	return ""
+}
+
+func (x *MachineSpec) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *MachineSpec) GetBmcCredentialsRef() string {
+	if x != nil {
+		return x.BmcCredentialsRef
+	}
+	return ""
+}
+
+func (x *MachineSpec) GetSshCredentialsRef() string {
+	if x != nil {
+		return x.SshCredentialsRef
 	}
 	return ""
 }
@@ -1355,6 +1395,381 @@ func (*Node) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16}
 }
 
+// NodeRecord is what is known of the node facet beside its state (node state machine §Data Model).
+type NodeRecord struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Hostname         string                 `protobuf:"bytes,1,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	IpAddress        string                 `protobuf:"bytes,2,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
+	WorkflowId       string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"` // names a plan
+	Vendor           string                 `protobuf:"bytes,4,opt,name=vendor,proto3" json:"vendor,omitempty"`
+	Model            string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	SerialNumber     string                 `protobuf:"bytes,6,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
+	SystemUuid       string                 `protobuf:"bytes,7,opt,name=system_uuid,json=systemUuid,proto3" json:"system_uuid,omitempty"`
+	Arch             string                 `protobuf:"bytes,8,opt,name=arch,proto3" json:"arch,omitempty"`
+	BootMode         string                 `protobuf:"bytes,9,opt,name=boot_mode,json=bootMode,proto3" json:"boot_mode,omitempty"` // bios, uefi
+	GroupId          string                 `protobuf:"bytes,10,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
+	Tags             []string               `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
+	InstallAttempts  int32                  `protobuf:"varint,12,opt,name=install_attempts,json=installAttempts,proto3" json:"install_attempts,omitempty"`
+	LastInstallError string                 `protobuf:"bytes,13,opt,name=last_install_error,json=lastInstallError,proto3" json:"last_install_error,omitempty"`
+	StateChangedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"`
+	LastSeenAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	InstallProgress  int32                  `protobuf:"varint,16,opt,name=install_progress,json=installProgress,proto3" json:"install_progress,omitempty"` // 0 to 100, of the installation that is going on
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *NodeRecord) Reset() {
+	*x = NodeRecord{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeRecord) ProtoMessage() {}
+
+func (x *NodeRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
+func (*NodeRecord) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *NodeRecord) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetIpAddress() string {
+	if x != nil {
+		return x.IpAddress
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetWorkflowId() string {
+	if x != nil {
+		return x.WorkflowId
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetVendor() string {
+	if x != nil {
+		return x.Vendor
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetSerialNumber() string {
+	if x != nil {
+		return x.SerialNumber
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetSystemUuid() string {
+	if x != nil {
+		return x.SystemUuid
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetArch() string {
+	if x != nil {
+		return x.Arch
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetBootMode() string {
+	if x != nil {
+		return x.BootMode
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetGroupId() string {
+	if x != nil {
+		return x.GroupId
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *NodeRecord) GetInstallAttempts() int32 {
+	if x != nil {
+		return x.InstallAttempts
+	}
+	return 0
+}
+
+func (x *NodeRecord) GetLastInstallError() string {
+	if x != nil {
+		return x.LastInstallError
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetStateChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StateChangedAt
+	}
+	return nil
+}
+
+func (x *NodeRecord) GetLastSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeenAt
+	}
+	return nil
+}
+
+func (x *NodeRecord) GetInstallProgress() int32 {
+	if x != nil {
+		return x.InstallProgress
+	}
+	return 0
+}
+
+// AgentRecord is what a machine's agent has said (machine registration).
+type AgentRecord struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ProviderName   string                 `protobuf:"bytes,1,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
+	Hostname       string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	CpuMillicores  int64                  `protobuf:"varint,3,opt,name=cpu_millicores,json=cpuMillicores,proto3" json:"cpu_millicores,omitempty"`
+	MemoryMib      int64                  `protobuf:"varint,4,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
+	GpuCount       int32                  `protobuf:"varint,5,opt,name=gpu_count,json=gpuCount,proto3" json:"gpu_count,omitempty"`
+	PrivateIp      string                 `protobuf:"bytes,6,opt,name=private_ip,json=privateIp,proto3" json:"private_ip,omitempty"`
+	AgentVersion   string                 `protobuf:"bytes,7,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	Metrics        *AgentMetrics          `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	RegisteredAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
+	LastKeepalive  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_keepalive,json=lastKeepalive,proto3" json:"last_keepalive,omitempty"` // at most 30 s behind
+	StateChangedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *AgentRecord) Reset() {
+	*x = AgentRecord{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentRecord) ProtoMessage() {}
+
+func (x *AgentRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentRecord.ProtoReflect.Descriptor instead.
+func (*AgentRecord) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AgentRecord) GetProviderName() string {
+	if x != nil {
+		return x.ProviderName
+	}
+	return ""
+}
+
+func (x *AgentRecord) GetHostname() string {
+	if x != nil {
+		return x.Hostname
+	}
+	return ""
+}
+
+func (x *AgentRecord) GetCpuMillicores() int64 {
+	if x != nil {
+		return x.CpuMillicores
+	}
+	return 0
+}
+
+func (x *AgentRecord) GetMemoryMib() int64 {
+	if x != nil {
+		return x.MemoryMib
+	}
+	return 0
+}
+
+func (x *AgentRecord) GetGpuCount() int32 {
+	if x != nil {
+		return x.GpuCount
+	}
+	return 0
+}
+
+func (x *AgentRecord) GetPrivateIp() string {
+	if x != nil {
+		return x.PrivateIp
+	}
+	return ""
+}
+
+func (x *AgentRecord) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *AgentRecord) GetMetrics() *AgentMetrics {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+func (x *AgentRecord) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *AgentRecord) GetRegisteredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RegisteredAt
+	}
+	return nil
+}
+
+func (x *AgentRecord) GetLastKeepalive() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastKeepalive
+	}
+	return nil
+}
+
+func (x *AgentRecord) GetStateChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StateChangedAt
+	}
+	return nil
+}
+
+// AgentMetrics is what a keepalive brings.
+type AgentMetrics struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	CpuUtilizationPct    float64                `protobuf:"fixed64,1,opt,name=cpu_utilization_pct,json=cpuUtilizationPct,proto3" json:"cpu_utilization_pct,omitempty"`
+	MemoryUtilizationPct float64                `protobuf:"fixed64,2,opt,name=memory_utilization_pct,json=memoryUtilizationPct,proto3" json:"memory_utilization_pct,omitempty"`
+	TotalCpuAvailable    int64                  `protobuf:"varint,3,opt,name=total_cpu_available,json=totalCpuAvailable,proto3" json:"total_cpu_available,omitempty"`          // millicores
+	TotalMemoryAvailable int64                  `protobuf:"varint,4,opt,name=total_memory_available,json=totalMemoryAvailable,proto3" json:"total_memory_available,omitempty"` // MiB
+	FreeGpuCount         int32                  `protobuf:"varint,5,opt,name=free_gpu_count,json=freeGpuCount,proto3" json:"free_gpu_count,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *AgentMetrics) Reset() {
+	*x = AgentMetrics{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentMetrics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentMetrics) ProtoMessage() {}
+
+func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentMetrics.ProtoReflect.Descriptor instead.
+func (*AgentMetrics) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AgentMetrics) GetCpuUtilizationPct() float64 {
+	if x != nil {
+		return x.CpuUtilizationPct
+	}
+	return 0
+}
+
+func (x *AgentMetrics) GetMemoryUtilizationPct() float64 {
+	if x != nil {
+		return x.MemoryUtilizationPct
+	}
+	return 0
+}
+
+func (x *AgentMetrics) GetTotalCpuAvailable() int64 {
+	if x != nil {
+		return x.TotalCpuAvailable
+	}
+	return 0
+}
+
+func (x *AgentMetrics) GetTotalMemoryAvailable() int64 {
+	if x != nil {
+		return x.TotalMemoryAvailable
+	}
+	return 0
+}
+
+func (x *AgentMetrics) GetFreeGpuCount() int32 {
+	if x != nil {
+		return x.FreeGpuCount
+	}
+	return 0
+}
+
 // Agent is the facet of a machine that says whether its agent is there.
 type Agent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1364,7 +1779,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1791,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1804,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20}
 }
 
 type Condition struct {
@@ -1405,7 +1820,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1832,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1845,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{18}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Condition) GetType() string {
@@ -1488,7 +1903,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1915,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1928,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{19}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HistoryEntry) GetMachineId() string {
@@ -1654,7 +2069,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\f \x01(\tR\tlastError\x12%\n" +
 	"\x0equeue_position\x18\r \x01(\x05R\rqueuePosition\x12 \n" +
-	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\"\x91\x03\n" +
+	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\"\xee\x03\n" +
 	"\aMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x128\n" +
@@ -1665,10 +2080,12 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"created_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x183 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
-	"\brevision\x184 \x01(\x04R\brevision\x1a9\n" +
+	"\brevision\x184 \x01(\x04R\brevision\x12+\n" +
+	"\x04node\x185 \x01(\v2\x17.holdfast.v1.NodeRecordR\x04node\x12.\n" +
+	"\x05agent\x186 \x01(\v2\x18.holdfast.v1.AgentRecordR\x05agent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xab\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x03\n" +
 	"\vMachineSpec\x12!\n" +
 	"\fssh_endpoint\x18\x01 \x01(\tR\vsshEndpoint\x12!\n" +
 	"\fbmc_endpoint\x18\x02 \x01(\tR\vbmcEndpoint\x12,\n" +
@@ -1679,7 +2096,10 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x04rack\x184 \x01(\tR\x04rack\x12\x16\n" +
 	"\x06serial\x185 \x01(\tR\x06serial\x12\x1f\n" +
 	"\vcustomer_id\x186 \x01(\tR\n" +
-	"customerId\"\xca\x04\n" +
+	"customerId\x12\x12\n" +
+	"\x04pool\x187 \x01(\tR\x04pool\x12.\n" +
+	"\x13bmc_credentials_ref\x188 \x01(\tR\x11bmcCredentialsRef\x12.\n" +
+	"\x13ssh_credentials_ref\x189 \x01(\tR\x11sshCredentialsRef\"\xca\x04\n" +
 	"\rMachineStatus\x126\n" +
 	"\x05phase\x18\x01 \x01(\x0e2 .holdfast.v1.MachineStatus.PhaseR\x05phase\x126\n" +
 	"\n" +
@@ -1730,7 +2150,53 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x0eDEPROVISIONING\x10\b\x12\r\n" +
 	"\tMIGRATING\x10\t\x12\v\n" +
 	"\aRETIRED\x10\n" +
-	"\"b\n" +
+	"\"\xc4\x04\n" +
+	"\n" +
+	"NodeRecord\x12\x1a\n" +
+	"\bhostname\x18\x01 \x01(\tR\bhostname\x12\x1d\n" +
+	"\n" +
+	"ip_address\x18\x02 \x01(\tR\tipAddress\x12\x1f\n" +
+	"\vworkflow_id\x18\x03 \x01(\tR\n" +
+	"workflowId\x12\x16\n" +
+	"\x06vendor\x18\x04 \x01(\tR\x06vendor\x12\x14\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\x12#\n" +
+	"\rserial_number\x18\x06 \x01(\tR\fserialNumber\x12\x1f\n" +
+	"\vsystem_uuid\x18\a \x01(\tR\n" +
+	"systemUuid\x12\x12\n" +
+	"\x04arch\x18\b \x01(\tR\x04arch\x12\x1b\n" +
+	"\tboot_mode\x18\t \x01(\tR\bbootMode\x12\x19\n" +
+	"\bgroup_id\x18\n" +
+	" \x01(\tR\agroupId\x12\x12\n" +
+	"\x04tags\x18\v \x03(\tR\x04tags\x12)\n" +
+	"\x10install_attempts\x18\f \x01(\x05R\x0finstallAttempts\x12,\n" +
+	"\x12last_install_error\x18\r \x01(\tR\x10lastInstallError\x12D\n" +
+	"\x10state_changed_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0estateChangedAt\x12<\n" +
+	"\flast_seen_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSeenAt\x12)\n" +
+	"\x10install_progress\x18\x10 \x01(\x05R\x0finstallProgress\"\xaf\x04\n" +
+	"\vAgentRecord\x12#\n" +
+	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
+	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
+	"\x0ecpu_millicores\x18\x03 \x01(\x03R\rcpuMillicores\x12\x1d\n" +
+	"\n" +
+	"memory_mib\x18\x04 \x01(\x03R\tmemoryMib\x12\x1b\n" +
+	"\tgpu_count\x18\x05 \x01(\x05R\bgpuCount\x12\x1d\n" +
+	"\n" +
+	"private_ip\x18\x06 \x01(\tR\tprivateIp\x12#\n" +
+	"\ragent_version\x18\a \x01(\tR\fagentVersion\x123\n" +
+	"\ametrics\x18\b \x01(\v2\x19.holdfast.v1.AgentMetricsR\ametrics\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
+	"\rregistered_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\fregisteredAt\x12A\n" +
+	"\x0elast_keepalive\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rlastKeepalive\x12D\n" +
+	"\x10state_changed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0estateChangedAt\"\x80\x02\n" +
+	"\fAgentMetrics\x12.\n" +
+	"\x13cpu_utilization_pct\x18\x01 \x01(\x01R\x11cpuUtilizationPct\x124\n" +
+	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +
+	"\x13total_cpu_available\x18\x03 \x01(\x03R\x11totalCpuAvailable\x124\n" +
+	"\x16total_memory_available\x18\x04 \x01(\x03R\x14totalMemoryAvailable\x12$\n" +
+	"\x0efree_gpu_count\x18\x05 \x01(\x05R\ffreeGpuCount\"b\n" +
 	"\x05Agent\"Y\n" +
 	"\x05State\x12\x1b\n" +
 	"\x17AGENT_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -1787,7 +2253,7 @@ func file_proto_holdfast_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	(MachineStatus_Phase)(0),           // 0: holdfast.v1.MachineStatus.Phase
 	(EffectiveState_Value)(0),          // 1: holdfast.v1.EffectiveState.Value
@@ -1810,61 +2276,73 @@ var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	(*MachineStatus)(nil),              // 18: holdfast.v1.MachineStatus
 	(*EffectiveState)(nil),             // 19: holdfast.v1.EffectiveState
 	(*Node)(nil),                       // 20: holdfast.v1.Node
-	(*Agent)(nil),                      // 21: holdfast.v1.Agent
-	(*Condition)(nil),                  // 22: holdfast.v1.Condition
-	(*HistoryEntry)(nil),               // 23: holdfast.v1.HistoryEntry
-	nil,                                // 24: holdfast.v1.Machine.LabelsEntry
-	nil,                                // 25: holdfast.v1.HistoryEntry.MetadataEntry
-	(*fieldmaskpb.FieldMask)(nil),      // 26: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
+	(*NodeRecord)(nil),                 // 21: holdfast.v1.NodeRecord
+	(*AgentRecord)(nil),                // 22: holdfast.v1.AgentRecord
+	(*AgentMetrics)(nil),               // 23: holdfast.v1.AgentMetrics
+	(*Agent)(nil),                      // 24: holdfast.v1.Agent
+	(*Condition)(nil),                  // 25: holdfast.v1.Condition
+	(*HistoryEntry)(nil),               // 26: holdfast.v1.HistoryEntry
+	nil,                                // 27: holdfast.v1.Machine.LabelsEntry
+	nil,                                // 28: holdfast.v1.HistoryEntry.MetadataEntry
+	(*fieldmaskpb.FieldMask)(nil),      // 29: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
 	16, // 0: holdfast.v1.RegisterMachineRequest.machine:type_name -> holdfast.v1.Machine
 	16, // 1: holdfast.v1.ListMachinesResponse.machines:type_name -> holdfast.v1.Machine
 	16, // 2: holdfast.v1.UpdateMachineRequest.machine:type_name -> holdfast.v1.Machine
-	26, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
+	29, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
 	0,  // 4: holdfast.v1.SetMachinePhaseRequest.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	23, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
+	26, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
 	1,  // 6: holdfast.v1.MachineExplanation.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	27, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
-	27, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
-	27, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
-	24, // 10: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
+	30, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
+	30, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
+	30, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
+	27, // 10: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
 	17, // 11: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
 	18, // 12: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
-	27, // 13: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
-	27, // 14: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
-	0,  // 15: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	22, // 16: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
-	1,  // 17: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	2,  // 18: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
-	3,  // 19: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
-	27, // 20: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
-	27, // 21: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
-	27, // 22: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
-	27, // 23: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
-	25, // 24: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
-	4,  // 25: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
-	5,  // 26: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
-	6,  // 27: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
-	8,  // 28: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
-	9,  // 29: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
-	10, // 30: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
-	12, // 31: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
-	14, // 32: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
-	16, // 33: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
-	16, // 34: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
-	7,  // 35: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
-	16, // 36: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
-	16, // 37: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
-	11, // 38: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
-	13, // 39: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
-	15, // 40: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	30, // 13: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
+	30, // 14: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
+	21, // 15: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
+	22, // 16: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
+	0,  // 17: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	25, // 18: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
+	1,  // 19: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
+	2,  // 20: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
+	3,  // 21: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
+	30, // 22: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
+	30, // 23: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	30, // 24: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
+	23, // 25: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
+	30, // 26: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
+	30, // 27: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
+	30, // 28: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
+	30, // 29: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	30, // 30: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
+	30, // 31: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
+	30, // 32: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
+	28, // 33: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
+	4,  // 34: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
+	5,  // 35: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
+	6,  // 36: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
+	8,  // 37: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
+	9,  // 38: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
+	10, // 39: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
+	12, // 40: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
+	14, // 41: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
+	16, // 42: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
+	16, // 43: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
+	7,  // 44: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
+	16, // 45: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
+	16, // 46: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
+	11, // 47: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
+	13, // 48: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
+	15, // 49: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
+	42, // [42:50] is the sub-list for method output_type
+	34, // [34:42] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_machine_proto_init() }
@@ -1878,7 +2356,7 @@ func file_proto_holdfast_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_machine_proto_rawDesc), len(file_proto_holdfast_v1_machine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
