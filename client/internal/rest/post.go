@@ -1,0 +1,196 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Request is a POST. Every one of these APIs can be asked twice for the same thing: what is sent
+// again after a try whose outcome is unknown says the same as before.
+type Request struct {
+	Path string // begins with a slash
+	Body []byte
+	JSON bool // sets the Content-Type; otherwise none is sent
+	// Final says of an answer with a status of 500 or above that another peer would say the same.
+	Final func(*Answer) bool
+}
+
+// Answer is what a server said.
+type Answer struct {
+	URL        string
+	Status     int
+	Body       []byte
+	RetryAfter time.Duration // what it asked for; zero: nothing
+}
+
+// OK says whether the status is one of success.
+func (a *Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
+
+// Err gives nil for an answer of success, and otherwise what it says. The text of the server is cut and quoted.
+func (a *Answer) Err() error {
+	if a.OK() {
+		return nil
+	}
+	return &StatusError{URL: a.URL, Status: a.Status, Message: a.message(), RetryAfter: a.RetryAfter}
+}
+
+// StatusError is an answer that is not one of success.
+type StatusError struct {
+	URL        string
+	Status     int
+	Message    string // of the body, for people; may be empty
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("%s answered %d %s", e.URL, e.Status, http.StatusText(e.Status))
+	}
+	return fmt.Sprintf("%s answered %d: %q", e.URL, e.Status, e.Message)
+}
+
+// Status gives the status of the answer behind an error, 0 when there was no answer.
+func Status(err error) int {
+	if e, ok := errors.AsType[*StatusError](err); ok {
+		return e.Status
+	}
+	return 0
+}
+
+// maxMessage is how much of a server's text an error repeats.
+const maxMessage = 200
+
+// message finds the text for people in any of the error bodies of these APIs.
+func (a *Answer) message() string {
+	var members map[string]json.RawMessage
+	text := ""
+	if json.Unmarshal(a.Body, &members) == nil {
+		for _, name := range []string{"message", "detail", "error_description", "error"} {
+			if json.Unmarshal(members[name], &text) == nil && text != "" {
+				break
+			}
+		}
+	}
+	if text == "" {
+		text = string(a.Body)
+	}
+	text = strings.TrimSpace(text)
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
+	return text
+}
+
+// Post asks one peer after the other, each at most once (twice where a new token is at hand), until
+// one gives an answer that another would give too. If none does, it returns the last answer, or the
+// last error when no peer has answered. The errors of peers asked before are joined to it.
+func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
+	var answer *Answer
+	var errs []error
+	for range p.bases {
+		at := p.current.Load()
+		a, err := p.ask(ctx, int(at), req)
+		if err == nil {
+			answer = a
+			if a.Status < 500 && a.Status != http.StatusTooManyRequests || req.Final != nil && req.Final(a) {
+				return a, nil
+			}
+		} else {
+			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		// Once for all the requests that failed there.
+		p.current.CompareAndSwap(at, (at+1)%int64(len(p.bases)))
+	}
+	if answer != nil {
+		return answer, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+// ask asks one peer, and once more when it refused a token that can be renewed.
+func (p *Peers) ask(ctx context.Context, at int, req Request) (*Answer, error) {
+	token, err := p.tokens.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.try(ctx, at, req, token)
+	if err != nil || answer.Status != http.StatusUnauthorized || !p.tokens.Refused(token) {
+		return answer, err
+	}
+	if token, err = p.tokens.Token(ctx); err != nil {
+		return nil, err
+	}
+	return p.try(ctx, at, req, token)
+}
+
+func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*Answer, error) {
+	timeout := p.timeout
+	if end, ok := ctx.Deadline(); ok {
+		// A caller in a hurry still gets to ask everybody.
+		timeout = min(timeout, time.Until(end)/time.Duration(len(p.bases)))
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout.Round(time.Millisecond)))
+	defer cancel()
+	// Not JoinPath: it would clean away a trailing slash and unescape ids.
+	url := p.bases[at].String() + req.Path
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(req.Body))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if req.JSON {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if p.userAgent != "" {
+		r.Header.Set("User-Agent", p.userAgent)
+	}
+	// Lets net/http send it again by itself when the server had closed an idle connection. An
+	// empty list is not sent.
+	r.Header["Idempotency-Key"] = nil
+	resp, err := p.http.Do(r)
+	if err != nil {
+		return nil, because(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", url, because(ctx, err))
+	}
+	if len(body) > MaxBody {
+		return nil, fmt.Errorf("read the answer of %s: it is longer than %d bytes", url, MaxBody)
+	}
+	return &Answer{URL: url, Status: resp.StatusCode, Body: body, RetryAfter: retryAfter(resp.Header)}, nil
+}
+
+// because puts the reason why the context ended in place of "context deadline exceeded".
+func because(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	}
+	return err
+}
+
+// maxRetryAfter bounds what a server can ask for: whoever sends an hour by mistake loses no clients.
+const maxRetryAfter = time.Minute
+
+func retryAfter(h http.Header) time.Duration {
+	n, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return min(time.Duration(n)*time.Second, maxRetryAfter)
+}

@@ -1,0 +1,81 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+)
+
+// Tokens says which bearer token a request carries. Implementations are safe for concurrent use.
+type Tokens interface {
+	// Token gives the token to send, "" for none.
+	Token(ctx context.Context) (string, error)
+	// Refused is told which token a server answered 401 to, and says whether Token may give
+	// another one now.
+	Refused(token string) bool
+}
+
+// StaticToken is a token that never changes.
+type StaticToken string
+
+// Token implements Tokens.
+func (t StaticToken) Token(context.Context) (string, error) { return string(t), nil }
+
+// Refused implements Tokens.
+func (t StaticToken) Refused(string) bool { return false }
+
+// maxTokenFile is far above any token there is.
+const maxTokenFile = 16 << 10
+
+// FileToken reads the token from a file, and reads it again when a server has refused it.
+type FileToken struct {
+	path string
+
+	mu    sync.Mutex
+	token string
+}
+
+// NewFileToken gives the tokens of a file. It is not read before the first use.
+func NewFileToken(path string) *FileToken { return &FileToken{path: path} }
+
+// Token implements Tokens.
+func (t *FileToken) Token(context.Context) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.token != "" {
+		return t.token, nil
+	}
+	token, err := readToken(t.path)
+	if err == nil {
+		t.token = token
+	}
+	return token, err
+}
+
+// Refused implements Tokens: whoever changes the token writes the file first, so it is worth a look.
+func (t *FileToken) Refused(token string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.token == token {
+		t.token = ""
+	}
+	now, err := readToken(t.path)
+	return err == nil && now != token
+}
+
+func readToken(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(b))
+	switch {
+	case token == "":
+		return "", fmt.Errorf("read the token: %s is empty: write the token into it, nothing else", path)
+	case len(token) > maxTokenFile || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", fmt.Errorf("read the token: %s holds something else than one token in one line", path)
+	}
+	return token, nil
+}
