@@ -186,6 +186,7 @@ type Meta struct {
 	Bootstrapped      bool                   `protobuf:"varint,13,opt,name=bootstrapped,proto3" json:"bootstrapped,omitempty"`           // the bootstrap token was made
 	LastServiceEvent  uint64                 `protobuf:"varint,14,opt,name=last_service_event,json=lastServiceEvent,proto3" json:"last_service_event,omitempty"`
 	FirstServiceEvent uint64                 `protobuf:"varint,15,opt,name=first_service_event,json=firstServiceEvent,proto3" json:"first_service_event,omitempty"`
+	LeaseClockMs      int64                  `protobuf:"varint,16,opt,name=lease_clock_ms,json=leaseClockMs,proto3" json:"lease_clock_ms,omitempty"` // see lease.proto
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -325,6 +326,13 @@ func (x *Meta) GetFirstServiceEvent() uint64 {
 	return 0
 }
 
+func (x *Meta) GetLeaseClockMs() int64 {
+	if x != nil {
+		return x.LeaseClockMs
+	}
+	return 0
+}
+
 type SnapshotRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         SnapshotRecord_Table   `protobuf:"varint,1,opt,name=table,proto3,enum=holdfast.internal.v1.SnapshotRecord_Table" json:"table,omitempty"`
@@ -444,7 +452,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\x8f\x04\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xb5\x04\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -467,7 +475,8 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"audit_hash\x18\f \x01(\fR\tauditHash\x12\"\n" +
 	"\fbootstrapped\x18\r \x01(\bR\fbootstrapped\x12,\n" +
 	"\x12last_service_event\x18\x0e \x01(\x04R\x10lastServiceEvent\x12.\n" +
-	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\"\xee\x02\n" +
+	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\x12$\n" +
+	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\"\xee\x02\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
