@@ -195,7 +195,8 @@ func (x *RenewRequest) GetRenewals() []*Renewal {
 type RenewResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Batch         uint64                 `protobuf:"varint,1,opt,name=batch,proto3" json:"batch,omitempty"`
-	Answers       []*RenewalAnswer       `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"` // in the order of the renewals
+	Answers       []*RenewalAnswer       `protobuf:"bytes,2,rep,name=answers,proto3" json:"answers,omitempty"`
+	Positions     []uint32               `protobuf:"varint,4,rep,packed,name=positions,proto3" json:"positions,omitempty"` // of the renewals in the batch that the answers are for: the others are answered later
 	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -241,6 +242,13 @@ func (x *RenewResponse) GetBatch() uint64 {
 func (x *RenewResponse) GetAnswers() []*RenewalAnswer {
 	if x != nil {
 		return x.Answers
+	}
+	return nil
+}
+
+func (x *RenewResponse) GetPositions() []uint32 {
+	if x != nil {
+		return x.Positions
 	}
 	return nil
 }
@@ -829,10 +837,11 @@ const file_proto_internal_v1_lease_proto_rawDesc = "" +
 	"\x1dproto/internal/v1/lease.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\"_\n" +
 	"\fRenewRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\x04R\x05batch\x129\n" +
-	"\brenewals\x18\x02 \x03(\v2\x1d.holdfast.internal.v1.RenewalR\brenewals\"x\n" +
+	"\brenewals\x18\x02 \x03(\v2\x1d.holdfast.internal.v1.RenewalR\brenewals\"\x96\x01\n" +
 	"\rRenewResponse\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\x04R\x05batch\x12=\n" +
-	"\aanswers\x18\x02 \x03(\v2#.holdfast.internal.v1.RenewalAnswerR\aanswers\x12\x12\n" +
+	"\aanswers\x18\x02 \x03(\v2#.holdfast.internal.v1.RenewalAnswerR\aanswers\x12\x1c\n" +
+	"\tpositions\x18\x04 \x03(\rR\tpositions\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x04R\x04term\"\xca\x01\n" +
 	"\bLeaseRef\x127\n" +
 	"\x04kind\x18\x01 \x01(\x0e2#.holdfast.internal.v1.LeaseRef.KindR\x04kind\x12\x0e\n" +
