@@ -49,14 +49,14 @@ func importRules() []importRule {
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
 		{part: "providers/...", may: []string{"proto/holdfast/..."}},
 		{part: "executor/...", may: []string{"proto/...", "fsm", "cluster", "providers"}, tests: []string{"providers/..."}},
-		{part: "server/...", may: []string{"proto/...", "fsm", "cluster", "providers"}, tests: []string{"providers/..."}},
+		{part: "server/...", may: []string{"proto/...", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/..."}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
 		{part: "cmd/holdfast/...", may: []string{
-			"proto/...", "fsm", "cluster", "executor", "server", "providers/...", "client/...",
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor", "server", "providers/...", "client/...",
 		}, never: []string{module + "/providers/providertest", "testing/..."}},
 		{part: "test/...", may: []string{
-			"proto/...", "fsm", "cluster", "executor", "server", "providers/...", "client/...", "cmd/holdfast/...",
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor", "server", "providers/...", "client/...", "cmd/holdfast/...",
 		}},
 	}
 }

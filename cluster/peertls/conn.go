@@ -1,0 +1,68 @@
+package peertls
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// Listen makes a listener whose connections end when the certificate of the other side does. All listeners with a
+// configuration of a Store should be under it: a handshake is judged once, and a connection may last for years.
+func Listen(l net.Listener) net.Listener { return listener{l} }
+
+type listener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return Bounded(c), nil
+}
+
+// Bounded makes a connection that a handshake above it can bound in time.
+func Bounded(c net.Conn) net.Conn { return &boundConn{Conn: c} }
+
+// Bound closes a connection of Bounded or Listen at a time, if it is still open then. The earliest time counts.
+func Bound(c net.Conn, at time.Time) { bound(c, at) }
+
+func bound(c net.Conn, at time.Time) {
+	if b, ok := c.(*boundConn); ok {
+		b.endAt(at)
+	}
+}
+
+// boundConn is a connection that may have an end.
+type boundConn struct {
+	net.Conn
+
+	mu     sync.Mutex
+	at     time.Time
+	timer  *time.Timer
+	closed bool
+}
+
+func (c *boundConn) endAt(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.timer != nil && !at.Before(c.at) {
+		return
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.at = at
+	c.timer = time.AfterFunc(time.Until(at), func() { _ = c.Close() })
+}
+
+// Close implements net.Conn.
+func (c *boundConn) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	return c.Conn.Close()
+}

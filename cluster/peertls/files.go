@@ -1,0 +1,129 @@
+package peertls
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/keyfile"
+)
+
+// raw is what is in the three files.
+type raw struct{ ca, cert, key []byte }
+
+func (r raw) same(o raw) bool {
+	return bytes.Equal(r.ca, o.ca) && bytes.Equal(r.cert, o.cert) && bytes.Equal(r.key, o.key)
+}
+
+// set is certificates that fit together. It is never changed.
+type set struct {
+	roots   *x509.CertPool
+	cas     []*x509.Certificate
+	pair    tls.Certificate
+	leaf    *x509.Certificate
+	cluster string
+	id      string
+}
+
+func readFiles(c *Config) (r raw, err error) {
+	if r.ca, err = keyfile.Read(c.CA); err != nil {
+		return r, err
+	}
+	if r.cert, err = keyfile.Read(c.Cert); err != nil {
+		return r, err
+	}
+	r.key, err = keyfile.ReadPrivate(c.Key)
+	return r, err
+}
+
+// parse makes a set of the files, if a peer of that id can use it now.
+func parse(c *Config, r raw, now time.Time) (*set, error) {
+	s := &set{roots: x509.NewCertPool()}
+	var err error
+	if s.cas, err = ParseCerts(r.ca); err != nil {
+		return nil, fmt.Errorf("read CA certificates %s: %w", c.CA, err)
+	}
+	for _, ca := range s.cas {
+		if !ca.IsCA {
+			return nil, fmt.Errorf("read CA certificates %s: the certificate of %q is no CA's", c.CA, ca.Subject.CommonName)
+		}
+		s.roots.AddCert(ca)
+	}
+	if s.pair, err = tls.X509KeyPair(r.cert, r.key); err != nil {
+		return nil, fmt.Errorf("read certificate %s with key %s: %w", c.Cert, c.Key, err)
+	}
+	s.leaf = s.pair.Leaf
+	var ok bool
+	if s.cluster, s.id, ok = PeerID(s.leaf); !ok {
+		return nil, fmt.Errorf("read certificate %s: it is not a peer's: make one with: holdfast tls cert create --peer %s", c.Cert, c.PeerID)
+	}
+	if s.id != c.PeerID {
+		return nil, fmt.Errorf("read certificate %s: it is the one of peer %s, but this is peer %s", c.Cert, s.id, c.PeerID)
+	}
+	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		if err := s.verify(s.leaf, intermediates(s.pair), use, now); err != nil {
+			return nil, fmt.Errorf("read certificate %s: the other peers would refuse it: %w", c.Cert, explain(err))
+		}
+	}
+	return s, nil
+}
+
+// ParseCerts reads all certificates of a PEM file, of which there must be one. Keys and the like are passed over.
+func ParseCerts(b []byte) ([]*x509.Certificate, error) {
+	var certs []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, b = pem.Decode(b); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("parse certificate %d: %w", len(certs)+1, err)
+		}
+		certs = append(certs, c)
+	}
+	if len(certs) == 0 {
+		return nil, errors.New("there is no PEM certificate in it")
+	}
+	return certs, nil
+}
+
+func intermediates(pair tls.Certificate) []*x509.Certificate {
+	var certs []*x509.Certificate
+	for _, der := range pair.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			certs = append(certs, c)
+		}
+	}
+	return certs
+}
+
+// verify says whether one of the CAs has certified a certificate for that use.
+func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) error {
+	pool := x509.NewCertPool()
+	for _, c := range between {
+		pool.AddCert(c)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: s.roots, Intermediates: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{use}})
+	return err
+}
+
+// explain adds to an error of x509 what to do.
+func explain(err error) error {
+	var invalid x509.CertificateInvalidError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("%w: make a new one with: holdfast tls cert create", err)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: it was made by another CA than those of the CA file", err)
+	}
+	return err
+}

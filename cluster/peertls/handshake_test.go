@@ -1,0 +1,245 @@
+package peertls_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+)
+
+// shake does a handshake over real sockets, and gives what the server knows of the client and both errors. Each side reads a
+// byte of the other: with TLS 1.3 a client learns only then that it was refused.
+func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serr, cerr error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := peertls.Listen(l).Accept()
+		if err != nil {
+			serr = err
+			return
+		}
+		defer c.Close()
+		s := tls.Server(c, server)
+		if _, serr = s.Write([]byte("s")); serr == nil {
+			_, serr = io.ReadFull(s, make([]byte, 1))
+		}
+		state = s.ConnectionState()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	tc := tls.Client(c, client)
+	if _, cerr = tc.Write([]byte("c")); cerr == nil {
+		_, cerr = io.ReadFull(tc, make([]byte, 1))
+	}
+	_ = c.Close()
+	<-done
+	return state, serr, cerr
+}
+
+// clientConfig is a client that takes any server and presents a certificate, or none.
+func clientConfig(t *testing.T, p issue.Pair) *tls.Config {
+	t.Helper()
+	cfg := &tls.Config{InsecureSkipVerify: true}
+	if p.Cert != nil {
+		pair, err := tls.X509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	return cfg
+}
+
+// Who may connect to what: the table of issue C.
+func TestWhoMayConnect(t *testing.T) {
+	ca, other := newCA(t, "prod"), newCA(t, "prod")
+	s := open(t, ca, "prod", "n1")
+	past := time.Now().Add(-time.Minute)
+	double := func(uris ...string) issue.Pair { return withURIs(t, ca, uris...) }
+	for _, tc := range []struct {
+		name      string
+		cert      issue.Pair
+		raft, api string // what the server says; "" when it lets the caller in
+	}{
+		{"a peer", must(t)(ca.Peer("prod", "n2", nil, never)), "", ""},
+		{"nobody", issue.Pair{}, "didn't provide a certificate", ""},
+		{"a client", must(t)(ca.Client("alice", []string{"admin"}, never)), "not a peer of this cluster", ""},
+		{"a client with the name of a peer", must(t)(ca.Client("n2", []string{"peer"}, never)), "not a peer of this cluster", ""},
+		{"a peer of another cluster", must(t)(ca.Peer("lab", "n2", nil, never)), "of cluster lab, this is cluster prod", "of cluster lab, this is cluster prod"},
+		{"a peer of another CA", must(t)(other.Peer("prod", "n2", nil, never)), "unknown authority", "unknown authority"},
+		{"a client of another CA", must(t)(other.Client("alice", []string{"admin"}, never)), "unknown authority", "unknown authority"},
+		{"a peer that has expired", must(t)(ca.Peer("prod", "n2", nil, past)), "expired", "expired"},
+		{"a client that has expired", must(t)(ca.Client("alice", []string{"admin"}, past)), "expired", "expired"},
+		{"a peer with two names", double("spiffe://holdfast/prod/peer/n2", "spiffe://holdfast/prod/peer/n3"), "not a peer", "not a peer"},
+		{"a malformed peer", double("spiffe://holdfast/prod/peer/n2/x"), "not a peer", "not a peer"},
+		{"a workload of another SPIFFE domain", double("spiffe://example.org/web"), "not a peer", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, l := range []struct {
+				name   string
+				server *tls.Config
+				want   string
+			}{{"raft", s.PeerServer(), tc.raft}, {"api", s.API(), tc.api}, {"http", s.HTTP(), tc.api}} {
+				_, serr, cerr := shake(t, l.server, clientConfig(t, tc.cert))
+				switch {
+				case l.want == "" && (serr != nil || cerr != nil):
+					t.Errorf("%s: refused: %v, %v", l.name, serr, cerr)
+				case l.want != "" && (serr == nil || cerr == nil):
+					t.Errorf("%s: let in: %v, %v", l.name, serr, cerr)
+				case l.want != "" && !strings.Contains(serr.Error(), l.want):
+					t.Errorf("%s: server says %q, want it to say %q", l.name, serr, l.want)
+				}
+			}
+		})
+	}
+}
+
+// withURIs makes a certificate for both uses that bears these names.
+func withURIs(t *testing.T, ca *issue.CA, names ...string) issue.Pair {
+	t.Helper()
+	p, err := ca.Named(uris(t, names), never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestDialerWantsThatPeer(t *testing.T) {
+	ca, other := newCA(t, "prod"), newCA(t, "prod")
+	n1 := open(t, ca, "prod", "n1")
+	for _, tc := range []struct {
+		name   string
+		server *peertls.Store
+		ids    []string
+		want   string
+	}{
+		{"the one it wants", open(t, ca, "prod", "n2"), []string{"n2"}, ""},
+		{"one of those it wants", open(t, ca, "prod", "n2"), []string{"n3", "n2"}, ""},
+		{"any peer", open(t, ca, "prod", "n2"), nil, ""},
+		{"another one", open(t, ca, "prod", "n3"), []string{"n2"}, "it is peer n3, not n2"},
+		{"of another cluster", open(t, ca, "lab", "n2"), []string{"n2"}, "not a peer of this cluster"},
+		{"of another CA", open(t, other, "prod", "n2"), []string{"n2"}, "unknown authority"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := shake(t, tc.server.PeerServer(), n1.PeerClient(tc.ids...))
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error = %v, want it to say %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCaller(t *testing.T) {
+	ca := newCA(t, "prod")
+	s := open(t, ca, "prod", "n1")
+	state := func(p issue.Pair) *tls.ConnectionState {
+		cs, serr, cerr := shake(t, s.API(), clientConfig(t, p))
+		if err := errors.Join(serr, cerr); err != nil {
+			t.Fatal(err)
+		}
+		return &cs
+	}
+	if c, ok := peertls.FromState(state(must(t)(ca.Peer("prod", "n2", nil, never)))); !ok || c.Cluster != "prod" || c.Peer != "n2" {
+		t.Errorf("a peer: %+v, %t", c, ok)
+	}
+	if c, ok := peertls.FromState(state(must(t)(ca.Client("alice", []string{"admin"}, never)))); !ok || c.Peer != "" || c.Cert.Subject.CommonName != "alice" || len(c.Chain) != 2 {
+		t.Errorf("a client: %+v, %t", c, ok)
+	}
+	if c, ok := peertls.FromState(state(issue.Pair{})); ok {
+		t.Errorf("nobody: %+v", c)
+	}
+	if _, ok := peertls.FromState(nil); ok {
+		t.Error("no TLS, and a caller")
+	}
+	old := state(must(t)(ca.Client("alice", nil, time.Now().Add(2*time.Second))))
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		if _, ok := peertls.FromState(old); !ok {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a certificate that has ended is still good on an open connection")
+		}
+		time.Sleep(20 * time.Millisecond) // sleep: poll
+	}
+}
+
+// What a client that knows only the CA sees: a server with a name.
+func TestServerBearsItsHosts(t *testing.T) {
+	ca := newCA(t, "prod")
+	s, err := peertls.Open(newFiles(t, ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", []string{"n1.example.org", "192.0.2.7"}, never))).config("n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Cert)
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "n1.example.org": true, "192.0.2.7": true, "n2.example.org": false} {
+		_, _, err := shake(t, s.HTTP(), &tls.Config{RootCAs: roots, ServerName: host})
+		if (err == nil) != want {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	for _, protos := range [][]string{{"h2"}, {"http/1.1"}} {
+		cs, _, err := shake(t, s.HTTP(), &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: protos})
+		if err != nil || cs.NegotiatedProtocol != protos[0] {
+			t.Errorf("ALPN %v: %q, %v", protos, cs.NegotiatedProtocol, err)
+		}
+	}
+	if _, _, err := shake(t, s.PeerServer(), &tls.Config{RootCAs: roots, ServerName: "localhost", MaxVersion: tls.VersionTLS12}); err == nil {
+		t.Error("the raft port speaks TLS 1.2")
+	}
+}
+
+// A connection ends with the certificate that opened it.
+func TestConnectionsEndWithTheirCertificate(t *testing.T) {
+	ca := newCA(t, "prod")
+	s := open(t, ca, "prod", "n1")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	end := time.Now().Add(1500 * time.Millisecond)
+	server := make(chan error, 1)
+	go func() {
+		c, err := tls.NewListener(peertls.Listen(l), s.API()).Accept()
+		if err == nil {
+			_, err = c.Read(make([]byte, 1))
+		}
+		server <- err
+	}()
+	c, err := tls.Dial("tcp", l.Addr().String(), clientConfig(t, must(t)(ca.Client("alice", nil, end))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("client: %v, want that the connection was closed", err)
+	}
+	if err := <-server; err == nil {
+		t.Error("server: the connection is still good")
+	}
+	if early := end.Truncate(time.Second); time.Now().Before(early) {
+		t.Error("closed before the certificate has ended")
+	}
+}

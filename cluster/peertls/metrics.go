@@ -1,0 +1,56 @@
+package peertls
+
+import (
+	"crypto/x509"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ending is a certificate that ends one day.
+type ending struct {
+	file string
+	cert *x509.Certificate
+}
+
+func (e ending) key() string { return e.file + "\x00" + e.cert.SerialNumber.String() }
+
+// ends gives the certificates of a set with their files.
+func (m *set) ends(c *Config) []ending {
+	es := []ending{{file: c.Cert, cert: m.leaf}}
+	for _, ca := range m.cas {
+		es = append(es, ending{file: c.CA, cert: ca})
+	}
+	return es
+}
+
+// collector shows the certificates in use.
+type collector struct{ s *Store }
+
+var (
+	expiryDesc = prometheus.NewDesc("holdfast_tls_certificate_expiry_seconds",
+		"When the first of the certificates in use from a file ends, in seconds since 1970.", []string{"file"}, nil)
+	brokenDesc = prometheus.NewDesc("holdfast_tls_files_broken",
+		"1 when the certificate files cannot be used as they are, and older certificates stay in use.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) { ch <- expiryDesc; ch <- brokenDesc }
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	first := map[string]float64{}
+	for _, e := range c.s.set.Load().ends(&c.s.cfg) {
+		at := float64(e.cert.NotAfter.Unix())
+		if had, ok := first[e.file]; !ok || at < had {
+			first[e.file] = at
+		}
+	}
+	for file, at := range first {
+		ch <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, at, file)
+	}
+	broken := 0.0
+	if c.s.broken.Load() {
+		broken = 1
+	}
+	ch <- prometheus.MustNewConstMetric(brokenDesc, prometheus.GaugeValue, broken)
+}

@@ -1,0 +1,239 @@
+package peertls_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	ca, other := newCA(t, "prod"), newCA(t, "prod")
+	good := must(t)(ca.Peer("prod", "n1", nil, never))
+	for _, tc := range []struct {
+		name string
+		ca   []byte
+		cert issue.Pair
+		id   string
+		want string // "" is fine
+	}{
+		{"what fits", ca.Pair.Cert, good, "n1", ""},
+		{"two CAs", slices.Concat(other.Pair.Cert, ca.Pair.Cert), good, "n1", ""},
+		{"another peer's", ca.Pair.Cert, good, "n2", "it is the one of peer n1, but this is peer n2"},
+		{"a client's", ca.Pair.Cert, must(t)(ca.Client("alice", nil, never)), "n1", "holdfast tls cert create --peer n1"},
+		{"another CA's", other.Pair.Cert, good, "n1", "another CA"},
+		{"one that has ended", ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, time.Now().Add(-time.Hour))), "n1", "holdfast tls cert create"},
+		{"another's key", ca.Pair.Cert, issue.Pair{Cert: good.Cert, Key: must(t)(ca.Peer("prod", "n1", nil, never)).Key}, "n1", "does not match"},
+		{"no CA", good.Cert, good, "n1", "is no CA's"},
+		{"nothing", nil, good, "n1", "no PEM certificate"},
+		{"an id that no certificate can bear", ca.Pair.Cert, good, "n 1", `peer id "n 1"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, err := peertls.Open(newFiles(t, tc.ca, tc.cert).config(tc.id))
+			if tc.want == "" {
+				if err != nil || s.Cluster() != "prod" {
+					t.Errorf("error = %v", err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want it to say %q", err, tc.want)
+			}
+		})
+	}
+	f := newFiles(t, ca.Pair.Cert, good)
+	if err := os.Chmod(f.path("key.pem"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peertls.Open(f.config("n1")); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a key for all to read: %v", err)
+	}
+}
+
+// New files are used by the next handshakes, broken ones are told of once and change nothing.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := time.Now().Add(365 * 24 * time.Hour) // the bubble has a clock of its own
+		ca, err := issue.NewCA("prod", end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer := func(ca *issue.CA, cluster, id string) issue.Pair { return must(t)(ca.Peer(cluster, id, nil, end)) }
+		f := newFiles(t, ca.Pair.Cert, peer(ca, "prod", "n1"))
+		var log logged
+		cfg := f.config("n1")
+		cfg.Interval, cfg.Logger = 0, log.logger()
+		reg := prometheus.NewRegistry()
+		cfg.Registerer = reg
+		s, err := peertls.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = s.Run(t.Context()) }()
+		serial := func() string {
+			c, err := s.PeerClient().GetClientCertificate(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Leaf.SerialNumber.String()
+		}
+		count := func(what string) int { return strings.Count(log.String(), what) }
+		synctest.Wait()
+
+		second := peer(ca, "prod", "n1")
+		f.put("cert.pem", second.Cert) // the key comes later: half a set
+		first := serial()
+		time.Sleep(2 * time.Second) // sleep: fake clock
+		if got := serial(); got != first {
+			t.Error("a certificate without its key is in use")
+		}
+		f.put("key.pem", second.Key)
+		time.Sleep(2 * time.Second) // sleep: fake clock; a handshake looks, it does not wait for the interval
+		if got := serial(); got == first {
+			t.Error("the new certificate is not in use")
+		}
+		if n := count("cannot be used"); n != 0 {
+			t.Errorf("files in change were complained of:\n%s", log.String())
+		}
+
+		good := serial()
+		for name, breakIt := range map[string]func(){
+			"rubbish":         func() { f.put("cert.pem", []byte("rubbish")) },
+			"another cluster": func() { f.write(ca.Pair.Cert, peer(ca, "lab", "n1")) },
+			"another peer":    func() { f.write(ca.Pair.Cert, peer(ca, "prod", "n2")) },
+			"gone":            func() { _ = os.Remove(f.path("key.pem")) },
+		} {
+			before := count("cannot be used")
+			breakIt()
+			time.Sleep(time.Minute) // sleep: fake clock
+			if n := count("cannot be used") - before; n != 1 {
+				t.Errorf("%s: complained of %d times, want once:\n%s", name, n, log.String())
+			}
+			if got := serial(); got != good {
+				t.Errorf("%s: it is in use", name)
+			}
+			if got := gauge(t, reg, "holdfast_tls_files_broken"); got != 1 {
+				t.Errorf("%s: holdfast_tls_files_broken is %v", name, got)
+			}
+			f.write(ca.Pair.Cert, second)
+			time.Sleep(time.Minute) // sleep: fake clock
+			if got := gauge(t, reg, "holdfast_tls_files_broken"); got != 0 {
+				t.Errorf("%s: mended, but holdfast_tls_files_broken is %v", name, got)
+			}
+		}
+		if strings.Contains(log.String(), "PRIVATE") {
+			t.Error("a key is in the log")
+		}
+	})
+}
+
+func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	least, ok := 0.0, false
+	for _, m := range all {
+		for _, v := range m.GetMetric() {
+			if m.GetName() == name && (!ok || v.GetGauge().GetValue() < least) {
+				least, ok = v.GetGauge().GetValue(), true
+			}
+		}
+	}
+	if !ok {
+		t.Fatalf("no metric %s", name)
+	}
+	return least
+}
+
+// The end of a certificate is a metric, and for the last fourteen days a warning a day.
+func TestEndIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		end := start.Add(20 * 24 * time.Hour)
+		ca, err := issue.NewCA("prod", start.Add(1000*24*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFiles(t, ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, end)))
+		var log logged
+		cfg := f.config("n1")
+		cfg.Interval, cfg.Logger, cfg.Registerer = time.Minute, log.logger(), prometheus.NewRegistry()
+		s, err := peertls.Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = s.Run(t.Context()) }()
+		if got, want := gauge(t, cfg.Registerer.(*prometheus.Registry), "holdfast_tls_certificate_expiry_seconds"), float64(end.Unix()); got != want {
+			t.Errorf("metric = %v, want %v", got, want)
+		}
+		warnings := func() int { return strings.Count(log.String(), "certificate ends soon") }
+		for _, tc := range []struct {
+			day  time.Duration
+			want int
+		}{{5, 0}, {7, 2}, {10, 5}} {
+			time.Sleep(time.Until(start.Add(tc.day * 24 * time.Hour))) // sleep: fake clock
+			synctest.Wait()
+			if got := warnings(); got != tc.want {
+				t.Errorf("day %d: %d warnings, want %d:\n%s", tc.day, got, tc.want, log.String())
+			}
+		}
+		f.write(ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, start.Add(400*24*time.Hour))))
+		time.Sleep(3 * 24 * time.Hour) // sleep: fake clock
+		if got := warnings(); got != 5 {
+			t.Errorf("replaced, and still warned of: %d", got)
+		}
+	})
+}
+
+// A CA is replaced in three steps, and in each all peers talk to each other.
+func TestCAIsReplaced(t *testing.T) {
+	old, next := newCA(t, "prod"), newCA(t, "prod")
+	both := slices.Concat(old.Pair.Cert, next.Pair.Cert)
+	type step struct {
+		name string
+		ca   []byte
+		by   *issue.CA
+	}
+	steps := []step{{"old", old.Pair.Cert, old}, {"both", both, old}, {"both, new certificates", both, next}, {"new", next.Pair.Cert, next}}
+	store := func(s step, id string) *peertls.Store {
+		st, err := peertls.Open(newFiles(t, s.ca, must(t)(s.by.Peer("prod", id, nil, never))).config(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	for i := range steps {
+		for j := max(0, i-1); j <= min(i+1, len(steps)-1); j++ {
+			a, b := store(steps[i], "n1"), store(steps[j], "n2")
+			if _, serr, cerr := shake(t, a.PeerServer(), b.PeerClient("n1")); serr != nil || cerr != nil {
+				t.Errorf("a peer at %q does not take one at %q: %v, %v", steps[i].name, steps[j].name, serr, cerr)
+			}
+		}
+	}
+	if _, _, err := shake(t, store(steps[3], "n1").PeerServer(), store(steps[0], "n2").PeerClient()); err == nil {
+		t.Error("a certificate of the CA that was left is taken")
+	}
+}
+
+func TestHandshakesAreNotResumed(t *testing.T) {
+	ca := newCA(t, "prod")
+	s := open(t, ca, "prod", "n1")
+	cfg := s.PeerClient()
+	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for i := range 2 {
+		if cs, serr, cerr := shake(t, s.PeerServer(), cfg); serr != nil || cerr != nil || cs.DidResume {
+			t.Error(fmt.Sprint(i), serr, cerr, cs.DidResume)
+		}
+	}
+}
