@@ -42,6 +42,7 @@ func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
 		byID:   map[string]*conn{},
 		opts: append([]grpc.DialOption{
 			grpc.WithNoProxy(),
+			grpc.WithContextDialer(dialPeer),
 			grpc.WithIdleTimeout(0),
 			grpc.WithStatsHandler(sentHandler{}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),

@@ -112,6 +112,8 @@ func (n *Node) transfer(ctx context.Context) error {
 	if len(candidates) == 0 {
 		return errors.New("no other voter can take the leadership over")
 	}
+	n.handingOver.Store(true)
+	defer n.handingOver.Store(false)
 	var errs []error
 	for _, s := range candidates {
 		err := await(ctx, n.raft.LeadershipTransferToServer(s.ID, s.Address))

@@ -28,6 +28,7 @@ type Node struct {
 	raft   *raft.Raft
 	driver *raftFSM
 	gossip *gossip
+	book   atomic.Pointer[gossip] // gossip, for Raft, which asks for addresses before gossip has begun
 	conns  *conns
 
 	notify    chan bool // raft's word on the leadership
@@ -49,6 +50,8 @@ type Node struct {
 	life  context.Context // ends when the node does
 	end   context.CancelFunc
 	ended <-chan struct{}
+
+	handingOver atomic.Bool // Raft takes one hand-over after the other only while no follower keeps it waiting
 
 	closeOnce sync.Once
 	closing   chan struct{}
@@ -104,9 +107,12 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
 	voter := n.voterWithoutLeader
 	n.gate.voter.Store(&voter)
+	follows := n.sendsTo
+	n.gate.follows.Store(&follows)
 	if n.gossip, err = openGossip(&n.cfg, n.gossipMeta); err != nil {
 		return nil, err
 	}
+	n.book.Store(n.gossip)
 	n.conns = newConns(&n.cfg, n.grpcAddr)
 	n.confirmer = &confirmer{ctx: n.life, voters: n.voters, ask: n.askConfirm}
 	n.batch = newBatcher(n.raft, n.notReady, n.metrics.batched)
@@ -196,13 +202,22 @@ func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 	return "", false
 }
 
+// sendsTo says whether this peer leads in a term, means to go on, and sends entries to another one.
+func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
+	if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term || n.handingOver.Load() {
+		return false
+	}
+	_, ok := n.server(string(id))
+	return ok
+}
+
 // ServerAddr implements raft.ServerAddressProvider: where a peer is now, as gossip or the state tells.
 func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	if string(id) == n.cfg.NodeID {
 		return raft.ServerAddress(n.stream.Addr().String()), nil
 	}
-	if n.gossip != nil {
-		if m, ok := n.gossip.peer(string(id)); ok {
+	if g := n.book.Load(); g != nil {
+		if m, ok := g.peer(string(id)); ok {
 			return raft.ServerAddress(m.meta.GetRaftAddr()), nil
 		}
 	}
@@ -220,6 +235,9 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 	rec, ok := n.fsm.View().Peer(id)
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
 }
+
+// MayVote says whether this peer's data let it vote: one that has lost them gives no vote before it has caught up.
+func (n *Node) MayVote() bool { return n.gate.admitted.Load() }
 
 // Leader gives the leader as far as this peer knows, and whether it is this one. ok is false when none is known.
 func (n *Node) Leader() (id string, self, ok bool) {

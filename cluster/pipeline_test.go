@@ -13,9 +13,11 @@ type noAddrs struct{}
 
 func (noAddrs) ServerAddr(raft.ServerID) (raft.ServerAddress, error) { return "", errNotAdmitted }
 
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 func testGate(t *testing.T) *gate {
 	t.Helper()
-	g := newGate(mustListen(), noAddrs{}, slog.New(slog.DiscardHandler))
+	g := newGate(mustListen(), noAddrs{}, discard())
 	t.Cleanup(func() { _ = g.Close() })
 	g.admitted.Store(true)
 	return g

@@ -182,7 +182,7 @@ func (n *Node) shutdownRaft(ctx context.Context) error {
 	defer cancel()
 	err := await(soon, ending)
 	if errors.Is(err, errAwait) {
-		_ = n.stream.Close()
+		n.gate.hangUp()
 		err = await(ctx, ending)
 	}
 	return err

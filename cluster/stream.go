@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +67,9 @@ func (s *stream) Accept() (net.Conn, error) {
 
 // Dial implements raft.StreamLayer.
 func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	c, err := net.DialTimeout("tcp", string(addr), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	c, err := dialPeer(ctx, string(addr))
 	if err != nil {
 		return nil, err
 	}

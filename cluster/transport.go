@@ -21,7 +21,13 @@ type gate struct {
 
 	rpcs     chan raft.RPC
 	admitted atomic.Bool
-	voter    atomic.Pointer[func() (raft.ServerID, bool)] // see judgeByLog
+	voter    atomic.Pointer[func() (raft.ServerID, bool)]     // see judgeByLog
+	follows  atomic.Pointer[func(raft.ServerID, uint64) bool] // see serves
+	hungUp   atomic.Bool
+
+	layer raft.StreamLayer
+	addrs raft.ServerAddressProvider
+	log   *slog.Logger
 
 	stopOnce sync.Once
 	stop     chan struct{}
@@ -42,9 +48,12 @@ func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Log
 			Timeout:                 transportTimeout,
 			MsgpackUseNewTimeFormat: true, // for ever: peers of both formats could not talk
 		}),
-		rpcs: make(chan raft.RPC),
-		stop: make(chan struct{}),
-		done: make(chan struct{}),
+		rpcs:  make(chan raft.RPC),
+		layer: s,
+		addrs: addrs,
+		log:   log,
+		stop:  make(chan struct{}),
+		done:  make(chan struct{}),
 	}
 	go g.pump() // ends with Close
 	return g

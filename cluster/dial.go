@@ -1,0 +1,23 @@
+package cluster
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+const (
+	// dialPatience bounds one try to connect to another peer. The kernel repeats a lost SYN after 1, 3 and 7 s: who tries
+	// anew instead is connected within a second after the network has come back.
+	dialPatience = time.Second
+	// ackPatience is how long the other host may acknowledge nothing of what was sent. Then the connection is given up:
+	// the kernel would try again less and less often, for minutes. A process that is stopped or has a slow disk does not
+	// matter, its kernel acknowledges.
+	ackPatience = 3 * time.Second
+)
+
+// dialPeer connects to another peer.
+func dialPeer(ctx context.Context, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialPatience, Control: giveUpUnacknowledged}
+	return d.DialContext(ctx, "tcp", addr)
+}

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A peer that does not answer. Raft waits longer and longer before it sends such a peer entries again, up to 10 s,
+// and goes on waiting when the peer is back. So it gets no errors while it leads: the call is
+// repeated here, every retryPause, until the peer takes it or nobody leads in its term any more. Heartbeats are not concerned:
+// their pauses are short, and their failures tell the leader that it has lost its followers.
+
+const retryPause = 100 * time.Millisecond
+
+var errHungUp = errors.New("this peer is stopping")
+
+// AppendEntries implements raft.Transport.
+func (g *gate) AppendEntries(id raft.ServerID, addr raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if isHeartbeat(req) {
+		return g.append(id, addr, req, resp)
+	}
+	return g.insist(id, req.Term, func() error { return g.append(id, addr, req, resp) })
+}
+
+func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if g.hungUp.Load() {
+		return errHungUp
+	}
+	*resp = raft.AppendEntriesResponse{}
+	return g.NetworkTransport.AppendEntries(id, addr, req, resp)
+}
+
+// insist repeats a call to a follower as long as it makes sense.
+func (g *gate) insist(id raft.ServerID, term uint64, call func() error) error {
+	err := call()
+	if err == nil || !g.serves(id, term) {
+		return err
+	}
+	began := time.Now()
+	g.log.Warn("peer does not take entries: trying until it does", "id", id, "error", err)
+	for err != nil && g.serves(id, term) {
+		t := time.NewTimer(retryPause)
+		select {
+		case <-t.C:
+		case <-g.stop:
+			t.Stop()
+			return err
+		}
+		err = call()
+	}
+	if err == nil {
+		g.log.Info("peer takes entries again", "id", id, "after", time.Since(began).Round(time.Millisecond))
+	}
+	return err
+}
+
+// serves says whether this peer still leads in a term and has a peer to send entries to.
+func (g *gate) serves(id raft.ServerID, term uint64) bool {
+	f := g.follows.Load()
+	return f != nil && !g.hungUp.Load() && (*f)(id, term)
+}
+
+// isHeartbeat tells heartbeats from entries as the library's own transport does.
+func isHeartbeat(r *raft.AppendEntriesRequest) bool {
+	return r.PrevLogEntry == 0 && r.PrevLogTerm == 0 && len(r.Entries) == 0 && r.LeaderCommitIndex == 0
+}
+
+// InstallSnapshot implements raft.Transport. The snapshot can be read once only, so it waits for the peer first.
+func (g *gate) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	err := g.insist(id, req.Term, func() error { return g.reach(id, addr) })
+	if err != nil {
+		return err
+	}
+	return g.NetworkTransport.InstallSnapshot(id, addr, req, resp, data)
+}
+
+// reach says whether a peer's Raft port can be connected to.
+func (g *gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
+	if g.hungUp.Load() {
+		return errHungUp
+	}
+	if at, err := g.addrs.ServerAddr(id); err == nil {
+		addr = at
+	}
+	conn, err := g.layer.Dial(addr, dialPatience)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// hangUp ends all calls to other peers and lets no new one begin.
+func (g *gate) hangUp() {
+	g.hungUp.Store(true)
+	_ = g.layer.Close()
+}

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
+)
+
+// leads lets the gate believe that it serves a leader, until the returned function is called.
+func leads(g *gate) (stop func()) {
+	var over atomic.Bool
+	f := func(raft.ServerID, uint64) bool { return !over.Load() }
+	g.follows.Store(&f)
+	return func() { over.Store(true) }
+}
+
+func entries() *raft.AppendEntriesRequest {
+	return &raft.AppendEntriesRequest{RPCHeader: header(), Term: 3, LeaderCommitIndex: 7}
+}
+
+// serveAt answers Raft calls at an address.
+func serveAt(t *testing.T, addr string) {
+	t.Helper()
+	s, err := listen(addr, "", func() string { return "" }, discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(s, noAddrs{}, discard())
+	go func() { // ends with the test
+		for {
+			select {
+			case rpc := <-g.Consumer():
+				if req, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok {
+					_, err := io.Copy(io.Discard, rpc.Reader)
+					rpc.Respond(&raft.InstallSnapshotResponse{RPCHeader: header(), Term: req.Term, Success: err == nil}, err)
+					continue
+				}
+				rpc.Respond(&raft.AppendEntriesResponse{RPCHeader: header(), Term: 3, Success: true}, nil)
+			case <-g.stop:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = g.Close() })
+}
+
+// freePort gives an address where nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// Raft pauses for up to 10 s after errors. So a leader's calls give none while their peer is away, and succeed when it is back.
+func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
+	for name, call := range map[string]func(*gate, raft.ServerAddress) error{
+		"entries": func(g *gate, addr raft.ServerAddress) error {
+			var resp raft.AppendEntriesResponse
+			err := g.AppendEntries("p2", addr, entries(), &resp)
+			if err == nil && !resp.Success {
+				return errors.New("it was refused")
+			}
+			return err
+		},
+		"snapshot": func(g *gate, addr raft.ServerAddress) error {
+			var resp raft.InstallSnapshotResponse
+			err := g.InstallSnapshot("p2", addr, &raft.InstallSnapshotRequest{RPCHeader: header(), SnapshotVersion: 1, Term: 3, Size: 4}, &resp, strings.NewReader("snap"))
+			if err == nil && !resp.Success {
+				return errors.New("it was refused")
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := testGate(t)
+			defer leads(g)()
+			addr := freePort(t)
+			ended := make(chan error, 1)
+			go func() { ended <- call(g, raft.ServerAddress(addr)) }() // waited for below
+			select {
+			case err := <-ended:
+				t.Fatalf("the call ended while the peer was away: %v", err)
+			case <-time.After(3 * retryPause):
+			}
+			serveAt(t, addr)
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Errorf("the peer is back: got %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the call does not notice that the peer is back")
+			}
+		})
+	}
+}
+
+// Calls end with an error when this peer leads no more; heartbeats always, and so do calls of a peer that hangs up.
+func TestPatienceEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		req *raft.AppendEntriesRequest
+		end func(g *gate, stop func())
+	}{
+		"leads no more": {entries(), func(_ *gate, stop func()) { stop() }},
+		"hangs up":      {entries(), func(g *gate, _ func()) { g.hangUp() }},
+		"heartbeat":     {&raft.AppendEntriesRequest{RPCHeader: header(), Term: 3}, func(*gate, func()) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := testGate(t)
+			stop := leads(g)
+			ended := make(chan error, 1)
+			go func() { // waited for below
+				ended <- g.AppendEntries("p2", raft.ServerAddress(freePort(t)), tc.req, &raft.AppendEntriesResponse{})
+			}()
+			tc.end(g, stop)
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("got no error, want one")
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the call does not end")
+			}
+		})
+	}
+}
+
+// A host that is gone answers nothing, not even a refusal. A call to it must not keep Raft from shutting down.
+func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
+	g := testGate(t)
+	defer leads(g)()
+	addr := blackHole(t)
+	ended := make(chan error, 1)
+	began := time.Now()
+	go func() { // waited for below
+		ended <- g.AppendEntries("p2", raft.ServerAddress(addr), entries(), &raft.AppendEntriesResponse{})
+	}()
+	select {
+	case err := <-ended:
+		t.Fatalf("the call ended by itself: %v", err)
+	case <-time.After(3 * retryPause): // it is under way
+	}
+	g.hangUp()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("got no error, want one")
+		}
+		// One try may be under way, and that takes dialPatience.
+		if took := time.Since(began); took > shutdownTimeout/2 {
+			t.Errorf("the call ended after %v: Raft has only %v to shut down", took, shutdownTimeout)
+		}
+	case <-time.After(2 * transportTimeout):
+		t.Fatal("the call does not end")
+	}
+}
+
+// blackHole gives an address where connections are neither taken nor refused: a listener whose queue is full.
+func blackHole(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*unix.SockaddrInet4).Port}).String()
+	for range 10 {
+		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	t.Skip("this kernel's queue of connections does not fill up")
+	return ""
+}
