@@ -2884,6 +2884,7 @@ type TransitionNode struct {
 	State         v1.Node_State          `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.Node_State" json:"state,omitempty"`
 	Comment       string                 `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
 	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	RunId         string                 `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // for the observed run that a move to installing begins
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2944,6 +2945,13 @@ func (x *TransitionNode) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *TransitionNode) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
 }
 
 // ReportNode is what an installer or a node says. The FSM decides what it means (node state machine §Report Handling Logic).
@@ -3709,12 +3717,13 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"UpdateNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04node\x18\x02 \x01(\v2\x17.holdfast.v1.NodeRecordR\x04node\x12\x14\n" +
-	"\x05paths\x18\x03 \x03(\tR\x05paths\"\x7f\n" +
+	"\x05paths\x18\x03 \x03(\tR\x05paths\"\x96\x01\n" +
 	"\x0eTransitionNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.holdfast.v1.Node.StateR\x05state\x12\x18\n" +
 	"\acomment\x18\x03 \x01(\tR\acomment\x12\x14\n" +
-	"\x05force\x18\x04 \x01(\bR\x05force\"\x96\x01\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\x12\x15\n" +
+	"\x06run_id\x18\x05 \x01(\tR\x05runId\"\x96\x01\n" +
 	"\n" +
 	"ReportNode\x126\n" +
 	"\x06report\x18\x01 \x01(\v2\x1e.holdfast.v1.ReportNodeRequestR\x06report\x12\x15\n" +

@@ -568,14 +568,20 @@ func (x *RenewalAnswer) GetPoolName() string {
 
 // Lease is what is on record of a lease.
 type Lease struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ref           *LeaseRef              `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	TtlMs         int64                  `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
-	GrantedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=granted_at,json=grantedAt,proto3" json:"granted_at,omitempty"`
-	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`    // checkpointed, at most 30 s behind
-	ExpiredAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expired_at,json=expiredAt,proto3" json:"expired_at,omitempty"` // unset: alive
-	SeenMs        int64                  `protobuf:"varint,6,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`         // lease clock of the newest sign of life on record; a grant counts as one
-	Revision      uint64                 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`                   // Raft index of the last grant, expiry or end: the engine follows it
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Ref       *LeaseRef              `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	TtlMs     int64                  `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`
+	GrantedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=granted_at,json=grantedAt,proto3" json:"granted_at,omitempty"`
+	LastSeen  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`    // checkpointed, at most 30 s behind
+	ExpiredAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expired_at,json=expiredAt,proto3" json:"expired_at,omitempty"` // unset: alive
+	SeenMs    int64                  `protobuf:"varint,6,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`         // lease clock of the newest sign of life on record; a grant counts as one
+	Revision  uint64                 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`                   // Raft index of the last grant, expiry or end: the engine follows it
+	// What comes along with a machine's sign of life lies here and not in the machine: the lease is written at each checkpoint anyway,
+	// and is a fifth of its size.
+	Metrics       *v1.AgentMetrics `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	AgentVersion  string           `protobuf:"bytes,9,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	Ready         bool             `protobuf:"varint,10,opt,name=ready,proto3" json:"ready,omitempty"` // a sign of life has moved its owner: the next ones change the lease alone
+	Gone          bool             `protobuf:"varint,11,opt,name=gone,proto3" json:"gone,omitempty"`   // its owner has ended it, by deregistration or deletion: forgotten an hour after expired_at
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,6 +663,34 @@ func (x *Lease) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *Lease) GetMetrics() *v1.AgentMetrics {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+func (x *Lease) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *Lease) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+func (x *Lease) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
 }
 
 // CheckpointLeases records signs of life of many leases at once (epoch). One that makes its owner ready (a machine, a pool, a
@@ -883,7 +917,7 @@ const file_proto_internal_v1_lease_proto_rawDesc = "" +
 	"\rUNKNOWN_LEASE\x10\x02\x12\v\n" +
 	"\aEXPIRED\x10\x03\x12\x0e\n" +
 	"\n" +
-	"NOT_LEADER\x10\x04\"\xb4\x02\n" +
+	"NOT_LEADER\x10\x04\"\xb8\x03\n" +
 	"\x05Lease\x120\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1e.holdfast.internal.v1.LeaseRefR\x03ref\x12\x15\n" +
 	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\x129\n" +
@@ -893,7 +927,12 @@ const file_proto_internal_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"expired_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiredAt\x12\x17\n" +
 	"\aseen_ms\x18\x06 \x01(\x03R\x06seenMs\x12\x1a\n" +
-	"\brevision\x18\a \x01(\x04R\brevision\"f\n" +
+	"\brevision\x18\a \x01(\x04R\brevision\x123\n" +
+	"\ametrics\x18\b \x01(\v2\x19.holdfast.v1.AgentMetricsR\ametrics\x12#\n" +
+	"\ragent_version\x18\t \x01(\tR\fagentVersion\x12\x14\n" +
+	"\x05ready\x18\n" +
+	" \x01(\bR\x05ready\x12\x12\n" +
+	"\x04gone\x18\v \x01(\bR\x04gone\"f\n" +
 	"\x10CheckpointLeases\x127\n" +
 	"\x06leases\x18\x01 \x03(\v2\x1f.holdfast.internal.v1.SeenLeaseR\x06leases\x12\x19\n" +
 	"\bclock_ms\x18\x02 \x01(\x03R\aclockMs\"t\n" +
@@ -954,16 +993,17 @@ var file_proto_internal_v1_lease_proto_depIdxs = []int32{
 	15, // 11: holdfast.internal.v1.Lease.granted_at:type_name -> google.protobuf.Timestamp
 	15, // 12: holdfast.internal.v1.Lease.last_seen:type_name -> google.protobuf.Timestamp
 	15, // 13: holdfast.internal.v1.Lease.expired_at:type_name -> google.protobuf.Timestamp
-	10, // 14: holdfast.internal.v1.CheckpointLeases.leases:type_name -> holdfast.internal.v1.SeenLease
-	5,  // 15: holdfast.internal.v1.SeenLease.renewal:type_name -> holdfast.internal.v1.Renewal
-	4,  // 16: holdfast.internal.v1.ExpireLeases.leases:type_name -> holdfast.internal.v1.LeaseRef
-	2,  // 17: holdfast.internal.v1.LeaseService.Renew:input_type -> holdfast.internal.v1.RenewRequest
-	3,  // 18: holdfast.internal.v1.LeaseService.Renew:output_type -> holdfast.internal.v1.RenewResponse
-	18, // [18:19] is the sub-list for method output_type
-	17, // [17:18] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	12, // 14: holdfast.internal.v1.Lease.metrics:type_name -> holdfast.v1.AgentMetrics
+	10, // 15: holdfast.internal.v1.CheckpointLeases.leases:type_name -> holdfast.internal.v1.SeenLease
+	5,  // 16: holdfast.internal.v1.SeenLease.renewal:type_name -> holdfast.internal.v1.Renewal
+	4,  // 17: holdfast.internal.v1.ExpireLeases.leases:type_name -> holdfast.internal.v1.LeaseRef
+	2,  // 18: holdfast.internal.v1.LeaseService.Renew:input_type -> holdfast.internal.v1.RenewRequest
+	3,  // 19: holdfast.internal.v1.LeaseService.Renew:output_type -> holdfast.internal.v1.RenewResponse
+	19, // [19:20] is the sub-list for method output_type
+	18, // [18:19] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_lease_proto_init() }

@@ -1414,8 +1414,12 @@ type NodeRecord struct {
 	StateChangedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"`
 	LastSeenAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	InstallProgress  int32                  `protobuf:"varint,16,opt,name=install_progress,json=installProgress,proto3" json:"install_progress,omitempty"` // 0 to 100, of the installation that is going on
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The last report about an installation, and the run that was active then: what a step that installs waits for.
+	InstallStatus   string                 `protobuf:"bytes,17,opt,name=install_status,json=installStatus,proto3" json:"install_status,omitempty"` // started, progress, complete, failed
+	InstallStatusAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=install_status_at,json=installStatusAt,proto3" json:"install_status_at,omitempty"`
+	InstallRunId    string                 `protobuf:"bytes,19,opt,name=install_run_id,json=installRunId,proto3" json:"install_run_id,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *NodeRecord) Reset() {
@@ -1558,6 +1562,27 @@ func (x *NodeRecord) GetInstallProgress() int32 {
 		return x.InstallProgress
 	}
 	return 0
+}
+
+func (x *NodeRecord) GetInstallStatus() string {
+	if x != nil {
+		return x.InstallStatus
+	}
+	return ""
+}
+
+func (x *NodeRecord) GetInstallStatusAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.InstallStatusAt
+	}
+	return nil
+}
+
+func (x *NodeRecord) GetInstallRunId() string {
+	if x != nil {
+		return x.InstallRunId
+	}
+	return ""
 }
 
 // AgentRecord is what a machine's agent has said (machine registration).
@@ -2150,7 +2175,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x0eDEPROVISIONING\x10\b\x12\r\n" +
 	"\tMIGRATING\x10\t\x12\v\n" +
 	"\aRETIRED\x10\n" +
-	"\"\xc4\x04\n" +
+	"\"\xd9\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x1a\n" +
 	"\bhostname\x18\x01 \x01(\tR\bhostname\x12\x1d\n" +
@@ -2173,7 +2198,10 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x10state_changed_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0estateChangedAt\x12<\n" +
 	"\flast_seen_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastSeenAt\x12)\n" +
-	"\x10install_progress\x18\x10 \x01(\x05R\x0finstallProgress\"\xaf\x04\n" +
+	"\x10install_progress\x18\x10 \x01(\x05R\x0finstallProgress\x12%\n" +
+	"\x0einstall_status\x18\x11 \x01(\tR\rinstallStatus\x12F\n" +
+	"\x11install_status_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x0finstallStatusAt\x12$\n" +
+	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\"\xaf\x04\n" +
 	"\vAgentRecord\x12#\n" +
 	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
@@ -2313,36 +2341,37 @@ var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
 	30, // 22: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
 	30, // 23: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
 	30, // 24: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
-	23, // 25: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
-	30, // 26: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
-	30, // 27: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
-	30, // 28: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
-	30, // 29: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	30, // 30: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
-	30, // 31: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
-	30, // 32: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
-	28, // 33: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
-	4,  // 34: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
-	5,  // 35: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
-	6,  // 36: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
-	8,  // 37: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
-	9,  // 38: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
-	10, // 39: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
-	12, // 40: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
-	14, // 41: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
-	16, // 42: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
-	16, // 43: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
-	7,  // 44: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
-	16, // 45: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
-	16, // 46: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
-	11, // 47: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
-	13, // 48: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
-	15, // 49: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
-	42, // [42:50] is the sub-list for method output_type
-	34, // [34:42] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	30, // 25: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
+	23, // 26: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
+	30, // 27: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
+	30, // 28: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
+	30, // 29: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
+	30, // 30: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	30, // 31: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
+	30, // 32: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
+	30, // 33: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
+	28, // 34: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
+	4,  // 35: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
+	5,  // 36: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
+	6,  // 37: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
+	8,  // 38: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
+	9,  // 39: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
+	10, // 40: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
+	12, // 41: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
+	14, // 42: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
+	16, // 43: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
+	16, // 44: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
+	7,  // 45: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
+	16, // 46: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
+	16, // 47: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
+	11, // 48: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
+	13, // 49: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
+	15, // 50: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
+	43, // [43:51] is the sub-list for method output_type
+	35, // [35:43] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_machine_proto_init() }

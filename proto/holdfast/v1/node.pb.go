@@ -128,10 +128,12 @@ func (x *GetNodeRequest) GetId() string {
 }
 
 type UpdateNodeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Node          *NodeRecord            `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Paths         []string               `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"` // of NodeRecord: what is set
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Node  *NodeRecord            `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	// Of NodeRecord: what is set. "tags.add" and "tags.remove" add and remove the tags given instead of replacing all. Without paths
+	// all that clients may set is replaced.
+	Paths         []string `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

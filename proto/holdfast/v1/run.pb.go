@@ -614,8 +614,10 @@ type Run struct {
 	Revision           uint64                 `protobuf:"varint,62,opt,name=revision,proto3" json:"revision,omitempty"`  // Raft index of the last change
 	Principal          string                 `protobuf:"bytes,63,opt,name=principal,proto3" json:"principal,omitempty"` // who started it
 	LogCompacted       bool                   `protobuf:"varint,64,opt,name=log_compacted,json=logCompacted,proto3" json:"log_compacted,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Nobody executes it: an installer that nobody told reports what it does (node state machine §Report Handling Logic).
+	Observed      bool `protobuf:"varint,65,opt,name=observed,proto3" json:"observed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Run) Reset() {
@@ -826,6 +828,13 @@ func (x *Run) GetPrincipal() string {
 func (x *Run) GetLogCompacted() bool {
 	if x != nil {
 		return x.LogCompacted
+	}
+	return false
+}
+
+func (x *Run) GetObserved() bool {
+	if x != nil {
+		return x.Observed
 	}
 	return false
 }
@@ -1344,7 +1353,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xa4\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xc0\n" +
 	"\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
@@ -1379,7 +1388,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\rlog_truncated\x18= \x01(\bR\flogTruncated\x12\x1a\n" +
 	"\brevision\x18> \x01(\x04R\brevision\x12\x1c\n" +
 	"\tprincipal\x18? \x01(\tR\tprincipal\x12#\n" +
-	"\rlog_compacted\x18@ \x01(\bR\flogCompacted\x1a9\n" +
+	"\rlog_compacted\x18@ \x01(\bR\flogCompacted\x12\x1a\n" +
+	"\bobserved\x18A \x01(\bR\bobserved\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
