@@ -12,7 +12,7 @@ import (
 
 // route is what the interceptors need to know of a method.
 type route struct {
-	local     bool // it tells of the peer that was asked
+	local     bool // it tells of the peer that was asked, or goes to the leader in its own way
 	read      bool // idempotency_level = NO_SIDE_EFFECTS
 	out       protoreflect.MessageType
 	requestID protoreflect.FieldDescriptor // a string field request_id of the request; nil if there is none
@@ -50,7 +50,7 @@ func findRoute(method string) *route {
 	if err != nil {
 		return nil
 	}
-	r := &route{out: out, local: service == "holdfast.v1.ClusterService"}
+	r := &route{out: out, local: service == "holdfast.v1.ClusterService" || service == "holdfast.v1.HeartbeatService"}
 	if o, ok := md.Options().(*descriptorpb.MethodOptions); ok {
 		r.read = o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 	}
