@@ -1,0 +1,82 @@
+package machine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
+)
+
+// codeNotFound is how a server says that it does not know the machine, or not any more.
+const codeNotFound = "machine_not_found"
+
+// timing is when the server wants to hear of the machine. Zero: it did not say.
+type timing struct {
+	ttl  time.Duration
+	next time.Duration
+}
+
+// readTiming takes what it understands of an answer and leaves the rest: a success whose body makes
+// no sense is still a success.
+func readTiming(body []byte) timing {
+	var outer struct {
+		MachineState    json.RawMessage `json:"machine_state"`
+		NextKeepaliveMs json.RawMessage `json:"next_keepalive_ms"`
+	}
+	if json.Unmarshal(body, &outer) != nil {
+		return timing{}
+	}
+	var members struct {
+		TTLSeconds      json.RawMessage `json:"ttl_seconds"`
+		NextKeepaliveMs json.RawMessage `json:"next_keepalive_ms"`
+	}
+	_ = json.Unmarshal(outer.MachineState, &members)
+	t := timing{ttl: amount(members.TTLSeconds, time.Second), next: amount(outer.NextKeepaliveMs, time.Millisecond)}
+	if t.next == 0 {
+		t.next = amount(members.NextKeepaliveMs, time.Millisecond)
+	}
+	return t
+}
+
+// maxAmount is more than any server means.
+const maxAmount = 24 * time.Hour
+
+// amount reads a number, also one that is written as a string.
+func amount(raw json.RawMessage, unit time.Duration) time.Duration {
+	var n json.Number
+	if json.Unmarshal(raw, &n) != nil {
+		return 0
+	}
+	f, err := n.Float64()
+	if err != nil || !(f > 0) {
+		return 0
+	}
+	return time.Duration(min(f*float64(unit), float64(maxAmount)))
+}
+
+// interval between keepalives: what is configured, what the server asked for, or a fifth of the TTL.
+// Never more than a third of the TTL, so that two keepalives may fail.
+func (t timing) interval(configured time.Duration) time.Duration {
+	d := DefaultInterval
+	switch {
+	case configured > 0:
+		d = configured
+	case t.next > 0:
+		d = t.next
+	case t.ttl > 0:
+		d = t.ttl / 5
+	}
+	if t.ttl > 0 {
+		d = min(d, t.ttl/3)
+	}
+	return max(d, minInterval)
+}
+
+// forgotten says of an answer that the machine is to register again. The document sends this with
+// a status of 500; the code alone decides.
+func forgotten(a *rest.Answer) bool {
+	var body struct {
+		ErrorCode string `json:"error_code"`
+	}
+	return !a.OK() && json.Unmarshal(a.Body, &body) == nil && body.ErrorCode == codeNotFound
+}

@@ -1,0 +1,97 @@
+package machine
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestIdentity(t *testing.T) {
+	const random = "^[0-9a-f]{8}$"
+	tests := []struct {
+		name           string
+		file           string // "-": there is none
+		want, hardware string
+		id             string // pattern
+		note           string // part of it
+		err            string // part of it
+		keeps          string // what the file holds afterwards
+	}{
+		{"first start", "-", "", "board-1", random, "", "", `"hardware":"board-1"`},
+		{"first start, nothing known of the hardware", "-", "", "", random, "", "", ""},
+		{"first start, told who it is", "-", "m-123", "board-1", "^m-123$", "", "", `{"machine_id":"m-123","hardware":"board-1"}`},
+		{"a restart", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "", "board-1", "^1165a9b6$", "", "", `"board-1"`},
+		{"a restart, told the same", `{"machine_id":"m-1","hardware":"board-1"}`, "m-1", "board-1", "^m-1$", "", "", ""},
+		{"a restart without root", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "", "", "^1165a9b6$", "", "", `"board-1"`},
+		{"hardware known now", `{"machine_id":"1165a9b6"}`, "", "board-1", "^1165a9b6$", "", "", `"board-1"`},
+		{"a copied disk", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "", "board-2", random, "other hardware, as 1165a9b6", "", `"board-2"`},
+		{"a new board, told that it is the same", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "1165a9b6", "board-2", "^1165a9b6$", "", "", `"board-2"`},
+		{"told another", `{"machine_id":"m-1"}`, "m-2", "", "", "", "says that this machine is", `m-1`},
+		{"a torn file", `{"machine_id":"1165`, "", "", random, "holds no identity", "", ""},
+		{"an empty file", "", "", "", random, "holds no identity", "", ""},
+		{"a file of zeros", strings.Repeat("\x00", 64), "", "", random, "holds no identity", "", ""},
+		{"an id that is none", `{"machine_id":"../../etc"}`, "", "", random, "holds no identity", "", ""},
+		{"a torn file, told who it is", `{`, "m-1", "", "^m-1$", "holds no identity", "", `m-1`},
+		{"told nonsense", "-", "a b", "", "", "", `machine id "a b"`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "identity.json")
+			if tt.file != "-" {
+				if err := os.WriteFile(path, []byte(tt.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			id, note, err := Identity(path, tt.want, tt.hardware)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("Identity: %q, %v, want an error with %q", id, err, tt.err)
+				}
+			} else if err != nil || !regexp.MustCompile(tt.id).MatchString(id) {
+				t.Fatalf("Identity: %q, %v, want %s", id, err, tt.id)
+			}
+			if !strings.Contains(note, tt.note) || (note == "") != (tt.note == "") {
+				t.Errorf("note %q, want %q in it", note, tt.note)
+			}
+			got, _ := os.ReadFile(path)
+			if !bytes.Contains(got, []byte(tt.keeps)) {
+				t.Errorf("the file holds %q, want %q in it", got, tt.keeps)
+			}
+			if tt.err != "" {
+				return
+			}
+			if again, note, err := Identity(path, "", tt.hardware); again != id || note != "" || err != nil {
+				t.Errorf("the next time: %q, %q, %v, want %q", again, note, err, id)
+			}
+		})
+	}
+}
+
+func TestIdentityThatCannotBeKept(t *testing.T) {
+	if id, _, err := Identity(filepath.Join(t.TempDir(), "missing", "id"), "", ""); err == nil {
+		t.Errorf("Identity: %q, want an error: the next start would make another one", id)
+	}
+}
+
+func FuzzParseIdentity(f *testing.F) {
+	for _, s := range []string{`{"machine_id":"1165a9b6","hardware":"x"}`, `{"machine_id":""}`, `null`, ``, "\x00"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		have, ok := parseIdentity(b)
+		if !ok {
+			return
+		}
+		written, err := json.Marshal(have)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, ok := parseIdentity(written); !ok || again != have {
+			t.Errorf("%q reads as %+v, which reads back as %+v", b, have, again)
+		}
+	})
+}

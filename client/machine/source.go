@@ -1,0 +1,88 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// Source tells the facts of a machine. Both calls return soon: a keepalive waits for them.
+type Source interface {
+	// Specs are told at registration, and again when they have changed.
+	Specs(ctx context.Context) (Specs, error)
+	// Metrics are told with each keepalive. On an error the keepalive goes without them.
+	Metrics(ctx context.Context) (Metrics, error)
+}
+
+// Specs is what a machine has.
+type Specs struct {
+	Hostname      string
+	PrivateIP     string
+	CPUMillicores int64 // 8000 for eight cores
+	MemoryMiB     int64
+	GPUCount      int
+
+	// Hardware is not in the specification: it goes as further members of the same request, which a
+	// server that does not know them ignores.
+	Hardware Hardware
+}
+
+// Hardware tells which machine it is, by the names that the node API has for it. What is empty is not sent.
+type Hardware struct {
+	Vendor       string `json:"vendor,omitempty"`
+	Model        string `json:"model,omitempty"`
+	SerialNumber string `json:"serial_number,omitempty"`
+	SystemUUID   string `json:"system_uuid,omitempty"`
+	Arch         string `json:"arch,omitempty"`
+	BootMode     string `json:"boot_mode,omitempty"`   // uefi or bios
+	MACAddress   string `json:"mac_address,omitempty"` // of the interface that PrivateIP is on
+}
+
+// Metrics is how busy a machine is.
+type Metrics struct {
+	CPUUtilizationPct    float64 `json:"cpu_utilization_pct"`
+	MemoryUtilizationPct float64 `json:"memory_utilization_pct"`
+	TotalCPUAvailable    int64   `json:"total_cpu_available"`    // millicores
+	TotalMemoryAvailable int64   `json:"total_memory_available"` // MiB
+	FreeGPUCount         int     `json:"free_gpu_count"`
+}
+
+// registerRequest is the body of POST /api/v1/machine/register, in the order of the document.
+type registerRequest struct {
+	Token        string `json:"token"`
+	MachineID    string `json:"machine_id"`
+	Hostname     string `json:"hostname"`
+	ProviderName string `json:"provider_name"`
+	PoolName     string `json:"pool_name"`
+	CPU          string `json:"cpu"`
+	Memory       string `json:"memory"`
+	GPUCount     string `json:"gpu_count"`
+	PrivateIP    string `json:"private_ip"`
+	Hardware
+}
+
+func (s Specs) request(cfg Config, token string) registerRequest {
+	return registerRequest{
+		Token: token, MachineID: cfg.MachineID, Hostname: s.Hostname,
+		ProviderName: cfg.Provider, PoolName: cfg.Pool,
+		CPU: strconv.FormatInt(s.CPUMillicores, 10) + "m", Memory: formatMemory(s.MemoryMiB),
+		GPUCount: strconv.Itoa(s.GPUCount), PrivateIP: s.PrivateIP, Hardware: s.Hardware,
+	}
+}
+
+// formatMemory writes whole Gi as the document does, and Mi otherwise.
+func formatMemory(mib int64) string {
+	if mib > 0 && mib%1024 == 0 {
+		return fmt.Sprintf("%dGi", mib/1024)
+	}
+	return fmt.Sprintf("%dMi", mib)
+}
+
+// keepaliveRequest is the body of POST /api/v1/machine/keepalive.
+type keepaliveRequest struct {
+	MachineID    string   `json:"machine_id"`
+	ProviderName string   `json:"provider_name"`
+	PoolName     string   `json:"pool_name"`
+	AgentVersion string   `json:"agent_version,omitempty"`
+	Metrics      *Metrics `json:"metrics,omitempty"`
+}
