@@ -13,7 +13,32 @@ const (
 	FailedPrecondition
 	Aborted // the command was made from a state that has changed: make it again
 	OutOfRange
+	Unauthenticated  // nobody, or nobody any more
+	PermissionDenied // somebody, but not one who may
 )
+
+// String gives the name of the gRPC code, as it is written in audit events: FAILED_PRECONDITION.
+func (c Code) String() string {
+	switch c {
+	case InvalidArgument:
+		return "INVALID_ARGUMENT"
+	case NotFound:
+		return "NOT_FOUND"
+	case AlreadyExists:
+		return "ALREADY_EXISTS"
+	case FailedPrecondition:
+		return "FAILED_PRECONDITION"
+	case Aborted:
+		return "ABORTED"
+	case OutOfRange:
+		return "OUT_OF_RANGE"
+	case Unauthenticated:
+		return "UNAUTHENTICATED"
+	case PermissionDenied:
+		return "PERMISSION_DENIED"
+	}
+	return "UNKNOWN"
+}
 
 // The reasons that callers decide by. They are stable: clients see them too.
 const (
@@ -27,6 +52,15 @@ const (
 	ReasonActiveRun       = "ACTIVE_RUN"       // the machine has an active run
 	ReasonRequestConflict = "REQUEST_CONFLICT" // the request id names a run with another body
 	ReasonCursorGone      = "CURSOR_GONE"      // the cursor is older than what is kept
+	ReasonTokenUnknown    = "TOKEN_UNKNOWN"    // the caller's token is not on record
+	ReasonTokenRevoked    = "TOKEN_REVOKED"
+	ReasonTokenExpired    = "TOKEN_EXPIRED"
+	ReasonOutOfScope      = "OUT_OF_SCOPE"   // of the caller's pools, or of the agent's machine
+	ReasonPrivilege       = "PRIVILEGE"      // nobody gives away more than he has
+	ReasonBootstrapped    = "BOOTSTRAPPED"   // the bootstrap token was made already
+	ReasonSecretVersion   = "SECRET_VERSION" // another version was stored meanwhile
+	ReasonSecretInUse     = "SECRET_IN_USE"  // machines refer to it
+	ReasonSigningKeyMoved = "SIGNING_KEY_MOVED"
 )
 
 // Error is a refusal: a command or query that the state does not allow. It is the same on

@@ -87,7 +87,7 @@ func (f *FSM) apply(index uint64, c *internalv1.Command) Result {
 	if understood(c) != nil {
 		return Result{Index: index} // ignorable
 	}
-	value, err := t.dispatch()
+	value, err := t.perform()
 	return Result{Index: index, Value: value, Err: err}
 }
 

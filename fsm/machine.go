@@ -10,13 +10,17 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-const machinesByOwned = 0 // index: what belongs to at most one machine
+// The indexes of machines.
+const (
+	machinesByOwned  = iota // what belongs to at most one machine
+	machinesBySecret        // the secrets that it refers to
+)
 
 func machineSchema() *schema[holdfastv1.Machine, *holdfastv1.Machine] {
 	return &schema[holdfastv1.Machine, *holdfastv1.Machine]{
 		kind:    internalv1.SnapshotRecord_MACHINES,
 		key:     (*holdfastv1.Machine).GetMachineId,
-		indexes: []func(*holdfastv1.Machine) []string{owned},
+		indexes: []func(*holdfastv1.Machine) []string{machinesByOwned: owned, machinesBySecret: secretKeys},
 	}
 }
 
@@ -182,6 +186,7 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 			with("run_id", run)
 	}
 	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
+	t.revokeAgents(m.GetMachineId())
 	t.machines.delete(m.GetMachineId())
 	return nil
 }

@@ -49,6 +49,7 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	}{
 		{"ssh_endpoint", &s.SshEndpoint}, {"bmc_endpoint", &s.BmcEndpoint}, {"target_cluster_ref", &s.TargetClusterRef},
 		{"provider", &s.Provider}, {"location", &s.Location}, {"rack", &s.Rack}, {"serial", &s.Serial}, {"customer_id", &s.CustomerId},
+		{"pool", &s.Pool}, {"bmc_credentials_ref", &s.BmcCredentialsRef}, {"ssh_credentials_ref", &s.SshCredentialsRef},
 	} {
 		*f.value = strings.TrimSpace(*f.value)
 		if len(*f.value) > 255 || strings.ContainsAny(*f.value, "\x00\n\r") {
@@ -57,6 +58,14 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	}
 	if strings.ContainsAny(s.GetBmcEndpoint()+s.GetSshEndpoint(), " \t") {
 		add("spec", "endpoints must not contain blanks")
+	}
+	if p := s.GetPool(); p != "" && !printable(p, maxPoolName) {
+		add("spec.pool", "%q is not 1 to %d visible characters", p, maxPoolName)
+	}
+	for _, f := range []struct{ name, value string }{{"bmc_credentials_ref", s.GetBmcCredentialsRef()}, {"ssh_credentials_ref", s.GetSshCredentialsRef()}} {
+		if f.value != "" && !validSecretName(f.value) {
+			add("spec."+f.name, "is not the name of a secret") // it may be the secret itself
+		}
 	}
 	return bad
 }

@@ -1,9 +1,27 @@
 package fsm
 
 import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
+
+// Limits of a secret.
+const (
+	maxSecretName = 128
+	maxSecretKeys = 32
+	maxSealed     = 128 << 10 // bytes of ciphertext: certificates and kubeconfigs fit
+	shownUses     = 10        // machines that Secret.used_by lists
+)
+
+// SecretTypes lists the types that secrets have.
+func SecretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }
 
 func secretSchema() *schema[internalv1.StoredSecret, *internalv1.StoredSecret] {
 	return &schema[internalv1.StoredSecret, *internalv1.StoredSecret]{
@@ -12,8 +30,163 @@ func secretSchema() *schema[internalv1.StoredSecret, *internalv1.StoredSecret] {
 	}
 }
 
-func (t *tx) putSecret(_ *internalv1.PutSecret) (*holdfastv1.Secret, *Error) { return nil, unbuilt() }
+func secretNotFound(name string) *Error {
+	return refuse(NotFound, "SECRET_NOT_FOUND", "secret %q not found", ident(name)).with("secret", ident(name))
+}
 
-func (t *tx) deleteSecret(_ *internalv1.DeleteSecret) *Error { return unbuilt() }
+func validSecretName(name string) bool {
+	return validName(strings.ReplaceAll(name, "/", "."), maxSecretName)
+}
 
-func (t *tx) resealSecrets(_ *internalv1.ResealSecrets) *Error { return unbuilt() }
+// credentials lists the secrets that a machine refers to. They need not exist: inventory is often loaded before them. A provider says
+// so when it needs one that does not.
+func credentials(m *holdfastv1.Machine) []string {
+	var names []string
+	for _, name := range []string{m.GetSpec().GetBmcCredentialsRef(), m.GetSpec().GetSshCredentialsRef()} {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// secretKeys is the index of machines by the secrets that they refer to.
+func secretKeys(m *holdfastv1.Machine) []string {
+	keys := credentials(m)
+	for i, name := range keys {
+		keys[i] = secretKey(name)
+	}
+	return keys
+}
+
+// secretKey ends with what no name has, so that no name is the beginning of another one.
+func secretKey(name string) string { return name + "\x00" }
+
+// ValidateSecret says what is wrong with what is on record of a secret, but for its version.
+func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
+	var bad []FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+	}
+	if !validSecretName(s.GetName()) {
+		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName) // it may be a value in the wrong place
+	}
+	if !slices.Contains(SecretTypes(), s.GetType()) {
+		add("type", "is not one of %s", strings.Join(SecretTypes(), ", "))
+	}
+	if n := len(s.GetKeys()); n == 0 || n > maxSecretKeys {
+		add("values", "are %d, 1 to %d are allowed", n, maxSecretKeys)
+	}
+	for _, k := range s.GetKeys() {
+		if !validName(k, 64) {
+			add("values", "have a name that is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
+		}
+	}
+	return bad
+}
+
+// putSecret stores a version of a secret. It is sealed for that version, so it must be the next one.
+func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
+	in := proto.CloneOf(c.GetSecret())
+	s := in.GetSecret()
+	if err := Invalid(ValidateSecret(s)); err != nil {
+		return nil, err
+	}
+	if n := len(in.GetSealed().GetCiphertext()); in.GetSealed().GetKeyId() == "" || n == 0 || n > maxSealed {
+		return nil, invalid("sealed", "has %d bytes under key %q: want 1 to %d, and the key's id", n, in.GetSealed().GetKeyId(), maxSealed)
+	}
+	old, exists := t.secrets.get(s.GetName())
+	if v := old.GetSecret().GetVersion() + 1; s.GetVersion() != v {
+		return nil, refuse(Aborted, ReasonSecretVersion, "secret %q was sealed as version %d, but version %d is next", s.GetName(), s.GetVersion(), v)
+	}
+	if exists && old.GetSecret().GetType() != s.GetType() {
+		return nil, refuse(FailedPrecondition, "SECRET_TYPE", "secret %q has type %s, not %s: delete it first, or take another name",
+			s.GetName(), old.GetSecret().GetType(), s.GetType())
+	}
+	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.now, t.now, clip(t.cmd.GetPrincipal(), maxAuditThing)
+	if exists {
+		s.CreatedAt = old.GetSecret().GetCreatedAt()
+	}
+	s.KeyId, s.UsedBy, s.Uses = in.GetSealed().GetKeyId(), nil, 0
+	slices.Sort(s.Keys)
+	t.secrets.put(in)
+	return t.withUses(s), nil
+}
+
+// deleteSecret forgets a secret that no machine refers to, or with force any.
+func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
+	s, ok := t.secrets.get(c.GetName())
+	if !ok {
+		return secretNotFound(c.GetName())
+	}
+	if used := t.withUses(s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
+		return refuse(FailedPrecondition, ReasonSecretInUse, "secret %q is in use by %d machines, %s among them: let them refer to another one, or delete it by force",
+			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).with("secret", c.GetName())
+	}
+	t.secrets.delete(c.GetName())
+	return nil
+}
+
+// resealSecrets takes over sealings under another key. A secret or key that has moved on meanwhile is skipped: it was sealed
+// for what it is now.
+func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
+	for _, in := range c.GetSecrets() {
+		s, ok := t.secrets.get(in.GetSecret().GetName())
+		if ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() && in.GetSealed().GetKeyId() != "" {
+			s.Sealed, s.Secret.KeyId = in.GetSealed(), in.GetSealed().GetKeyId()
+			t.secrets.put(s)
+		}
+	}
+	for _, in := range c.GetKeys() {
+		if k, ok := t.signingKeys.get(in.GetKeyId()); ok && in.GetSealed().GetKeyId() != "" {
+			k.Sealed = in.GetSealed()
+			t.signingKeys.put(k)
+		}
+	}
+	return nil
+}
+
+// withUses fills in what is computed on read.
+func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
+	key := secretKey(sec.GetName())
+	sec.Uses = int32(s.machines.count(machinesBySecret, key+"\x00") - s.machines.count(machinesBySecret, key))
+	sec.UsedBy = nil
+	for _, m := range s.machines.scan(machinesBySecret, key, "") {
+		if len(sec.GetUsedBy()) == shownUses {
+			break
+		}
+		sec.UsedBy = append(sec.UsedBy, m.GetMachineId())
+	}
+	return sec
+}
+
+// secretUsedIn says whether a machine of some pools refers to a secret.
+func (s *state) secretUsedIn(name string, pools []string) bool {
+	for _, m := range s.machines.scan(machinesBySecret, secretKey(name), "") {
+		if slices.Contains(pools, m.GetSpec().GetPool()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Secret gives a secret as it is kept, sealed.
+func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
+	s, ok := v.secrets.get(name)
+	if ok {
+		v.withUses(s.GetSecret())
+	}
+	return s, ok
+}
+
+// Secrets gives the secrets with a name above after, by name, sealed.
+func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
+	return func(yield func(*internalv1.StoredSecret) bool) {
+		for s := range v.secrets.ascend("", after) {
+			v.withUses(s.GetSecret())
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}

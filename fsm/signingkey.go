@@ -1,8 +1,14 @@
 package fsm
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
+
+// maxSigningKeys bounds the keys of the built-in issuer: the one that signs, the next one, and those whose tokens still live.
+const maxSigningKeys = 16
 
 func signingKeySchema() *schema[internalv1.SigningKey, *internalv1.SigningKey] {
 	return &schema[internalv1.SigningKey, *internalv1.SigningKey]{
@@ -11,4 +17,42 @@ func signingKeySchema() *schema[internalv1.SigningKey, *internalv1.SigningKey] {
 	}
 }
 
-func (t *tx) putSigningKeys(_ *internalv1.PutSigningKeys) *Error { return unbuilt() }
+// putSigningKeys replaces the keys of the built-in issuer, unless somebody else has done so meanwhile.
+func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
+	if n := len(c.GetKeys()); n == 0 || n > maxSigningKeys {
+		return invalid("keys", "are %d, 1 to %d are allowed", n, maxSigningKeys)
+	}
+	seen := map[string]bool{}
+	for _, k := range c.GetKeys() {
+		if !validName(k.GetKeyId(), 64) || seen[k.GetKeyId()] {
+			return invalid("keys", "key id %q is there twice, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'", ident(k.GetKeyId()))
+		}
+		seen[k.GetKeyId()] = true
+		if len(k.GetSealed().GetCiphertext()) == 0 || len(k.GetPublicJwk()) == 0 || !k.GetCreatedAt().IsValid() {
+			return invalid("keys", "key %q has no sealed private key, no public key or no time", k.GetKeyId())
+		}
+	}
+	newest := ""
+	if old := t.sortedKeys(); len(old) > 0 {
+		newest = old[len(old)-1].GetKeyId()
+	}
+	if c.GetAfterKeyId() != newest {
+		return refuse(Aborted, ReasonSigningKeyMoved, "keys were made after key %q, but %q is the newest", ident(c.GetAfterKeyId()), newest)
+	}
+	for _, k := range t.sortedKeys() {
+		t.signingKeys.delete(k.GetKeyId())
+	}
+	for _, k := range c.GetKeys() {
+		t.signingKeys.put(k)
+	}
+	return nil
+}
+
+func (s *state) sortedKeys() []*internalv1.SigningKey {
+	return slices.SortedStableFunc(s.signingKeys.ascend("", ""), func(a, b *internalv1.SigningKey) int {
+		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()), cmp.Compare(a.GetKeyId(), b.GetKeyId()))
+	})
+}
+
+// SigningKeys gives the keys of the built-in issuer, newest last.
+func (v *View) SigningKeys() []*internalv1.SigningKey { return v.sortedKeys() }

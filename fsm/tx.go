@@ -24,6 +24,21 @@ func newTx(s *state, codec *logCodec, index uint64, c *internalv1.Command) *tx {
 	return &tx{state: s, codec: codec, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 
+// perform applies the command. One that somebody asked for is held against who he is first, and leaves an audit event,
+// whatever becomes of it.
+func (t *tx) perform() (proto.Message, *Error) {
+	if t.cmd.GetOrigin() == nil {
+		return t.dispatch()
+	}
+	about := t.concerns() // what it is about before it changes anything
+	value, err := proto.Message(nil), t.checkOrigin(about)
+	if err == nil {
+		value, err = t.dispatch()
+	}
+	t.addAudit(about, value, err)
+	return value, err
+}
+
 func (t *tx) dispatch() (proto.Message, *Error) {
 	switch op := t.cmd.GetOp().(type) {
 	case *internalv1.Command_LeaderEstablished:

@@ -1,0 +1,204 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// checkOrigin refuses the command of somebody who may not give it: whose token is not good any more, or who reaches for what is
+// outside his scope. It is done here and not at the edge because tokens are revoked, and machines move to other pools,
+// while commands are on their way.
+func (t *tx) checkOrigin(about concern) *Error {
+	o := t.cmd.GetOrigin()
+	if o.GetTokenId() != "" {
+		s, ok := t.tokens.get(o.GetTokenId())
+		if !ok {
+			return refuse(Unauthenticated, ReasonTokenUnknown, "token %q is not on record: ask for another one", ident(o.GetTokenId()))
+		}
+		tok := s.GetToken()
+		if err := TokenGood(tok, t.now.AsTime()); err != nil {
+			return err
+		}
+		// What the token says counts too: an edge that says less about it must not widen it.
+		if err := t.within(about, tok.GetPools(), tok.GetMachineId()); err != nil {
+			return err
+		}
+	}
+	return t.within(about, o.GetPools(), o.GetMachineId())
+}
+
+// within refuses a command that is about something outside some pools (none: all of them), or about another machine than one (empty:
+// any).
+func (t *tx) within(about concern, pools []string, machineID string) *Error {
+	if machineID != "" {
+		return t.onlyMachine(about, machineID)
+	}
+	if len(pools) == 0 {
+		return nil
+	}
+	scope := fmt.Sprintf("your scope is pool %s", strings.Join(pools, ", "))
+	if len(about.machines) == 0 && len(about.pools) == 0 {
+		return outOfScope("%s belongs to no pool, and %s", orThis(about.resource), scope)
+	}
+	for _, id := range about.machines {
+		m, ok := t.machines.get(id)
+		if !ok {
+			continue // the command says what that means; where it makes the machine, about.pools has its pool
+		}
+		if p := m.GetSpec().GetPool(); !slices.Contains(pools, p) {
+			return outOfScope("machine %q is in %s, and %s", id, poolName(p), scope).with("machine_id", id).with("pool", p)
+		}
+	}
+	for _, p := range about.pools {
+		if !slices.Contains(pools, p) {
+			if p == "" {
+				return outOfScope("%s would be in no pool, and %s: name the pool", orThis(about.resource), scope)
+			}
+			return outOfScope("%s is about pool %q, and %s", orThis(about.resource), p, scope).with("pool", p)
+		}
+	}
+	return t.ownSecrets(about, pools, scope)
+}
+
+func (t *tx) onlyMachine(about concern, machineID string) *Error {
+	if len(about.machines) == 0 {
+		return outOfScope("%s is not machine %q, which is all that this token is good for", orThis(about.resource), machineID)
+	}
+	for _, id := range about.machines {
+		if id != machineID {
+			return outOfScope("machine %q is not machine %q, which is all that this token is good for", id, machineID).with("machine_id", id)
+		}
+	}
+	m, ok := t.machines.get(machineID)
+	for _, p := range about.pools {
+		if !ok || m.GetSpec().GetPool() != p { // an agent does not choose its pool
+			return outOfScope("machine %q is in %s, and its agent does not move it to %s", machineID, poolName(m.GetSpec().GetPool()), poolName(p)).
+				with("machine_id", machineID).with("pool", p)
+		}
+	}
+	return nil
+}
+
+// ownSecrets refuses to give a machine a secret that no machine of the caller's pools has: whoever may set a machine's BMC address
+// could have the accounts of others sent to it.
+func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
+	for _, name := range about.secrets {
+		if !t.secretUsedIn(name, pools) {
+			return outOfScope("no machine of your pools refers to secret %q, and %s: ask somebody who has no such limit to refer to it first", name, scope).
+				with("secret", name)
+		}
+	}
+	return nil
+}
+
+func outOfScope(format string, args ...any) *Error {
+	return refuse(PermissionDenied, ReasonOutOfScope, format, args...)
+}
+
+func poolName(p string) string {
+	if p == "" {
+		return "no pool"
+	}
+	return fmt.Sprintf("pool %q", p)
+}
+
+func orThis(resource string) string {
+	if resource == "" {
+		return "this"
+	}
+	return resource
+}
+
+// concern is what a command is about, before it changes anything.
+type concern struct {
+	resource string   // for the audit trail; made of ids alone, so that no secret can get in
+	machines []string // ids: those that exist must be in the caller's pools
+	pools    []string // where something is made or moved to; "" is no pool
+	secrets  []string // that a machine newly refers to
+}
+
+// concerns says what the command is about.
+func (t *tx) concerns() concern {
+	about, _ := t.about(t.cmd)
+	return about
+}
+
+// ident gives an id as it may stand in an audit event. What cannot be an id may be anything: somebody's token, in the wrong place.
+func ident(id string) string {
+	if len(id) <= 64 && validName(strings.ReplaceAll(id, "/", "."), 64) {
+		return id
+	}
+	return "?"
+}
+
+func named(kind, id string) concern { return concern{resource: kind + "/" + ident(id)} }
+
+func machineConcern(id string) concern {
+	return concern{resource: "machines/" + ident(id), machines: []string{id}}
+}
+
+func poolConcern(id string) concern {
+	return concern{resource: "pools/" + ident(id), pools: []string{id}}
+}
+
+// runConcern is about the machine of a run. A run that is not on record is nobody's: the command says so.
+func (t *tx) runConcern(id string) concern {
+	run, ok := t.runs.get(id)
+	if !ok {
+		return concern{resource: "runs/" + ident(id), machines: []string{""}}
+	}
+	about := concern{resource: "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()}
+	if t.machines.has(run.GetMachineId()) { // one that was deleted is in no pool
+		about.machines = []string{run.GetMachineId()}
+	}
+	return about
+}
+
+// newMachine is about a machine that a command makes in a pool, or finds.
+func (t *tx) newMachine(id, pool string) concern {
+	about := machineConcern(id)
+	if pool != "" || !t.machines.has(id) {
+		about.pools = []string{pool}
+	}
+	return about
+}
+
+// inventoryConcern is about a machine whose spec is replaced or merged: where it is, and where it will be.
+func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.Machine) *Error) concern {
+	about := machineConcern(in.GetMachineId())
+	if !t.scoped() { // the rest costs, and nobody asks for it
+		return about
+	}
+	old, exists := t.machines.get(in.GetMachineId())
+	m := &holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{}}
+	if exists {
+		m = proto.CloneOf(old)
+	}
+	if merge(m) != nil {
+		return about // the command is refused for the same reason
+	}
+	NormalizeMachine(m)
+	about.pools = []string{m.GetSpec().GetPool()}
+	had := credentials(old)
+	for _, name := range credentials(m) {
+		if !slices.Contains(had, name) {
+			about.secrets = append(about.secrets, name)
+		}
+	}
+	return about
+}
+
+// scoped says whether the caller is limited to some pools or to a machine.
+func (t *tx) scoped() bool {
+	o := t.cmd.GetOrigin()
+	if len(o.GetPools()) > 0 || o.GetMachineId() != "" {
+		return true
+	}
+	s, ok := t.tokens.get(o.GetTokenId())
+	return ok && (len(s.GetToken().GetPools()) > 0 || s.GetToken().GetMachineId() != "")
+}

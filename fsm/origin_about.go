@@ -1,0 +1,135 @@
+package fsm
+
+import (
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// about says what any command is about: the one table of it, and a test fails for a command that is not in it. A command that is given no
+// machines and no pools here (plans, tokens, secrets, services, the cluster itself) is refused to callers that are limited to pools.
+func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
+	switch op := c.GetOp().(type) {
+	case *internalv1.Command_RegisterMachine:
+		in := op.RegisterMachine.GetMachine()
+		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error {
+			if in.GetSpec() != nil {
+				m.Spec = in.GetSpec()
+			}
+			return nil
+		}), true
+	case *internalv1.Command_UpdateMachine:
+		in := op.UpdateMachine.GetMachine()
+		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error { return mergeMachine(m, in, op.UpdateMachine.GetPaths()) }), true
+	case *internalv1.Command_SetMachinePhase:
+		return machineConcern(op.SetMachinePhase.GetMachineId()), true
+	case *internalv1.Command_DeleteMachine:
+		return machineConcern(op.DeleteMachine.GetMachineId()), true
+	case *internalv1.Command_StartRun:
+		return machineConcern(op.StartRun.GetMachineId()), true
+	case *internalv1.Command_CancelRun:
+		return t.runConcern(op.CancelRun.GetRunId()), true
+
+	case *internalv1.Command_CreatePlan:
+		return named("plans", op.CreatePlan.GetPlan().GetPlanId()), true
+	case *internalv1.Command_DeletePlan:
+		return named("plans", op.DeletePlan.GetPlanId()), true
+
+	case *internalv1.Command_CreateToken:
+		return named("tokens", op.CreateToken.GetToken().GetToken().GetTokenId()), true
+	case *internalv1.Command_RevokeToken:
+		return named("tokens", op.RevokeToken.GetTokenId()), true
+	case *internalv1.Command_PutSecret:
+		return named("secrets", op.PutSecret.GetSecret().GetSecret().GetName()), true
+	case *internalv1.Command_DeleteSecret:
+		return named("secrets", op.DeleteSecret.GetName()), true
+	case *internalv1.Command_ResealSecrets:
+		return concern{resource: "secrets"}, true
+	case *internalv1.Command_RecordDenials:
+		return concern{resource: "audit"}, true
+	}
+	return t.aboutFleet(c)
+}
+
+// aboutFleet knows the commands of machines, pools and services that report for themselves.
+func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
+	switch op := c.GetOp().(type) {
+	case *internalv1.Command_CreateAgentMachine:
+		return t.newMachine(op.CreateAgentMachine.GetMachineId(), op.CreateAgentMachine.GetPool()), true
+	case *internalv1.Command_RegisterAgent:
+		return t.newMachine(op.RegisterAgent.GetAgent().GetMachineId(), op.RegisterAgent.GetAgent().GetPoolName()), true
+
+	case *internalv1.Command_CreateNode:
+		return t.newMachine(op.CreateNode.GetMachineId(), ""), true
+	case *internalv1.Command_UpdateNode:
+		return machineConcern(t.nodeID(op.UpdateNode.GetId())), true
+	case *internalv1.Command_TransitionNode:
+		return machineConcern(t.nodeID(op.TransitionNode.GetId())), true
+	case *internalv1.Command_ReportNode:
+		if id := t.nodeID(op.ReportNode.GetReport().GetMacAddress()); t.machines.has(id) {
+			return machineConcern(id), true
+		}
+		return t.newMachine(op.ReportNode.GetMachineId(), ""), true // it is discovered
+
+	case *internalv1.Command_CreatePool:
+		return poolConcern(op.CreatePool.GetPool().GetPoolId()), true
+	case *internalv1.Command_DeletePool:
+		return poolConcern(op.DeletePool.GetPoolId()), true
+	case *internalv1.Command_RegisterPool:
+		return poolConcern(op.RegisterPool.GetPool().GetPoolId()), true
+	case *internalv1.Command_DeregisterPool:
+		return poolConcern(op.DeregisterPool.GetPoolId()), true
+	case *internalv1.Command_RegisterProvider:
+		return named("providers", op.RegisterProvider.GetProvider().GetProviderId()), true
+
+	case *internalv1.Command_RegisterService:
+		id := op.RegisterService.GetTarget().GetId()
+		if id == "" {
+			id = op.RegisterService.GetNewId()
+		}
+		return named("services", id), true
+	case *internalv1.Command_UpdateServiceState:
+		return named("services", op.UpdateServiceState.GetId()), true
+	case *internalv1.Command_DeregisterService:
+		id := op.DeregisterService.GetId()
+		if id == "" {
+			id = op.DeregisterService.GetTarget().GetId()
+		}
+		return named("services", id), true
+	}
+	return t.aboutCluster(c)
+}
+
+// aboutCluster knows the commands that the cluster gives itself. Nobody limited to pools has any business with them.
+func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
+	switch op := c.GetOp().(type) {
+	case *internalv1.Command_PutPeer:
+		return named("peers", op.PutPeer.GetPeer().GetId()), true
+	case *internalv1.Command_RemovePeer:
+		return named("peers", op.RemovePeer.GetId()), true
+	case *internalv1.Command_BeginAttempt:
+		return named("runs", op.BeginAttempt.GetRunId()), true
+	case *internalv1.Command_NoteProgress:
+		return named("runs", op.NoteProgress.GetRunId()), true
+	case *internalv1.Command_EndAttempt:
+		return named("runs", op.EndAttempt.GetRunId()), true
+	case *internalv1.Command_AbortRun:
+		return named("runs", op.AbortRun.GetRunId()), true
+	case *internalv1.Command_CompactRunLog:
+		return named("runs", op.CompactRunLog.GetRunId()), true
+	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster, *internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,
+		*internalv1.Command_ObserveConditions, *internalv1.Command_AppendRunLogs, *internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
+		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:
+		return concern{resource: "cluster"}, true
+	}
+	return concern{}, false
+}
+
+// nodeID gives the machine that a node's id names: its own, or one of its MAC addresses.
+func (t *tx) nodeID(id string) string {
+	if mac, ok := normalizeMAC(id); ok && !t.machines.has(id) {
+		if m, ok := t.machines.lookup(machinesByOwned, "MAC address "+mac); ok {
+			return m.GetMachineId()
+		}
+	}
+	return id
+}
