@@ -83,6 +83,39 @@ func TestClusterForms(t *testing.T) {
 	}
 }
 
+// A peer that has lost its data stays a voter of the configuration for a while, and gives no vote: who wiped the next one
+// meanwhile would take the majority away.
+func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{})
+	leader := c.Leader()
+	settled(t, c, 3)
+	wiped := c.Followers(leader)[0]
+	clustertest.Eventually(t, 20*time.Second, "everybody votes", func() error {
+		if err := wiped.Node.Votes(); err != nil {
+			return err
+		}
+		if got := leader.Node.Status(t.Context()).GetFailureTolerance(); got != 1 {
+			return fmt.Errorf("failure tolerance: got %d, want 1", got)
+		}
+		return nil
+	})
+	wiped.Node.Expel()
+	for _, p := range c.Peers {
+		st := p.Node.Status(t.Context())
+		if got := st.GetFailureTolerance(); got != 0 {
+			t.Errorf("failure tolerance as %s sees it: got %d, want 0", p.ID, got)
+		}
+		for _, s := range st.GetPeers() {
+			if got, want := s.GetMayVote(), s.GetId() != wiped.ID; got != want {
+				t.Errorf("%s may vote as %s sees it: got %v, want %v", s.GetId(), p.ID, got, want)
+			}
+		}
+	}
+	if wiped.Node.Votes() == nil {
+		t.Errorf("%s says that it votes", wiped.ID)
+	}
+}
+
 func TestWriteAndReadAnywhere(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{})
 	leader := c.Leader()

@@ -56,15 +56,18 @@ func (n *Node) watchPeer(ctx context.Context, id string) {
 	defer n.watching.Store(nil)
 	for err == nil {
 		n.watching.Store(&id)
+		began := time.Now()
 		if !n.holdWhileLeads(ctx, id, conn) {
 			return
 		}
-		conn, err = n.redial(ctx, id)
+		if conn, err = n.redial(ctx, id); err == nil && time.Since(began) < watchPause && !sleep(ctx, watchPause) {
+			_ = conn.Close() // it lives and hung up at once: it may not want us, and would be asked again and again
+			return
+		}
 	}
 	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !n.leads(id) {
 		return
 	}
-	n.log.Warn("the leader's process has ended: calling an election", "leader", id)
 	n.callElection(ctx, id)
 }
 
@@ -121,10 +124,11 @@ func (n *Node) leads(id string) bool {
 // callElection stands for election, again and again until there is another leader: the first may be refused
 // because the other follower's log is longer.
 func (n *Node) callElection(ctx context.Context, dead string) {
-	others, self := n.voters()
-	if !self || !n.gate.admitted.Load() {
+	others, _ := n.voters()
+	if n.Votes() != nil {
 		return
 	}
+	n.log.Warn("the leader's process has ended: calling an election", "leader", dead)
 	rank := 0
 	for _, id := range others {
 		if id != dead && id < n.cfg.NodeID {

@@ -16,8 +16,12 @@ const (
 	ackPatience = 3 * time.Second
 )
 
-// dialPeer connects to another peer.
+// dialer connects to other peers.
+func dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: min(timeout, dialPatience), Control: giveUpUnacknowledged}
+}
+
+// dialPeer connects to another peer, for gRPC.
 func dialPeer(ctx context.Context, addr string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialPatience, Control: giveUpUnacknowledged}
-	return d.DialContext(ctx, "tcp", addr)
+	return dialer(dialPatience).DialContext(ctx, "tcp", addr)
 }

@@ -20,6 +20,9 @@ func (n *Node) Watching(id string) bool {
 // Admitted says whether the peer may vote.
 func (n *Node) Admitted() bool { return n.gate.admitted.Load() && n.ident.get().Admitted }
 
+// Expel makes the peer one that may not vote, as if it had lost its data.
+func (n *Node) Expel() { n.gate.admitted.Store(false) }
+
 // AskVote sends the peer a vote request over its own Raft port, as another peer would, and says whether it was granted.
 func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
 	req.RPCHeader = header()

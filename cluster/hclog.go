@@ -7,21 +7,23 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
 // hclogger lets raft log through slog.
 type hclogger struct {
-	log  *slog.Logger
-	name string
-	args []any
+	log     *slog.Logger
+	name    string
+	args    []any
+	repeats *repeats // of all loggers that were made from one
 }
 
 var _ hclog.Logger = (*hclogger)(nil)
 
 func newHCLog(l *slog.Logger, name string) *hclogger {
-	return &hclogger{log: l.With("component", name), name: name}
+	return &hclogger{log: l.With("component", name), name: name, repeats: &repeats{}}
 }
 
 func slogLevel(l hclog.Level) slog.Level {
@@ -43,7 +45,23 @@ func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 	if !h.log.Enabled(context.Background(), l) {
 		return
 	}
-	h.log.Log(context.Background(), l, msg, plain(args)...)
+	args = plain(args)
+	l, held := h.repeats.weigh(l, h.name+msg+about(args), time.Now())
+	if held > 0 {
+		args = append(args, "like_it_before", held)
+	}
+	h.log.Log(context.Background(), l, msg, args...)
+}
+
+// about gives whom a line is about: the same trouble with another peer is another trouble.
+func about(args []any) string {
+	for i := 0; i+1 < len(args); i += 2 {
+		switch args[i] {
+		case "peer", "target", "id", "server-id", "from", "candidate":
+			return fmt.Sprint(" ", args[i+1])
+		}
+	}
+	return ""
 }
 
 // plain turns hclog's own value types into text.
@@ -97,7 +115,7 @@ func (h *hclogger) ImpliedArgs() []any { return h.args }
 
 // With adds key-value pairs to every line.
 func (h *hclogger) With(args ...any) hclog.Logger {
-	return &hclogger{log: h.log.With(plain(args)...), name: h.name, args: append(h.args[:len(h.args):len(h.args)], args...)}
+	return &hclogger{log: h.log.With(plain(args)...), name: h.name, args: append(h.args[:len(h.args):len(h.args)], args...), repeats: h.repeats}
 }
 
 // Name gives the component.
@@ -108,7 +126,7 @@ func (h *hclogger) Named(name string) hclog.Logger { return h.ResetNamed(h.name 
 
 // ResetNamed replaces the component's name.
 func (h *hclogger) ResetNamed(name string) hclog.Logger {
-	return &hclogger{log: h.log, name: name, args: h.args}
+	return &hclogger{log: h.log, name: name, args: h.args, repeats: h.repeats}
 }
 
 // SetLevel does nothing: slog's handler decides.

@@ -236,8 +236,16 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
 }
 
-// MayVote says whether this peer's data let it vote: one that has lost them gives no vote before it has caught up.
-func (n *Node) MayVote() bool { return n.gate.admitted.Load() }
+// Votes says why this peer gives no vote, or nil: it is new or has lost its data, and has not caught up.
+func (n *Node) Votes() error {
+	if !n.gate.admitted.Load() {
+		return errNotAdmitted
+	}
+	if _, self := n.voters(); !self {
+		return errNoVoter
+	}
+	return nil
+}
 
 // Leader gives the leader as far as this peer knows, and whether it is this one. ok is false when none is known.
 func (n *Node) Leader() (id string, self, ok bool) {

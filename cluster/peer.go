@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -107,6 +108,7 @@ func (n *Node) stats() *internalv1.StatsResponse {
 		PeerId: n.cfg.NodeID, Instance: n.ident.get().Instance,
 		AppliedIndex: n.fsm.Applied(), LastIndex: n.raft.LastIndex(), Term: n.raft.CurrentTerm(),
 		LastContactMs: n.lastContact(), State: n.raft.State().String(), Version: n.cfg.Version,
+		MayVote: proto.Bool(n.gate.admitted.Load()),
 	}
 }
 

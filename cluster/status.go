@@ -36,7 +36,7 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	for _, p := range st.GetPeers() {
 		if p.GetSuffrage() == "voter" {
 			voters++
-			if p.GetError() == "" { // gossip takes seconds to see a death
+			if p.GetError() == "" && p.GetMayVote() { // gossip takes seconds to see a death
 				answering++
 			}
 		}
@@ -89,5 +89,6 @@ func (n *Node) ask(ctx context.Context, p *holdfastv1.Peer) {
 		p.Error = status.Convert(err).Message()
 		return
 	}
+	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not say
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }

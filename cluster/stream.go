@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,9 +66,7 @@ func (s *stream) Accept() (net.Conn, error) {
 
 // Dial implements raft.StreamLayer.
 func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	c, err := dialPeer(ctx, string(addr))
+	c, err := dialer(timeout).Dial("tcp", string(addr))
 	if err != nil {
 		return nil, err
 	}

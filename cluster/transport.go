@@ -11,7 +11,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-var errNotAdmitted = errors.New("peer may not vote yet: it has not caught up with the cluster since it lost its data")
+var (
+	errNotAdmitted = errors.New("peer may not vote yet: it has not caught up with the cluster since it lost its data")
+	errNoVoter     = errors.New("peer is no voter: the leader has not given it its vote yet")
+)
 
 // gate stands between Raft and its network. A peer that lost its data must not vote before it has
 // caught up: with its forgotten acknowledgements it could elect a leader that lacks committed

@@ -30,6 +30,7 @@ type fakeNode struct {
 
 	mu     sync.Mutex
 	leader string
+	votes  error
 	// before is called for each command that comes through Apply; its error is the answer.
 	before func(*internalv1.Command) error
 	viewed func(context.Context) error
@@ -89,6 +90,12 @@ func (n *fakeNode) Role() string {
 		return "follower"
 	}
 	return "leader"
+}
+
+func (n *fakeNode) Votes() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.votes
 }
 
 func (n *fakeNode) Status(context.Context) *holdfastv1.ClusterStatus {

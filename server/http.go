@@ -56,7 +56,7 @@ type readiness struct {
 	Error        string `json:"error,omitempty"` // why the peer is not ready
 }
 
-// readyz is 503 when the peer cannot serve: it knows no leader, is shutting down, or its state has stopped.
+// readyz is 503 when the peer cannot serve: it knows no leader, gives no vote yet, is shutting down, or its state has stopped.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
 	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.state.View().Index()}

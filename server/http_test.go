@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -61,6 +62,8 @@ func TestReadiness(t *testing.T) {
 		{"leader", func(*Server, *fakeNode) {}, 200, readiness{Role: "leader", Leader: "p1"}},
 		{"follower", func(_ *Server, n *fakeNode) { n.setLeader("p2") }, 200, readiness{Role: "follower", Leader: "p2"}},
 		{"no leader", func(_ *Server, n *fakeNode) { n.setLeader("") }, 503, readiness{Role: "candidate", Error: "no leader is known"}},
+		{"no vote", func(_ *Server, n *fakeNode) { n.setLeader("p2"); n.votes = errors.New("it catches up") }, 503,
+			readiness{Role: "follower", Leader: "p2", Error: "it catches up"}},
 		{"draining", func(s *Server, _ *fakeNode) { s.Drain() }, 503, readiness{Role: "leader", Leader: "p1", Error: errDraining.Error()}},
 		{"halted", func(_ *Server, n *fakeNode) {
 			c := command(&internalv1.Beat{})

@@ -58,6 +58,7 @@ type Proposer interface {
 type Membership interface {
 	Leader() (id string, self, ok bool)
 	Role() string // leader, follower, candidate
+	Votes() error // why the peer gives no vote yet, or nil
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
 }
 
@@ -148,7 +149,8 @@ func (s *Server) ready() error {
 	if _, _, ok := s.node.Leader(); !ok {
 		return errNoLeader
 	}
-	return nil
+	// Who restarts peers one by one goes on when the last one is ready: that must mean that it counts.
+	return s.node.Votes()
 }
 
 // command starts a command on behalf of the caller.

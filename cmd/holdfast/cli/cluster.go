@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +83,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 			row := []render.Text{
 				plain(p.GetId()), render.State(role), alive, plain(p.GetVersion()),
 				plain(number(p.GetAppliedIndex())), plain(lastContact(p, role)), plain(p.GetGrpcAddr()),
-				render.T(p.GetError(), render.Red),
+				render.T(trouble(s, p), render.Red),
 			}
 			if wide {
 				row = append(row, plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
@@ -91,6 +92,15 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 			return row
 		},
 	}
+}
+
+// trouble says why a peer does not count. Peers that are older than the field say of nobody that he may vote.
+func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
+	told := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
+	if p.GetError() == "" && p.GetSuffrage() == "voter" && told && !p.GetMayVote() {
+		return "does not vote yet: it catches up"
+	}
+	return p.GetError()
 }
 
 func lastContact(p *holdfastv1.Peer, role string) string {

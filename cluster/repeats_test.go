@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A peer that is down costs one line, and then one in half a minute, however often Raft tries; a second peer costs its own.
+func TestRepeatedTroubleIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		l := newHCLog(slog.New(slog.NewTextHandler(&out, nil)), "raft")
+		began := time.Now()
+		for time.Since(began) < time.Minute+time.Second {
+			for _, peer := range []raft.Server{{ID: "p2"}, {ID: "p3"}} {
+				l.Error("failed to heartbeat to", "peer", peer.ID, "backoff time", time.Since(began))
+			}
+			l.Info("nobody reads this")
+			time.Sleep(300 * time.Millisecond) // sleep: of synctest
+		}
+		got := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(got) != 6 {
+			t.Errorf("got %d lines, want 6: three about each peer\n%s", len(got), out.String())
+		}
+		for i, held := range []string{"", "like_it_before=99", "like_it_before=99"} {
+			for j, peer := range []string{"p2", "p3"} {
+				if line := got[2*i+j]; !strings.Contains(line, "peer="+peer) || !strings.Contains(line, held) {
+					t.Errorf("line %d: got %q, want one about %s with %q", 2*i+j, line, peer, held)
+				}
+			}
+		}
+	})
+}
+
+func TestRepeatsAreBounded(t *testing.T) {
+	var r repeats
+	for i := range 10 * repeatsKept {
+		if l, _ := r.weigh(slog.LevelError, fmt.Sprint(i), time.Unix(0, 0)); l != slog.LevelError {
+			t.Fatalf("new trouble %d: got level %s, want %s", i, l, slog.LevelError)
+		}
+	}
+	if got := len(r.seen); got > repeatsKept {
+		t.Errorf("got %d troubles kept, want at most %d", got, repeatsKept)
+	}
+}
