@@ -94,6 +94,10 @@ func (a *Answer) message() string {
 // one gives an answer that another would give too. If none does, it returns the last answer, or the
 // last error when no peer has answered. The errors of peers asked before are joined to it.
 func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
+	// Without a token there is nobody to ask.
+	if _, err := p.tokens.Token(ctx); err != nil {
+		return nil, err
+	}
 	var answer *Answer
 	var errs []error
 	for range p.bases {

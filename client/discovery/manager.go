@@ -1,0 +1,227 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
+)
+
+const (
+	// maxWait is the longest time between tries while a router fails.
+	maxWait = 30 * time.Second
+	// farewell is how long Run takes at most to deregister.
+	farewell = 5 * time.Second
+)
+
+// Phase is where a registration is in its life.
+type Phase string
+
+// The phases of the document's state machine.
+const (
+	Initial      Phase = "INITIAL"      // not registered yet, or not any more
+	Registered   Phase = "REGISTERED"   // no ping was taken yet
+	Active       Phase = "ACTIVE"       // the last ping was taken
+	Deregistered Phase = "DEREGISTERED" // Run has ended
+)
+
+// Manager keeps one service registered.
+type Manager struct {
+	cfg     Config
+	log     *slog.Logger
+	peers   *rest.Peers
+	close   func()
+	file    idFile
+	reports *reports
+	backoff rest.Backoff
+
+	mu     sync.Mutex
+	target Target
+	phase  Phase
+}
+
+// New checks the configuration and the target. The target has no id: the one that was kept is
+// used, and the router assigns it in the beginning. Nothing is sent yet.
+func New(cfg Config, target Target) (*Manager, error) {
+	m, err := newManager(cfg, target)
+	if err != nil {
+		return nil, fmt.Errorf("set up the registration: %w", err)
+	}
+	return m, nil
+}
+
+func newManager(cfg Config, target Target) (*Manager, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := target.check(); err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		cfg: cfg, target: target, phase: Initial, close: func() {}, reports: newReports(),
+		log:     cfg.Logger.With("service", target.ServiceName),
+		backoff: rest.Backoff{Base: min(time.Second, cfg.Period), Max: max(maxWait, cfg.Period)},
+	}
+	if m.file, err = newIDFile(cfg.DataDir, target); err != nil {
+		return nil, err
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		t := rest.NewTransport(cfg.TLS)
+		transport, m.close = t, t.CloseIdleConnections
+	}
+	var tokens rest.Tokens
+	if cfg.ClientID != "" {
+		if tokens, err = newOAuth(cfg, transport); err != nil {
+			return nil, err
+		}
+	}
+	m.peers, err = rest.New(rest.Config{
+		URLs: cfg.BaseURLs, Tokens: tokens, AllowPlaintext: cfg.AllowPlaintext,
+		Transport: transport, Timeout: cfg.Timeout, UserAgent: "holdfast-discovery",
+	})
+	return m, err
+}
+
+// Target is the service with the id that it has now, if any.
+func (m *Manager) Target() Target {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.target
+}
+
+// Phase tells where the registration is.
+func (m *Manager) Phase() Phase {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.phase
+}
+
+// Healthy reports that the service is well. It does not wait: Run tells the router, in order, and
+// keeps the last ten reports while that is not possible.
+func (m *Manager) Healthy() { m.reports.add(now(true, ReasonHealthy)) }
+
+// Unhealthy reports that the service is not well, and why. It does not wait either.
+func (m *Manager) Unhealthy(reason string) { m.reports.add(now(false, reason)) }
+
+// Run registers the service, pings for it, and tells its reports, until the context ends. Then it
+// deregisters it, within five seconds, and returns nil. No failure ends it.
+func (m *Manager) Run(ctx context.Context) error {
+	defer m.close()
+	defer m.set(Deregistered, "")
+	if rest.Sleep(ctx, m.cfg.InitialDelay) != nil {
+		return nil
+	}
+	kept, err := m.file.read()
+	if err != nil {
+		m.log.WarnContext(ctx, "starting without the id that was kept", "err", err)
+	}
+	if kept != "" {
+		m.set(Initial, kept)
+	}
+	registered := false
+	for lost := 0; ctx.Err() == nil; lost++ {
+		// A router that takes a registration and denies it right after is not asked in a tight loop.
+		if lost > 1 && rest.Sleep(ctx, m.backoff.Delay(lost-1)) != nil {
+			break
+		}
+		if m.register(ctx) != nil {
+			break
+		}
+		registered = true
+		pinged := m.active(ctx)
+		if pinged {
+			lost = 0
+		}
+	}
+	if registered {
+		m.deregister(context.WithoutCancel(ctx))
+	}
+	return nil
+}
+
+// set changes the phase, and the id when one is given.
+func (m *Manager) set(p Phase, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase = p
+	if id != "" {
+		m.target.ID = id
+	}
+}
+
+// register tries until it is done, or the context ends: at once MaxRetries times more, and then on
+// schedule.
+func (m *Manager) register(ctx context.Context) error {
+	m.set(Initial, "")
+	schedule := rest.Backoff{Base: m.cfg.Period, Max: max(maxWait, m.cfg.Period)}
+	for round := 1; ; round++ {
+		for try := range m.cfg.MaxRetries + 1 {
+			if try > 0 {
+				if err := rest.Sleep(ctx, m.cfg.RetryWait+rest.Chance(m.cfg.RetryWait/5)); err != nil {
+					return err
+				}
+			}
+			err := m.tryRegister(ctx)
+			if err == nil {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			m.log.WarnContext(ctx, "registration failed, trying on", "round", round, "try", try+1, "err", err)
+			if round > 1 {
+				break // one try on schedule
+			}
+		}
+		if err := rest.Sleep(ctx, schedule.Delay(round)); err != nil {
+			return err
+		}
+	}
+}
+
+// active pings and tells reports until the router has forgotten the service, or the context ends. It says
+// whether any ping was taken.
+func (m *Manager) active(ctx context.Context) (pinged bool) {
+	timer := time.NewTimer(rest.Early(m.cfg.Period))
+	defer timer.Stop()
+	if m.tell(ctx) {
+		return false
+	}
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return pinged
+		case <-m.reports.wake:
+			// While pings fail, so would this; the next one that is taken tells the reports too.
+			if failures == 0 && m.tell(ctx) {
+				return pinged
+			}
+		case <-timer.C:
+			err := m.ping(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return pinged
+			case errors.Is(err, errForgotten):
+				m.log.WarnContext(ctx, "the router does not know the service, registering again")
+				return pinged
+			case err != nil:
+				failures++
+				wait := m.backoff.Delay(failures)
+				m.log.WarnContext(ctx, "ping failed, trying on", "failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
+				timer.Reset(wait)
+				continue
+			}
+			pinged, failures = true, 0
+			timer.Reset(rest.Early(m.cfg.Period))
+			if m.tell(ctx) {
+				return pinged
+			}
+		}
+	}
+}

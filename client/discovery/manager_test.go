@@ -1,0 +1,480 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/client/internal/resttest"
+)
+
+func config(network http.RoundTripper) Config {
+	return Config{BaseURLs: []string{"https://a", "https://b", "https://c"}, Transport: network}
+}
+
+func tool() Target {
+	return Target{ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090, ServiceType: ToolInvoker}
+}
+
+func start(t *testing.T, cfg Config) (m *Manager, stop func()) {
+	t.Helper()
+	m, err := New(cfg, tool())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v, want nil", err)
+		}
+		done <- nil
+	}
+	t.Cleanup(stop)
+	return m, stop
+}
+
+// events writes down what callbacks are told.
+type events struct{ seen []string }
+
+func (e *events) OnRegistration(_ *Manager, t Target) {
+	e.seen = append(e.seen, "registered "+t.ServiceName)
+}
+func (e *events) OnPing(_ *Manager, _ Target, status int) {
+	e.seen = append(e.seen, fmt.Sprint("ping ", status))
+}
+func (e *events) OnDeregistration(_ *Manager, _ Target, status int) {
+	e.seen = append(e.seen, fmt.Sprint("deregistered ", status))
+}
+
+func TestManagerFromStartToEnd(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) {
+		s := new(router)
+		var e events
+		cfg := config(cluster(s))
+		cfg.DataDir, cfg.Callbacks, cfg.InitialDelay = dir, []Callback{&e}, time.Second
+		m, stop := start(t, cfg)
+		synctest.Wait()
+		if m.Phase() != Initial || m.Target().ID != "" {
+			t.Errorf("phase %s, id %q before the beginning", m.Phase(), m.Target().ID)
+		}
+		time.Sleep(time.Second) // sleep: of the bubble
+		synctest.Wait()
+		first := m.Target().ID
+		if m.Phase() != Registered || len(first) != 36 {
+			t.Errorf("phase %s, id %q, want REGISTERED and a UUID", m.Phase(), first)
+		}
+		time.Sleep(DefaultPeriod) // sleep: of the bubble
+		if m.Phase() != Active {
+			t.Errorf("phase %s, want ACTIVE", m.Phase())
+		}
+		stop()
+		if m.Phase() != Deregistered || len(s.services) != 0 || !slices.Equal(s.deregistered, []string{first}) {
+			t.Errorf("phase %s, services %v, deregistered %v", m.Phase(), s.services, s.deregistered)
+		}
+		if diff := cmp.Diff([]string{"registered my-tool", "ping 200", "deregistered 200"}, e.seen); diff != "" {
+			t.Errorf("callbacks (-want +got):\n%s", diff)
+		}
+		// It comes back as who it was.
+		m, stop = start(t, cfg)
+		time.Sleep(time.Second) // sleep: of the bubble
+		synctest.Wait()
+		stop()
+		if m.Target().ID != first || s.bad != nil {
+			t.Errorf("the second time it is %s, want %s; %q", m.Target().ID, first, s.bad)
+		}
+	})
+}
+
+func TestRegisterBody(t *testing.T) {
+	target := tool()
+	for want, target := range map[string]Target{
+		`{"serviceName":"my-tool","host":"192.168.1.100","port":9090,"serviceType":"tool-invoker"}`: target,
+		`{"id":"550e8400-e29b-41d4-a716-446655440000","serviceName":"my-tool","host":"192.168.1.100","port":9090,"serviceType":"tool-invoker","serviceSubType":"jvm","languageName":"Java","languageType":"compiled","languageSubType":"jvm"}`: {
+			ID: "550e8400-e29b-41d4-a716-446655440000", ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090, ServiceType: ToolInvoker,
+			ServiceSubType: "jvm", LanguageName: "Java", LanguageType: "compiled", LanguageSubType: "jvm",
+		},
+	} {
+		got, err := json.Marshal(target)
+		if err != nil || string(got) != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	got, err := json.Marshal(State{Timestamp: time.Date(2025, 1, 15, 10, 30, 0, 0, time.UTC), Healthy: true, Reason: ReasonHealthy})
+	if want := `{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"}`; err != nil || string(got) != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+}
+
+func TestManagerPingsOnSchedule(t *testing.T) {
+	for _, period := range []time.Duration{0, 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := new(router)
+			cfg := config(cluster(s))
+			cfg.Period, cfg.InitialDelay = period, 7*time.Second
+			began := time.Now()
+			_, stop := start(t, cfg)
+			time.Sleep(10 * time.Minute) // sleep: of the bubble
+			stop()
+			if period == 0 {
+				period = 5 * time.Second // as the document's table says
+			}
+			if d := s.registers[0].Sub(began); d != 7*time.Second || len(s.registers) != 1 {
+				t.Errorf("%d registrations, the first after %v, want one after 7 s", len(s.registers), d)
+			}
+			for i := 1; i < len(s.pings); i++ {
+				if d := s.pings[i].Sub(s.pings[i-1]); d > period || d < period*9/10 {
+					t.Fatalf("ping %d came after %v, want %v or up to a tenth less", i, d, period)
+				}
+			}
+			if len(s.pings) < int(10*time.Minute/period)-1 {
+				t.Errorf("%d pings in ten minutes", len(s.pings))
+			}
+		})
+	}
+}
+
+func TestManagerRidesOutTrouble(t *testing.T) {
+	tests := []struct {
+		name    string
+		trouble http.HandlerFunc // nil: nobody listens
+		hosts   []string
+	}{
+		{"500 everywhere", resttest.Answer(500, `{"error":{"message":"boom"}}`), hosts()},
+		{"503 everywhere", resttest.Answer(503, ""), hosts()},
+		{"silence", resttest.Silent, hosts()},
+		{"torn connections", resttest.Torn, hosts()},
+		{"nobody listens", nil, hosts()},
+		{"two silent peers", resttest.Silent, []string{"a", "c"}},
+		{"403 everywhere", resttest.Answer(403, ""), hosts()},
+		{"429 everywhere", resttest.Answer(429, ""), hosts()},
+		{"401 everywhere", resttest.Answer(401, ""), hosts()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := new(router)
+				n := cluster(s)
+				m, stop := start(t, config(n))
+				time.Sleep(time.Minute) // sleep: of the bubble
+				id := m.Target().ID
+				for _, h := range tt.hosts {
+					n.Serve(h, tt.trouble)
+				}
+				m.Unhealthy("first")
+				m.Unhealthy("second")
+				time.Sleep(5 * time.Minute) // sleep: of the bubble
+				for _, h := range tt.hosts {
+					n.Serve(h, s.ServeHTTP)
+				}
+				time.Sleep(maxWait + 31*time.Second) // sleep: of the bubble
+				stop()
+				if len(s.registers) != 1 || m.Target().ID != id {
+					t.Errorf("registered %d times, id %s, want once, %s", len(s.registers), m.Target().ID, id)
+				}
+				if last := s.pings[len(s.pings)-1]; time.Since(last) > DefaultPeriod {
+					t.Errorf("the last ping was %v ago", time.Since(last))
+				}
+				// Nothing that was to be told is lost.
+				var reasons []string
+				for _, u := range s.updates {
+					reasons = append(reasons, u.Reason)
+				}
+				if diff := cmp.Diff([]string{"first", "second"}, reasons); diff != "" {
+					t.Errorf("reports (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// Three retries a second apart, and then on schedule.
+func TestManagerRetriesTheRegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Duration
+		began := time.Now()
+		n := new(resttest.Network)
+		n.Serve("a", func(w http.ResponseWriter, _ *http.Request) {
+			tries = append(tries, time.Since(began))
+			w.WriteHeader(500)
+		})
+		cfg := config(n)
+		cfg.BaseURLs = []string{"https://a"}
+		m, stop := start(t, cfg)
+		time.Sleep(10 * time.Minute) // sleep: of the bubble
+		if m.Phase() != Initial {
+			t.Errorf("phase %s, want INITIAL", m.Phase())
+		}
+		stop()
+		for i := 1; i < len(tries); i++ {
+			wait, lo, hi := tries[i]-tries[i-1], maxWait/2, maxWait
+			switch {
+			case i <= DefaultMaxRetries:
+				lo, hi = DefaultRetryWait, DefaultRetryWait*6/5
+			case i <= DefaultMaxRetries+3:
+				lo, hi = DefaultPeriod/2, 4*DefaultPeriod
+			}
+			if wait < lo || wait > hi {
+				t.Errorf("try %d came after %v, want %v to %v", i+1, wait, lo, hi)
+			}
+		}
+		if len(tries) < 20 || len(tries) > 50 || n.Calls("a") != len(tries) {
+			t.Errorf("%d tries in ten minutes", len(tries))
+		}
+	})
+}
+
+func TestManagerRegistersAgainWhenForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(router)
+		m, stop := start(t, config(cluster(s)))
+		time.Sleep(time.Minute) // sleep: of the bubble
+		id := m.Target().ID
+		s.forget()
+		time.Sleep(DefaultPeriod) // sleep: of the bubble
+		if got := s.ids(); !slices.Equal(got, []string{id}) {
+			t.Errorf("registered as %v, want %s again", got, id)
+		}
+		// A report finds it out too, and is not lost.
+		s.forget()
+		m.Unhealthy("Database connection lost")
+		time.Sleep(time.Second) // sleep: of the bubble; it was lost twice in a row
+		if got := s.ids(); !slices.Equal(got, []string{id}) || len(s.updates) != 1 {
+			t.Errorf("registered as %v, %d reports, want %s again and one", got, len(s.updates), id)
+		}
+		stop()
+		if len(s.registers) != 3 {
+			t.Errorf("registered %d times, want 3", len(s.registers))
+		}
+	})
+}
+
+// A router that forgets at once is not asked in a tight loop.
+func TestManagerBacksOffFromAForgetfulRouter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(router)
+		n := new(resttest.Network)
+		n.Serve("a", func(w http.ResponseWriter, r *http.Request) {
+			s.ServeHTTP(w, r)
+			s.forget()
+		})
+		cfg := config(n)
+		cfg.BaseURLs = []string{"https://a"}
+		m, stop := start(t, cfg)
+		for range 300 {
+			m.Healthy()
+			time.Sleep(time.Second) // sleep: of the bubble
+		}
+		stop()
+		if got := len(s.registers); got < 8 || got > 25 {
+			t.Errorf("%d registrations in five minutes, want 8 to 25", got)
+		}
+	})
+}
+
+// A router that does not want the old id gets to assign a new one.
+func TestManagerGivesUpAnIDThatIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	old := "550e8400-e29b-41d4-a716-446655440000"
+	if err := os.WriteFile(filepath.Join(dir, "my-tool.wanaku.dat"), encodeID(2, old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := new(router)
+		n := new(resttest.Network)
+		refused := 0
+		n.Serve("a", func(w http.ResponseWriter, r *http.Request) {
+			r2 := readBody(r)
+			if strings.Contains(r2, old) {
+				refused++
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
+			s.ServeHTTP(w, r)
+		})
+		cfg := config(n)
+		cfg.BaseURLs, cfg.DataDir = []string{"https://a"}, dir
+		m, stop := start(t, cfg)
+		time.Sleep(2 * time.Second) // sleep: of the bubble
+		id := m.Target().ID
+		stop()
+		if refused != 1 || id == old || len(id) != 36 {
+			t.Errorf("refused %d times, now %q", refused, id)
+		}
+		if kept, err := m.file.read(); kept != id || err != nil {
+			t.Errorf("the file keeps %q, %v, want %q", kept, err, id)
+		}
+	})
+}
+
+// The answers of routers that are not quite as the document says.
+func TestManagerReadsAnswersLeniently(t *testing.T) {
+	const id = "550e8400-e29b-41d4-a716-446655440000"
+	tests := []struct {
+		name, body string
+		sent       string
+		want       string // empty: an error
+	}{
+		{"the document's", `{"error":null,"data":{"id":"` + id + `","serviceName":"x"}}`, "", id},
+		{"members unknown, of wrong types", `{"extra":1,"data":{"id":"` + id + `","port":"9090","new":[{}]}}`, "", id},
+		{"another id than was sent", `{"data":{"id":"` + id + `"}}`, "b", id},
+		{"no data, but the id is known", `{"error":null,"data":null}`, id, id},
+		{"an empty object", `{}`, id, id},
+		{"no id at all", `{"error":null,"data":{"serviceName":"x"}}`, "", ""},
+		{"an error", `{"error":{"message":"full"},"data":null}`, id, ""},
+		{"an error as text", `{"error":"full"}`, "", ""},
+		{"no JSON", `<html>`, id, ""},
+		{"nothing", ``, id, ""},
+		{"an id that is a number", `{"data":{"id":7}}`, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := assignedID([]byte(tt.body), tt.sent)
+			if got != tt.want || (err != nil) != (tt.want == "") {
+				t.Errorf("assignedID = %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestManagerLeavesInTime(t *testing.T) {
+	tests := []struct {
+		name    string
+		trouble http.HandlerFunc
+		hosts   []string
+		within  time.Duration
+		gone    bool
+	}{
+		{"well", nil, nil, 0, true},
+		{"one silent peer", resttest.Silent, []string{"a"}, 4 * time.Second, true},
+		{"two torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
+		{"silence", resttest.Silent, hosts(), farewell, false},
+		{"nobody listens", nil, hosts(), farewell, false},
+		{"503", resttest.Answer(503, ""), hosts(), farewell, false},
+		{"forgotten", resttest.Answer(404, ""), hosts(), 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := new(router)
+				n := cluster(s)
+				_, stop := start(t, config(n))
+				synctest.Wait()
+				for _, h := range tt.hosts {
+					n.Serve(h, tt.trouble)
+				}
+				began := time.Now()
+				stop()
+				if d := time.Since(began); d > tt.within {
+					t.Errorf("left after %v, want within %v", d, tt.within)
+				}
+				if gone := len(s.services) == 0; gone != tt.gone {
+					t.Errorf("gone: %v, want %v", gone, tt.gone)
+				}
+			})
+		})
+	}
+}
+
+// An election that is over within the five seconds does not keep a farewell from being said.
+func TestManagerLeavesThroughAnElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(router)
+		n := cluster(s)
+		_, stop := start(t, config(n))
+		synctest.Wait()
+		for _, h := range hosts() {
+			n.Serve(h, resttest.Answer(503, ""))
+		}
+		time.AfterFunc(3*time.Second, func() {
+			for _, h := range hosts() {
+				n.Serve(h, s.ServeHTTP)
+			}
+		})
+		stop()
+		if len(s.services) != 0 {
+			t.Error("the service is still registered")
+		}
+	})
+}
+
+func TestManagerThatNeverRegisteredJustLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := new(resttest.Network)
+		n.Serve("a", resttest.Answer(500, ""))
+		for _, delay := range []time.Duration{0, time.Hour} {
+			cfg := config(n)
+			cfg.InitialDelay = delay
+			_, stop := start(t, cfg)
+			time.Sleep(time.Minute) // sleep: of the bubble
+			began := time.Now()
+			stop()
+			if d := time.Since(began); d > 0 {
+				t.Errorf("left after %v, want at once", d)
+			}
+		}
+	})
+}
+
+func TestReports(t *testing.T) {
+	r := newReports()
+	for i := range 30 {
+		r.add(State{Healthy: true, Reason: ReasonHealthy, Timestamp: time.Unix(int64(i), 0)})
+	}
+	for i := range 12 {
+		r.add(State{Reason: fmt.Sprint(i)})
+	}
+	first, _ := r.take()
+	r.putBack(first)
+	r.add(State{Reason: "12"})
+	var got []string
+	for {
+		s, ok := r.take()
+		if !ok {
+			break
+		}
+		got = append(got, s.Reason)
+	}
+	if diff := cmp.Diff([]string{"3", "4", "5", "6", "7", "8", "9", "10", "11", "12"}, got); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Config, *Target){
+		"no service name":      func(_ *Config, t *Target) { t.ServiceName = "" },
+		"no host":              func(_ *Config, t *Target) { t.Host = "" },
+		"port 0":               func(_ *Config, t *Target) { t.Port = 0 },
+		"port 65536":           func(_ *Config, t *Target) { t.Port = 65536 },
+		`service type "tool"`:  func(_ *Config, t *Target) { t.ServiceType = "tool" },
+		"makes no file name":   func(c *Config, t *Target) { c.DataDir, t.ServiceName = "/tmp", "../x" },
+		"no address":           func(c *Config, _ *Target) { c.BaseURLs = nil },
+		"no token endpoint":    func(c *Config, _ *Target) { c.ClientID = "x" },
+		"no client id":         func(c *Config, _ *Target) { c.TokenEndpoints = []string{"https://i"} },
+		"it is no URL":         func(c *Config, _ *Target) { c.ClientID, c.TokenEndpoints = "x", []string{"i/token"} },
+		"refusing to send the": func(c *Config, _ *Target) { c.ClientID, c.TokenEndpoints = "x", []string{"http://i/token"} },
+		"a time is negative":   func(c *Config, _ *Target) { c.Period = -1 },
+		"refusing to send a to": func(c *Config, _ *Target) {
+			c.ClientID, c.TokenEndpoints, c.BaseURLs = "x", []string{"https://i"}, []string{"http://r"}
+		},
+	} {
+		cfg, target := config(nil), tool()
+		change(&cfg, &target)
+		if _, err := New(cfg, target); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New: %v, want an error with %q", err, want)
+		}
+	}
+}

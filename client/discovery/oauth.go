@@ -1,0 +1,184 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
+)
+
+const (
+	// refreshBefore is how long before its end a token is renewed.
+	refreshBefore = 30 * time.Second
+	wellKnown     = "/.well-known/openid-configuration"
+)
+
+// oauth gets access tokens by the client credentials grant. It implements rest.Tokens.
+type oauth struct {
+	clientID, secret string
+	plaintext        bool // the secret may go over http to other machines
+	http             *http.Client
+
+	mu        sync.Mutex // held while a token is fetched: the others wait for it
+	endpoints []endpoint
+	current   int // index into endpoints
+	token     *oauth2.Token
+	renewAt   time.Time // zero: never
+}
+
+// endpoint is one of the places that give tokens.
+type endpoint struct {
+	base string
+	// grant is how to ask there; nil while it is not known whether base is an issuer.
+	grant *clientcredentials.Config
+}
+
+func newOAuth(cfg Config, transport http.RoundTripper) (*oauth, error) {
+	o := &oauth{
+		clientID: cfg.ClientID, secret: cfg.Secret, plaintext: cfg.AllowPlaintext,
+		http: &http.Client{Transport: transport, CheckRedirect: rest.NoRedirect, Timeout: cfg.Timeout},
+	}
+	for _, s := range cfg.TokenEndpoints {
+		s = strings.TrimRight(s, "/")
+		if err := o.check(s); err != nil {
+			return nil, err
+		}
+		o.endpoints = append(o.endpoints, endpoint{base: s})
+	}
+	return o, nil
+}
+
+// check says why the secret must not be sent to a URL.
+func (o *oauth) check(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return errors.New("use token endpoint: it is no URL, or holds a password: write it as https://issuer/realm")
+	}
+	if rest.Plaintext(u) && !o.plaintext {
+		return fmt.Errorf("use token endpoint %s: refusing to send the secret over http to another machine: use https, or allow it", u)
+	}
+	return nil
+}
+
+// Token implements rest.Tokens.
+func (o *oauth) Token(ctx context.Context) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.token != nil && o.token.AccessToken != "" && (o.renewAt.IsZero() || time.Now().Before(o.renewAt)) {
+		return o.token.AccessToken, nil
+	}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.http)
+	var errs []error
+	for range o.endpoints {
+		token, err := o.fetch(ctx, &o.endpoints[o.current])
+		if err == nil {
+			o.keep(token)
+			return token.AccessToken, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+		o.current = (o.current + 1) % len(o.endpoints)
+	}
+	return "", fmt.Errorf("get an access token: %w", errors.Join(errs...))
+}
+
+// Refused implements rest.Tokens: a new token may be good where this one was not.
+func (o *oauth) Refused(token string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.token != nil && o.token.AccessToken == token {
+		o.token.AccessToken = "" // what it can be refreshed with stays
+	}
+	return true
+}
+
+// keep remembers a token, to be renewed before its end: half-way, when it is a short one.
+func (o *oauth) keep(token *oauth2.Token) {
+	o.token, o.renewAt = token, time.Time{}
+	if !token.Expiry.IsZero() {
+		o.renewAt = token.Expiry.Add(-min(refreshBefore, time.Until(token.Expiry)/2))
+	}
+}
+
+// fetch gets a token from one endpoint: with the refresh token if there is one, or else with the credentials.
+func (o *oauth) fetch(ctx context.Context, e *endpoint) (*oauth2.Token, error) {
+	if e.grant == nil {
+		tokenURL, err := o.discover(ctx, e.base)
+		if err != nil {
+			return nil, err
+		}
+		// How the client proves itself is found out by trying: HTTP Basic first, then form fields.
+		e.grant = &clientcredentials.Config{ClientID: o.clientID, ClientSecret: o.secret, TokenURL: tokenURL}
+	}
+	if o.token != nil && o.token.RefreshToken != "" {
+		refresh := oauth2.Config{ClientID: o.clientID, ClientSecret: o.secret, Endpoint: oauth2.Endpoint{TokenURL: e.grant.TokenURL}}
+		token, err := refresh.TokenSource(ctx, &oauth2.Token{RefreshToken: o.token.RefreshToken}).Token()
+		if err == nil {
+			return token, nil
+		}
+		o.token.RefreshToken = ""
+	}
+	token, err := e.grant.Token(ctx)
+	if err != nil {
+		tokenURL := e.grant.TokenURL
+		e.grant = nil // look again next time: it may have moved
+		return nil, explain(tokenURL, err)
+	}
+	return token, nil
+}
+
+// discover asks an OIDC issuer for its token endpoint. What is no issuer is a token endpoint itself.
+func (o *oauth) discover(ctx context.Context, base string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+wellKnown, nil)
+	if err != nil {
+		return "", fmt.Errorf("make the request: %w", err)
+	}
+	r.Header.Set("Accept", "application/json")
+	resp, err := o.http.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, rest.MaxBody))
+	if err != nil {
+		return "", fmt.Errorf("read the answer of %s%s: %w", base, wellKnown, err)
+	}
+	if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
+		return "", fmt.Errorf("%s%s answered %d", base, wellKnown, resp.StatusCode)
+	}
+	var doc struct {
+		TokenEndpoint string `json:"token_endpoint"`
+	}
+	if resp.StatusCode != http.StatusOK || json.Unmarshal(body, &doc) != nil || doc.TokenEndpoint == "" {
+		return base, nil
+	}
+	if err := o.check(doc.TokenEndpoint); err != nil {
+		return "", fmt.Errorf("read %s%s: %w", base, wellKnown, err)
+	}
+	return doc.TokenEndpoint, nil
+}
+
+// explain puts an error of oauth2 into few words: the original repeats whole pages.
+func explain(tokenURL string, err error) error {
+	e, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok || e.Response == nil {
+		return err
+	}
+	if e.ErrorCode == "" {
+		return fmt.Errorf("%s answered %d", tokenURL, e.Response.StatusCode)
+	}
+	return fmt.Errorf("%s answered %d: %q", tokenURL, e.Response.StatusCode, strings.TrimSpace(e.ErrorCode+" "+e.ErrorDescription))
+}

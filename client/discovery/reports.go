@@ -1,0 +1,60 @@
+package discovery
+
+import (
+	"sync"
+	"time"
+)
+
+// maxReports is how many states wait for the router at most: it keeps no more than ten itself.
+const maxReports = 10
+
+// reports are the states that the router has not been told yet, oldest first.
+type reports struct {
+	wake chan struct{} // holds one element when there is something new
+
+	mu     sync.Mutex
+	states []State
+}
+
+func newReports() *reports { return &reports{wake: make(chan struct{}, 1)} }
+
+// add notes a state. One like the last takes its place: a busy service that is well says so once.
+func (r *reports) add(s State) {
+	r.mu.Lock()
+	if n := len(r.states); n > 0 && r.states[n-1].Healthy == s.Healthy && r.states[n-1].Reason == s.Reason {
+		r.states[n-1] = s
+	} else {
+		r.states = append(r.states, s)
+		r.states = r.states[max(0, len(r.states)-maxReports):]
+	}
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives the oldest state and takes it out.
+func (r *reports) take() (State, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.states) == 0 {
+		return State{}, false
+	}
+	s := r.states[0]
+	r.states = r.states[1:]
+	return s, true
+}
+
+// putBack makes a state that was taken the oldest again, unless there are newer ones enough.
+func (r *reports) putBack(s State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.states) < maxReports {
+		r.states = append([]State{s}, r.states...)
+	}
+}
+
+func now(healthy bool, reason string) State {
+	return State{Timestamp: time.Now().UTC().Truncate(time.Millisecond), Healthy: healthy, Reason: reason}
+}
