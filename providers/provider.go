@@ -6,6 +6,20 @@
 // Providers know machines and attempts. They must not know runs' state, the FSM or
 // the cluster (DESIGN §3), and they must not retry effects: that is the executor's
 // decision, because only the record says what was done.
+//
+// # In time or not at all
+//
+// A leader that was stopped between its last look at the cluster and an effect must not do the effect when it goes on: the
+// next leader has acted. So the context of every call that changes something has a not-after time, half a second or less away
+// (docs/decisions/0004). A provider
+//
+//   - checks it (InTime) right before the bytes of the effect leave, after everything that takes time: connecting, logging in,
+//     queueing for the BMC. For HTTP, package guard does it in the last line before the system call;
+//   - answers an error of class Late when it has passed, and only when nothing was done. The executor then asks the cluster again,
+//     and calls once more if it still leads. What was opened meanwhile is kept, so that the next call is in time;
+//   - tells the hardware, where that can refuse what comes late;
+//   - does not let the effect be on its way for longer than DeliverTime. What takes longer from there until it shows, such as a
+//     program that does the sending, is part of its Settle.
 package providers
 
 import (
@@ -213,7 +227,7 @@ type Console interface {
 }
 
 // Settler is implemented by providers whose effects show late: a new leader that finds an
-// intent waits that long after it before it concludes that nothing was done.
+// intent waits that long, from when nothing can be sent any more, before it concludes that nothing was done.
 type Settler interface {
 	Settle(m Machine) time.Duration
 }

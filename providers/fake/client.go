@@ -9,22 +9,24 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
 // remoteClient is a client for thousands of calls at a time to one host. It sets no timeout
 // of its own: contexts do.
 func remoteClient() *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{
+		Transport: guard.Transport(&http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			MaxIdleConnsPerHost: 4096,
 			IdleConnTimeout:     30 * time.Second,
 			DisableCompression:  true,
-		},
+		}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -48,11 +50,19 @@ func (p *Provider) call(ctx context.Context, name string, op providers.Op, m pro
 		return providers.Errorf(providers.Unsupported, what, "make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if t, ok := providers.NotAfter(ctx); ok {
+		req.Header.Set(notAfterHeader, t.UTC().Format(time.RFC3339Nano))
+		req.Header.Set(epochHeader, strconv.FormatUint(op.Epoch, 10))
+	}
 	resp, err := p.client.Do(req)
 	if err != nil {
 		var u *url.Error // says again what we say
 		if errors.As(err, &u) {
 			err = u.Err
+		}
+		var late *providers.Error
+		if errors.As(err, &late) && late.Class == providers.Late {
+			return &providers.Error{Class: providers.Late, Op: what, Err: late.Err}
 		}
 		return providers.Errorf(lost(err), what, "%w", err)
 	}
@@ -118,6 +128,9 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if err := errors.Join(r.Body.Close(), r.Context().Err()); err != nil {
+		return nil, err
+	}
+	if err := providers.InTime(r.Context(), r.Method+" "+r.URL.Path); err != nil {
 		return nil, err
 	}
 	in := r.Clone(r.Context())

@@ -158,7 +158,10 @@ func (f *Fleet) ids() []string {
 // do is one call, with what the faults make of it.
 func (f *Fleet) do(ctx context.Context, o operation, r request) (any, error) {
 	m := f.machine(r.MachineID)
-	s := m.arrive(o)
+	s, err := m.arrive(o, r)
+	if err != nil {
+		return nil, err
+	}
 	defer m.leave(o)
 	what := o.name + " of " + r.MachineID
 	if s.hang {

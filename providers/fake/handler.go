@@ -25,7 +25,8 @@ const maxBody = 4 << 20
 //	GET  /faults          the faults in force
 //	POST /faults          changes the faults that the body names (YAML or JSON, keys as in Faults and "machines")
 //	PUT  /faults          replaces all faults
-//	POST /ops/{operation} what the provider calls
+//	POST /ops/{operation} what the provider calls; an effect that comes after the time in its header Holdfast-Not-After is
+//	                      refused with 412
 func (f *Fleet) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -124,6 +125,9 @@ func (f *Fleet) operate(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil && in.MachineID == "" {
 		err = errors.New("machine_id is empty")
+	}
+	if err == nil {
+		in.notAfter, err = readNotAfter(r.Header)
 	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, providers.Unsupported, fmt.Errorf("read request: %w", err))

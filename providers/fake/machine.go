@@ -25,6 +25,7 @@ type machine struct {
 	authFailures int
 	changing     int // effects on the BMC or the disk that are under way
 	overlaps     int // how often such an effect came while another was under way
+	late         int // effects that were refused because their not-after time had passed
 
 	power  bool // what a BMC shows
 	target bool // what power will be when the presses so far have worked
@@ -73,10 +74,14 @@ func newMachine(id string, f *Fleet) *machine {
 	return m
 }
 
-// arrive notes a call and says what the faults make of it.
-func (m *machine) arrive(o operation) strike {
+// arrive notes a call and says what the faults make of it. One that comes too late is not taken.
+func (m *machine) arrive(o operation, r request) (strike, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := m.fleet.config.Now()
+	if err := m.tooLate(o, r, now); err != nil {
+		return strike{}, err
+	}
 	set := m.fleet.faults.Load().of(m.id)
 	c := m.calls[o.name]
 	if c == nil {
@@ -98,7 +103,7 @@ func (m *machine) arrive(o operation) strike {
 	if m.born.After(since) {
 		since = m.born
 	}
-	return set.decide(m.fleet.config.Seed, m.id, o, c.since, m.fleet.config.Now().Sub(since))
+	return set.decide(m.fleet.config.Seed, m.id, o, c.since, now.Sub(since)), nil
 }
 
 func (m *machine) leave(o operation) {
@@ -121,10 +126,24 @@ func (m *machine) run(o operation, s strike, r request) (any, error) {
 	defer m.mu.Unlock()
 	now := m.fleet.config.Now()
 	m.advance(now)
+	// One step with the effect, under the lock: who looks at the machine after the not-after time sees all that there will ever
+	// be of it. How long the hardware takes to act is not the sender's fault.
+	if err := m.tooLate(o, r, now.Add(-s.latency)); err != nil {
+		return nil, err
+	}
 	if up, why := m.reachable(); o.host && !up {
 		return nil, providers.Errorf(providers.Transient, o.name+" of "+m.id, "host does not answer: %s", why)
 	}
 	return o.run(&call{machine: m, now: now, op: r.op(), strike: s}, r.Args)
+}
+
+// tooLate refuses an effect whose not-after time has passed at some time. The lock is held.
+func (m *machine) tooLate(o operation, r request, at time.Time) error {
+	if !o.effect || r.notAfter.IsZero() || at.Before(r.notAfter) {
+		return nil
+	}
+	m.late++
+	return providers.Errorf(providers.Late, o.name+" of "+m.id, "refused: it came %s too late, from the leader of epoch %d", at.Sub(r.notAfter), r.Epoch)
 }
 
 // advance plays what has happened by itself until now.

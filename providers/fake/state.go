@@ -25,6 +25,7 @@ type MachineState struct {
 	Calls           map[string]int       `json:"calls"`    // of each operation, whatever became of them
 	AuthFailures    int                  `json:"auth_failures"`
 	Overlaps        int                  `json:"overlaps"` // effects on BMC or disk that came while another was under way
+	Late            int                  `json:"late"`     // effects that were refused because their not-after time had passed
 	Since           time.Time            `json:"since"`    // when it appeared
 }
 
@@ -41,7 +42,7 @@ func (f *Fleet) State(machineID string) (MachineState, bool) {
 		MachineID: m.id, Power: providers.PowerOff, BootID: m.bootID, Boots: m.boots, Image: m.image,
 		BootDevice: m.boot.Mode, Media: m.media, Cluster: m.cluster,
 		Commands: len(m.commands), Installs: len(m.installs), Joins: len(m.joins),
-		Calls: make(map[string]int, len(m.calls)), AuthFailures: m.authFailures, Overlaps: m.overlaps, Since: m.born.UTC(),
+		Calls: make(map[string]int, len(m.calls)), AuthFailures: m.authFailures, Overlaps: m.overlaps, Late: m.late, Since: m.born.UTC(),
 	}
 	s.Reachable, s.ReachableReason = m.reachable()
 	if m.power {

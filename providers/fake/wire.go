@@ -2,7 +2,9 @@ package fake
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -15,6 +17,8 @@ type request struct {
 	Attempt   int32           `json:"attempt,omitempty"`
 	Epoch     uint64          `json:"epoch,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty"`
+
+	notAfter time.Time // from the header; zero when there is none
 }
 
 func (r request) op() providers.Op {
@@ -30,6 +34,26 @@ type failure struct {
 // settleHeader tells a remote provider how late effects can show, as a Go duration.
 const settleHeader = "Holdfast-Fake-Settle"
 
+// notAfterHeader tells the fleet until when an effect may be done, by the wall clock (RFC 3339), and epochHeader for which
+// leader. Their clocks have to agree: to far less than half a second.
+const (
+	notAfterHeader = "Holdfast-Not-After"
+	epochHeader    = "Holdfast-Epoch"
+)
+
+// readNotAfter takes the not-after time out of a request's header. There need not be one.
+func readNotAfter(h http.Header) (time.Time, error) {
+	s := h.Get(notAfterHeader)
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s is %q: it is a time like %q", notAfterHeader, s, time.RFC3339Nano)
+	}
+	return t, nil
+}
+
 // statusOf gives the HTTP status of a class of errors; classOf reads it back where an
 // answer has no body of ours.
 func statusOf(c providers.Class) int {
@@ -42,6 +66,8 @@ func statusOf(c providers.Class) int {
 		return http.StatusGone
 	case providers.Timeout:
 		return http.StatusGatewayTimeout
+	case providers.Late:
+		return http.StatusPreconditionFailed
 	default:
 		return http.StatusServiceUnavailable
 	}
@@ -55,6 +81,8 @@ func classOf(status int) providers.Class {
 		return providers.Gone
 	case http.StatusGatewayTimeout:
 		return providers.Timeout
+	case http.StatusPreconditionFailed:
+		return providers.Late
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway:
 		return providers.Transient
 	default:

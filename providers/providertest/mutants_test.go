@@ -45,6 +45,8 @@ func mutants() map[string]struct {
 		"NeverRollsBack":    {func(p *fake.Provider) providers.Provider { return neverRollsBack{p} }, "Network/UnconfirmedIsRolledBack"},
 		"PlainErrors":       {func(p *fake.Provider) providers.Provider { return plainErrors{p} }, "Errors/OfAMissingMachineAreClassed"},
 		"TimeoutsTransient": {func(p *fake.Provider) providers.Provider { return timeoutsTransient{p} }, "Errors/OfASilentMachineAreTimeouts"},
+		"IgnoresNotAfter":   {func(p *fake.Provider) providers.Provider { return ignoresNotAfter{p} }, "Late/NothingIsDoneTooLate"},
+		"AlwaysTooLate":     {func(p *fake.Provider) providers.Provider { return alwaysTooLate{p} }, "Late/InTimeIsDone"},
 		"IgnoresContext":    {func(p *fake.Provider) providers.Provider { return ignoresContext{p} }, "Errors/CancelReturnsPromptly"},
 	}
 }

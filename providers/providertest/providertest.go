@@ -60,6 +60,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		{"Network", networkTests()},
 		{"Console", consoleTests()},
 		{"Errors", errorTests()},
+		{"Late", lateTests()},
 		{"Install", installTests()},
 	}
 	for _, g := range groups {
@@ -153,7 +154,7 @@ func (h *harness) classed(what string, err error) providers.Class {
 	if !errors.As(err, &e) {
 		h.Fatalf("%s: error %v has no class", what, err)
 	}
-	known := []providers.Class{providers.Transient, providers.Auth, providers.Unsupported, providers.Gone, providers.Timeout}
+	known := []providers.Class{providers.Transient, providers.Auth, providers.Unsupported, providers.Gone, providers.Timeout, providers.Late}
 	if !slices.Contains(known, e.Class) {
 		h.Fatalf("%s: class %q is not one of %v", what, e.Class, known)
 	}

@@ -24,6 +24,8 @@ type (
 	plainErrors       struct{ *fake.Provider }
 	timeoutsTransient struct{ *fake.Provider }
 	ignoresContext    struct{ *fake.Provider }
+	ignoresNotAfter   struct{ *fake.Provider }
+	alwaysTooLate     struct{ *fake.Provider }
 )
 
 func (p pressesTwice) SetPower(ctx context.Context, op providers.Op, m providers.Machine, a providers.PowerAction) error {
@@ -154,4 +156,12 @@ func (p timeoutsTransient) PowerState(ctx context.Context, m providers.Machine) 
 
 func (p ignoresContext) PowerState(ctx context.Context, m providers.Machine) (providers.PowerState, error) {
 	return p.Provider.PowerState(context.WithoutCancel(ctx), m)
+}
+
+func (p ignoresNotAfter) SetBootDevice(ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice) error {
+	return p.Provider.SetBootDevice(providers.WithNotAfter(ctx, time.Now().Add(time.Hour)), op, m, d)
+}
+
+func (p alwaysTooLate) SetPower(context.Context, providers.Op, providers.Machine, providers.PowerAction) error {
+	return providers.Errorf(providers.Late, "press", "not now")
 }

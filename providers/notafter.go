@@ -1,0 +1,39 @@
+package providers
+
+import (
+	"context"
+	"time"
+)
+
+// DeliverTime bounds how long a provider lets an effect be on its way after its last check of the not-after time: a packet
+// that was lost is not sent again for longer (TCP_USER_TIMEOUT, in package guard). What the hardware takes after that is Settler's.
+const DeliverTime = 500 * time.Millisecond
+
+type notAfterKey struct{}
+
+// WithNotAfter gives a context in which effects may be sent before t, and not later. t is time.Now().Add(…), so that it
+// has both clocks.
+func WithNotAfter(ctx context.Context, t time.Time) context.Context {
+	return context.WithValue(ctx, notAfterKey{}, t)
+}
+
+// NotAfter gives the time from which on no effect may be sent any more. Calls that change nothing have none.
+func NotAfter(ctx context.Context) (t time.Time, ok bool) {
+	t, ok = ctx.Value(notAfterKey{}).(time.Time)
+	return t, ok
+}
+
+// InTime gives an error of class Late when the effect named by op must not be sent any more. Both clocks have to say that it is
+// in time: the monotonic one goes on while the process is stopped and cannot be set; the wall clock has gone on while the
+// host slept.
+func InTime(ctx context.Context, op string) error {
+	t, ok := NotAfter(ctx)
+	if !ok {
+		return nil
+	}
+	now := time.Now()
+	if by := max(now.Sub(t), now.Round(0).Sub(t.Round(0))); by >= 0 {
+		return Errorf(Late, op, "not sent: it is %s too late; whoever leads now may have acted", by)
+	}
+	return nil
+}

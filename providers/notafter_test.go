@@ -1,0 +1,42 @@
+package providers_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+func TestInTime(t *testing.T) {
+	now := time.Now()
+	wall := func(d time.Duration) time.Time { return now.Round(0).Add(d) }
+	for _, c := range []struct {
+		name string
+		t    time.Time
+		want string // in the error; none when it is empty
+	}{
+		{"a minute left", now.Add(time.Minute), ""},
+		{"a minute late", now.Add(-time.Minute), "not sent: it is 1m0"},
+		{"right now", now, "not sent: it is "},
+		{"a minute left by the wall clock alone", wall(time.Minute), ""},
+		{"a minute late by the wall clock alone", wall(-time.Minute), "not sent: it is 1m0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := providers.WithNotAfter(t.Context(), c.t)
+			if got, ok := providers.NotAfter(ctx); !ok || !got.Equal(c.t) {
+				t.Errorf("not after %v, %v, want %v", got, ok, c.t)
+			}
+			err := providers.InTime(ctx, "press")
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("got %v, want no error", err)
+			case c.want != "" && (err == nil || providers.ClassOf(err) != providers.Late || !strings.HasPrefix(err.Error(), "press: "+c.want)):
+				t.Errorf("got %v (class %s), want class late and %q", err, providers.ClassOf(err), c.want)
+			}
+		})
+	}
+	if err := providers.InTime(t.Context(), "press"); err != nil {
+		t.Errorf("without a not-after time: %v", err)
+	}
+}

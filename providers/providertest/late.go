@@ -1,0 +1,98 @@
+package providertest
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// lateTests hold a provider to the not-after time of an effect: what is not sent before it is never done.
+func lateTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"NothingIsDoneTooLate": func(h *harness) {
+			effects := h.effects()
+			if len(effects) == 0 {
+				h.Skip("provider changes nothing")
+			}
+			before := h.everything()
+			for _, ago := range []time.Duration{0, time.Millisecond, time.Hour} {
+				ctx := providers.WithNotAfter(h.ctx, time.Now().Add(-ago))
+				for name, do := range effects {
+					if c := h.classed(name+" too late", do(ctx)); c != providers.Late {
+						h.Fatalf("%s %v too late: class is %q, want late", name, ago, c)
+					}
+				}
+			}
+			h.calm()
+			if after := h.everything(); !reflect.DeepEqual(before, after) {
+				h.Fatalf("effects that came too late changed %+v to %+v", before, after)
+			}
+		},
+		"InTimeIsDone": func(h *harness) {
+			p := need[providers.PowerController](h, providers.CanPower)
+			off := h.op("off")
+			h.ok("press in time", p.SetPower(providers.WithNotAfter(h.ctx, time.Now().Add(h.Wait)), off, h.Machine, providers.ActionHardOff))
+			h.power(p, providers.PowerOff)
+			h.counted(off, "power_off", 1)
+			h.turnOn(p)
+		},
+	}
+}
+
+// calm gives what was done against the rules a moment to show.
+func (h *harness) calm() {
+	for range 5 {
+		h.pause()
+	}
+}
+
+// effects is one call of each kind that changes something.
+func (h *harness) effects() map[string]func(context.Context) error {
+	es := map[string]func(context.Context) error{}
+	if p, ok := h.Provider.(providers.PowerController); ok {
+		for _, a := range []providers.PowerAction{providers.ActionOn, providers.ActionSoftOff, providers.ActionHardOff} {
+			es["press "+string(a)] = func(ctx context.Context) error { return p.SetPower(ctx, h.op("late"), h.Machine, a) }
+		}
+	}
+	if p, ok := h.Provider.(providers.BootController); ok {
+		es["set boot device"] = func(ctx context.Context) error {
+			return p.SetBootDevice(ctx, h.op("late"), h.Machine, providers.BootDevice{Mode: "PXE", UEFI: true})
+		}
+	}
+	if p, ok := h.Provider.(providers.MediaController); ok && h.MediaURL != "" {
+		es["insert media"] = func(ctx context.Context) error { return p.InsertMedia(ctx, h.op("late"), h.Machine, h.MediaURL) }
+		es["eject media"] = func(ctx context.Context) error { return p.EjectMedia(ctx, h.op("late"), h.Machine) }
+	}
+	if p, ok := h.Provider.(providers.Imager); ok && h.Image != "" {
+		es["start install"] = func(ctx context.Context) error {
+			return p.StartInstall(ctx, h.op("late"), h.Machine, providers.InstallSpec{Image: h.Image})
+		}
+	}
+	if p, ok := h.Provider.(providers.RemoteExecutor); ok {
+		es["start command"] = func(ctx context.Context) error {
+			op := h.op("late")
+			return p.StartCommand(ctx, op, h.Machine, op.Token(), providers.Command{Script: "true"})
+		}
+		es["kill command"] = func(ctx context.Context) error {
+			op := h.op("late")
+			return p.KillCommand(ctx, op, h.Machine, op.Token())
+		}
+	}
+	if p, ok := h.Provider.(providers.ClusterJoiner); ok && h.ClusterRef != "" {
+		es["start join"] = func(ctx context.Context) error {
+			return p.StartJoin(ctx, h.op("late"), h.Machine, providers.JoinSpec{ClusterRef: h.ClusterRef})
+		}
+	}
+	if p, ok := h.Provider.(providers.NetConfigurator); ok && h.NetConfig != "" {
+		es["apply network"] = func(ctx context.Context) error {
+			return p.ApplyNetwork(ctx, h.op("late"), h.Machine, h.NetConfig, h.Rollback)
+		}
+		es["confirm network"] = func(ctx context.Context) error {
+			op := h.op("late")
+			return p.ConfirmNetwork(ctx, op, h.Machine, op.Token())
+		}
+	}
+	return es
+}
