@@ -196,30 +196,35 @@ func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 }
 
 // effect does one thing that changes the world. Right before it a majority has to confirm that this leader has not
-// been replaced: a process that was stopped and goes on must not press a button that the next leader has pressed.
+// been replaced: a process that was stopped and goes on must not press a button that the next leader has pressed. What is not sent soon
+// after that is not sent any more (decision 0004): then nothing was done, and the majority is asked again.
 func (a *attempt) effect(ctx context.Context, what string, do func(context.Context) error) error {
+	said := false
 	for {
+		// failpoint: effect-due
 		started := time.Now()
 		err := a.confirm(ctx)
 		if err == nil && time.Since(started) < confirmValid {
-			break
+			if !said {
+				said = true
+				a.say("%s", what)
+			}
+			// failpoint: term-confirmed
+			err = do(providers.WithNotAfter(ctx, started.Add(effectValid)))
+			if err == nil {
+				// failpoint: effect-done
+				a.afterEffect()
+			}
+			if err == nil || providers.ClassOf(err) != providers.Late {
+				return err
+			}
+			a.runner.log.Warn("effect came too late and was not done", "step", a.step.GetName(), "attempt", a.number, "effect", what, "error", err)
 		}
 		if err := sleep(ctx, a.cfg.PollMin); err != nil {
 			return err
 		}
 	}
-	a.say("%s", what)
-	// failpoint: term-confirmed
-	if err := do(ctx); err != nil {
-		return err
-	}
-	// failpoint: effect-done
-	a.afterEffect()
-	return nil
 }
-
-// confirmValid bounds how old a confirmation may be when the effect is sent. It is far below any election timeout.
-const confirmValid = 100 * time.Millisecond
 
 // afterEffect reaches the boundary once an attempt, also when there was nothing left to do.
 func (a *attempt) afterEffect() {

@@ -87,7 +87,7 @@ func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
 // error when it could not go on and another leader should.
 func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	g, gctx := errgroup.WithContext(ctx)
-	l := &term{Executor: e, epoch: t.Epoch, confirm: t.Confirm, runners: map[string]*runner{}, done: make(chan string), group: g, logs: newLogSet()}
+	l := &term{Executor: e, epoch: t.Epoch, began: time.Now(), confirm: t.Confirm, runners: map[string]*runner{}, done: make(chan string), group: g, logs: newLogSet()}
 	g.Go(func() error { return l.follow(gctx) })
 	g.Go(func() error { return l.flushLogs(gctx) })
 	g.Go(func() error { return l.compact(gctx) })
@@ -101,6 +101,7 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 type term struct {
 	*Executor
 	epoch   uint64
+	began   time.Time // no earlier than the election
 	confirm func(context.Context) error
 	group   *errgroup.Group
 	runners map[string]*runner // by run id; owned by follow

@@ -37,6 +37,9 @@ func newRunner(ctx context.Context, l *term, run *holdfastv1.Run) *runner {
 
 // drive takes the run from where it is to its end. It answers nil when the run has ended.
 func (r *runner) drive(ctx context.Context) error {
+	if err := r.outlive(ctx); err != nil {
+		return err
+	}
 	view := r.state.View()
 	run, ok := view.Run(r.id)
 	if !ok || fsm.Ended(run) {
