@@ -23,7 +23,7 @@ func (c *Client) WatchRuns(ctx context.Context, filter string, cursor uint64, f 
 	return c.peers.follow(ctx, holdfastv1.RunService_WatchRuns_FullMethodName,
 		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
 			from := pos.resume()
-			received, err := watchPart(ctx, cc, &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: from}, pos, f)
+			received, err := watchPart(ctx, cc, &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: from, Bookmarks: true}, pos, f)
 			if status.Code(err) == codes.OutOfRange && from != 0 {
 				c.peers.cfg.Logger.WarnContext(ctx, "the events after the cursor are no longer kept, starting again from the current state", "cursor", from)
 				pos.restart()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -22,6 +23,9 @@ import (
 // matched before the cursor; the first transition of a run is then sent when it could have matched,
 // judging by the fields that never change.
 //
+// With bookmarks, an event without a run follows the current state when no run matches, and then whenever so many
+// events have not been sent, or for so long, that a client that breaks off could not go on.
+//
 // The start of the stream is as fresh as the call asks for (linearizable by default); from there on it follows this
 // peer's state. A client that reads too slowly for the events that are kept gets OUT_OF_RANGE, never a gap.
 func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
@@ -34,7 +38,10 @@ func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.Serve
 	if err != nil {
 		return err
 	}
-	w := &runWatch{filter: f, send: stream.Send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0}
+	w := &runWatch{
+		filter: f, send: stream.Send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0,
+		bookmarks: r.GetBookmarks(), told: r.GetCursor(), toldAt: time.Now(),
+	}
 	switch {
 	case w.cursor == 0:
 		if err := w.current(v); err != nil {
@@ -59,7 +66,17 @@ type runWatch struct {
 	cursor  uint64
 	resumed bool            // runs that are not in matched may have matched before
 	matched map[string]bool // active runs that this stream has seen, with a filter whose answer can change
+
+	bookmarks bool
+	told      uint64 // the last cursor that the client got
+	toldAt    time.Time
 }
+
+// When a bookmark is due. Events are kept much longer (65,536 of them).
+const (
+	bookmarkEvents = 4096
+	bookmarkPause  = 5 * time.Second
+)
 
 // current sends the state of a view.
 func (w *runWatch) current(v *fsm.View) error {
@@ -79,10 +96,20 @@ func (w *runWatch) current(v *fsm.View) error {
 	}
 	w.cursor = v.LastEvent()
 	if held == nil {
-		return nil
+		return w.bookmark()
 	}
 	held.Cursor = w.cursor
+	w.told, w.toldAt = w.cursor, time.Now()
 	return w.send(held)
+}
+
+// bookmark tells the client where the stream is, if it wants to know.
+func (w *runWatch) bookmark() error {
+	if !w.bookmarks || w.cursor == w.told {
+		return nil
+	}
+	w.told, w.toldAt = w.cursor, time.Now()
+	return w.send(&holdfastv1.RunEvent{Cursor: w.cursor})
 }
 
 // follow sends the events after the cursor until the stream ends.
@@ -111,8 +138,12 @@ func (w *runWatch) next(t *tail) (bool, error) {
 			if err := w.send(e); err != nil {
 				return true, err
 			}
+			w.told, w.toldAt = e.GetCursor(), time.Now()
 		}
 		w.cursor = e.GetCursor()
+	}
+	if err == nil && (w.cursor-w.told >= bookmarkEvents || time.Since(w.toldAt) >= bookmarkPause) {
+		err = w.bookmark()
 	}
 	return len(events) > 0, err
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -108,6 +111,86 @@ func TestWatchCursorGone(t *testing.T) {
 	wantError(t, (&Server{}).toStatus(context.Background(), "", err), codes.OutOfRange, "CURSOR_GONE")
 	_, err = watch(t, c, "", 1).Recv() // not kept any more
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
+}
+
+// A watch that nothing matches learns where it is, so that it can be resumed when more events have passed than are kept.
+func TestWatchBookmarks(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	n.start(t, "m-1", "run-1", "")
+	n.begin(t, "run-1", 1) // cursor 2
+	stream := func(cursor uint64) eventStream {
+		s, err := c.WatchRuns(testCtx(t), &holdfastv1.WatchRunsRequest{Filter: "machine_id=m-none", Cursor: cursor, Bookmarks: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := stream(0)
+	var last uint64
+	next := func() {
+		t.Helper()
+		e, err := s.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.GetSnapshot() != nil || e.GetCursor() <= last {
+			t.Fatalf("got %q, want a bookmark after %d", word(e), last)
+		}
+		last = e.GetCursor()
+	}
+	next()
+	if last != 2 {
+		t.Errorf("the bookmark after an empty state: got cursor %d, want 2", last)
+	}
+	outgrow(t, n, "run-1")
+	want := n.peer.View().LastEvent()
+	for last+bookmarkEvents <= want {
+		next()
+	}
+	// Without the bookmarks the client would have to ask for what follows cursor 2.
+	_, err := stream(2).Recv()
+	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
+	s = stream(last)
+	for range bookmarkEvents {
+		n.do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "y"})
+	}
+	next()
+}
+
+// A stream that did not ask for bookmarks gets none, and time makes them due too.
+func TestWatchBookmarksAreDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.machine(t, "m-1")
+		n.start(t, "m-1", "run-1", "")
+		f, err := compile(runFilter, "machine_id=m-none")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bookmarks := range []bool{false, true} {
+			var got []uint64
+			w := &runWatch{filter: f, bookmarks: bookmarks, toldAt: time.Now(), send: func(e *holdfastv1.RunEvent) error {
+				got = append(got, e.GetCursor())
+				return nil
+			}}
+			tl := newTail(n.peer, nil)
+			for range 5 {
+				if _, err := w.next(tl); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(bookmarkPause - time.Second) // sleep: of synctest
+			}
+			var want []uint64
+			if bookmarks {
+				want = []uint64{1} // nothing has happened since
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("bookmarks=%v (-want +got):\n%s", bookmarks, diff)
+			}
+		}
+	})
 }
 
 // outgrow makes more events than are kept.

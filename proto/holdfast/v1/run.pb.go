@@ -477,7 +477,10 @@ type WatchRunsRequest struct {
 	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160, e.g. machine_id=m-1
 	// The cursor of the last event seen: the stream goes on right after it, on any peer. Zero
 	// starts with the current state. A cursor that is no longer kept is OUT_OF_RANGE: start from zero.
-	Cursor        uint64 `protobuf:"varint,50,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Cursor uint64 `protobuf:"varint,50,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Also sends bookmarks: events without a snapshot, whose cursor moves on over events that do not match. Without them a
+	// watch whose filter matches nothing for long has an old cursor, and cannot be resumed.
+	Bookmarks     bool `protobuf:"varint,51,opt,name=bookmarks,proto3" json:"bookmarks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,6 +527,13 @@ func (x *WatchRunsRequest) GetCursor() uint64 {
 		return x.Cursor
 	}
 	return 0
+}
+
+func (x *WatchRunsRequest) GetBookmarks() bool {
+	if x != nil {
+		return x.Bookmarks
+	}
+	return false
 }
 
 type StreamRunLogsRequest struct {
@@ -1145,7 +1155,7 @@ func (x *Attempt) GetEvidenceAfter() map[string]string {
 type RunEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`
-	Snapshot      *Run                   `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Snapshot      *Run                   `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // unset in a bookmark, see WatchRunsRequest.bookmarks
 	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	Cursor        uint64                 `protobuf:"varint,50,opt,name=cursor,proto3" json:"cursor,omitempty"` // resume after this event with WatchRunsRequest.cursor
 	Index         uint64                 `protobuf:"varint,51,opt,name=index,proto3" json:"index,omitempty"`   // Raft index of the transition
@@ -1346,10 +1356,11 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x0fnext_page_token\x182 \x01(\tR\rnextPageToken\"A\n" +
 	"\x10CancelRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
-	"\x06reason\x182 \x01(\tR\x06reason\"B\n" +
+	"\x06reason\x182 \x01(\tR\x06reason\"`\n" +
 	"\x10WatchRunsRequest\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
-	"\x06cursor\x182 \x01(\x04R\x06cursor\"b\n" +
+	"\x06cursor\x182 \x01(\x04R\x06cursor\x12\x1c\n" +
+	"\tbookmarks\x183 \x01(\bR\tbookmarks\"b\n" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
