@@ -93,6 +93,10 @@ func code(c fsm.Code) codes.Code {
 		return codes.Aborted
 	case fsm.OutOfRange:
 		return codes.OutOfRange
+	case fsm.Unauthenticated:
+		return codes.Unauthenticated
+	case fsm.PermissionDenied:
+		return codes.PermissionDenied
 	}
 	return codes.Unknown
 }

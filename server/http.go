@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
 // The limits of the HTTP listener (DESIGN §9).
@@ -17,11 +21,16 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// HTTPHandler serves what is not gRPC: each API adds its routes to the mux, from a file of its own.
-func (s *Server) HTTPHandler() http.Handler {
-	mux := http.NewServeMux()
-	s.operations(mux)
-	return mux
+// HTTPHandler serves what is not gRPC. Each API adds its routes, with a rule for each, and calls gRPC methods of this process.
+func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) http.Handler { return s.mux(apis...) }
+
+func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *auth.Mux {
+	m := s.cfg.Gate.NewMux()
+	s.operations(m)
+	for _, add := range apis {
+		add(m, s.local)
+	}
+	return m
 }
 
 // HTTPServer makes a server with the limits that everything that listens must have. It logs its own
@@ -34,16 +43,16 @@ func (s *Server) HTTPServer(h http.Handler) *http.Server {
 }
 
 // operations are the routes for those who run the peer (DESIGN §4).
-func (s *Server) operations(mux *http.ServeMux) {
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) operations(mux *auth.Mux) {
+	mux.HandleFunc("GET /healthz", auth.Public(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n")) // the client is gone: nobody to tell
 	})
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", auth.Public(), nil, s.readyz)
+	mux.HandleFunc("GET /version", auth.Public(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, map[string]any{"version": s.cfg.Version, "go": runtime.Version()})
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", auth.Least(holdfastv1.Role_VIEWER), nil, promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	}))
 }

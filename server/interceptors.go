@@ -33,10 +33,11 @@ func GRPCOptions() []grpc.ServerOption {
 	}
 }
 
-// UnaryInterceptors gives what must stand before the cluster's interceptor, in this order: measuring
-// and logging, the bound in time, the wording of errors, and recovery from panics.
+// UnaryInterceptors gives all interceptors of a gRPC server of the public API, in this order: measuring and logging, the bound in time,
+// the wording of errors, recovery from panics, who the caller is and how often he calls; then the Forwarder, which takes the call to
+// where it is served; and there, what the caller may do.
 func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{
+	all := []grpc.UnaryServerInterceptor{
 		s.observeUnary,
 		s.boundUnary,
 		func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -44,18 +45,28 @@ func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 			return resp, s.toStatus(ctx, call.FullMethod, err)
 		},
 		recovery.UnaryServerInterceptor(), // a panic becomes an error that toStatus does not know
+		s.cfg.Gate.EdgeUnary,
 	}
+	if s.cfg.Forwarder != nil {
+		all = append(all, s.cfg.Forwarder.UnaryInterceptor())
+	}
+	return append(all, s.cfg.Gate.Unary)
 }
 
 // StreamInterceptors is UnaryInterceptors for streams, which have no bound in time.
 func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
-	return []grpc.StreamServerInterceptor{
+	all := []grpc.StreamServerInterceptor{
 		s.observeStream,
 		func(srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			return s.toStatus(stream.Context(), call.FullMethod, next(srv, stream))
 		},
 		recovery.StreamServerInterceptor(),
+		s.cfg.Gate.EdgeStream,
 	}
+	if s.cfg.Forwarder != nil {
+		all = append(all, s.cfg.Forwarder.StreamInterceptor())
+	}
+	return append(all, s.cfg.Gate.Stream)
 }
 
 // boundUnary gives a deadline to calls that have none: nobody must wait for ever for a cluster that has

@@ -15,6 +15,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/inproc"
 )
 
 // Config is what a Server can be told. The zero value works.
@@ -36,8 +38,16 @@ type Config struct {
 	CancelWait time.Duration
 	// CallTimeout bounds unary calls that come without a deadline; default 30 s.
 	CallTimeout time.Duration
-	// Principal says on whose behalf a call is made; default "anonymous" for all.
-	Principal func(context.Context) string
+	// Gate says who callers are and what they may do; default: everybody is anonymous, an admin.
+	Gate *auth.Gate
+	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a peer alone.
+	Forwarder Forwarder
+}
+
+// Forwarder stands between who a caller is and what he may do (*cluster.Node).
+type Forwarder interface {
+	UnaryInterceptor() grpc.UnaryServerInterceptor
+	StreamInterceptor() grpc.StreamServerInterceptor
 }
 
 // Node is the peer as the server sees it: where commands are committed and reads are made safe.
@@ -77,6 +87,7 @@ type Server struct {
 	state     State
 	providers *providers.Set
 	tail      *tail
+	local     *inproc.Server // the way of the HTTP APIs to the services
 	metrics   *callMetrics
 	draining  chan struct{}
 	drain     sync.Once
@@ -99,14 +110,16 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	cfg.DefaultMaxRetries = max(0, orDefault(cfg.DefaultMaxRetries, 2))
 	cfg.CancelWait = max(0, orDefault(cfg.CancelWait, 2*time.Second))
 	cfg.CallTimeout = orDefault(cfg.CallTimeout, 30*time.Second)
-	if cfg.Principal == nil {
-		cfg.Principal = func(context.Context) string { return "anonymous" }
+	if cfg.Gate == nil {
+		cfg.Gate = auth.Open()
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, node: node, state: state, providers: set,
 		metrics: newCallMetrics(cfg.Registerer), draining: make(chan struct{}),
 	}
 	s.tail = newTail(state, s.draining)
+	s.local = inproc.New(s.UnaryInterceptors()...)
+	s.Register(s.local)
 	cfg.Registerer.MustRegister(newStateCollector(state))
 	return s
 }
@@ -153,7 +166,10 @@ func (s *Server) ready() error {
 	return s.node.Votes()
 }
 
+// InProcess takes services and calls of this process: what is registered with the gRPC server and has an HTTP API is registered here too.
+func (s *Server) InProcess() *inproc.Server { return s.local }
+
 // command starts a command on behalf of the caller.
 func (s *Server) command(ctx context.Context) *internalv1.Command {
-	return &internalv1.Command{FeatureLevel: 1, Principal: s.cfg.Principal(ctx)}
+	return auth.Command(ctx)
 }

@@ -26,6 +26,9 @@ func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest
 			return nil, err
 		}
 		c := s.command(ctx)
+		if c.GetOrigin() != nil {
+			c.Origin.RequestId = r.GetRequestId()
+		}
 		c.Op = &internalv1.Command_StartRun{StartRun: start}
 		return apply[*holdfastv1.Run](ctx, s.node, c)
 	})

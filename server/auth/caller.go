@@ -1,0 +1,66 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Caller is who makes a call, and how it came here.
+type Caller struct {
+	Identity *holdfastv1.Identity
+	Source   string // address of the caller, without the port
+	Peer     string // id of the peer that took the call
+	Method   string // as the audit trail names it: holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
+}
+
+type callerKey struct{}
+
+// NewContext gives a context for calls of that caller. Nothing that comes over the network can do so.
+func NewContext(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerFrom gives the caller; nil when nobody has been authenticated, as on public routes.
+func CallerFrom(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+// From gives who makes the call; nil, which has no role, when nobody has been authenticated.
+func From(ctx context.Context) *holdfastv1.Identity {
+	if c := CallerFrom(ctx); c != nil {
+		return c.Identity
+	}
+	return nil
+}
+
+// The ways to say who one is: Identity.method.
+const (
+	MethodCertificate = "certificate"
+	MethodToken       = "token"
+	MethodOIDC        = "oidc"
+	MethodInsecure    = "insecure"
+)
+
+// peerPrefix begins the principals of peers, and of nobody else.
+const peerPrefix = "peer:"
+
+func isPeer(id *holdfastv1.Identity) bool {
+	return id.GetMethod() == MethodCertificate && strings.HasPrefix(id.GetPrincipal(), peerPrefix)
+}
+
+// InScope says whether somebody may see what is in a pool: he is scoped to it, or to none at all.
+func InScope(id *holdfastv1.Identity, pool string) bool {
+	return len(id.GetPools()) == 0 || slices.Contains(id.GetPools(), pool)
+}
+
+// Scoped says whether somebody sees some pools only.
+func Scoped(id *holdfastv1.Identity) bool { return len(id.GetPools()) > 0 }
+
+// anonymous is everybody where there is no authentication.
+func anonymous() *holdfastv1.Identity {
+	return &holdfastv1.Identity{Principal: "anonymous", Role: holdfastv1.Role_ADMIN, Method: MethodInsecure}
+}

@@ -1,0 +1,71 @@
+package auth
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// maxName bounds the names of principals, in bytes.
+const maxName = 128
+
+// certificateOf gives who is at the other end of a connection, when it presented a certificate. The listener has verified
+// it; it may have ended since.
+func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) {
+	if cs == nil || len(cs.PeerCertificates) == 0 {
+		return nil, nil
+	}
+	if c, ok := peertls.FromState(cs); ok {
+		if c.Peer != "" && c.Cluster != g.cfg.Cluster { // listeners refuse it too
+			return nil, unauthenticated(ReasonBadCredentials, "the certificate is that of peer %s of cluster %s: this is cluster %s", c.Peer, c.Cluster, g.cfg.Cluster)
+		}
+		return c, nil
+	}
+	if end := cs.PeerCertificates[0].NotAfter; time.Now().After(end) {
+		return nil, unauthenticated(ReasonCertificateExpired, "the client certificate has expired at %s: make a new one with `holdfast tls cert create --client`", end.UTC().Format(time.RFC3339))
+	}
+	return nil, unauthenticated(ReasonBadCredentials, "the client certificate was not verified: use one of this cluster's CA")
+}
+
+// fromCertificate gives the identity in a certificate: the common name is the user, the organizational units are roles
+// (DESIGN §9), see highest for what becomes of several.
+func fromCertificate(c *peertls.Caller) (*holdfastv1.Identity, *Error) {
+	if c.Peer != "" {
+		return &holdfastv1.Identity{Principal: peerPrefix + c.Peer, Method: MethodCertificate}, nil
+	}
+	return fromSubject(c.Cert)
+}
+
+func fromSubject(cert *x509.Certificate) (*holdfastv1.Identity, *Error) {
+	name := cert.Subject.CommonName
+	if !goodName(name) {
+		return nil, unauthenticated(ReasonBadCredentials, "the client certificate has the common name %q: want the user's name, up to %d bytes that can be printed", clip(name), maxName)
+	}
+	g := highest(cert.Subject.OrganizationalUnit)
+	return &holdfastv1.Identity{Principal: "user:" + name, Role: g.role, Pools: g.pools, Method: MethodCertificate}, nil
+}
+
+// goodName says whether a name can stand in the audit trail.
+func goodName(name string) bool {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return false
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func clip(s string) string {
+	if len(s) > maxName {
+		return s[:maxName] + "…"
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package auth
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// presented is what came with a call.
+type presented struct {
+	source    string
+	tls       *tls.ConnectionState // nil without TLS
+	bearer    []string
+	forwarded []string
+	method    string // as the audit trail names it
+}
+
+// fromGRPC gives what came with a gRPC call, and its metadata.
+func fromGRPC(ctx context.Context, method string) (presented, metadata.MD) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	p := presented{bearer: md[headerToken], forwarded: md[headerIdentity], method: method}
+	if from, ok := peer.FromContext(ctx); ok {
+		p.source = sourceOf(from.Addr.String())
+		if info, ok := from.AuthInfo.(credentials.TLSInfo); ok {
+			p.tls = &info.State
+		}
+	}
+	return p, md
+}
+
+// fromHTTP gives what came with a request. Headers that name an address of the client are not believed: anybody can set them.
+func fromHTTP(r *http.Request, method string) presented {
+	return presented{source: sourceOf(r.RemoteAddr), tls: r.TLS, bearer: r.Header.Values("Authorization"), method: method}
+}
+
+// sourceOf gives an address without its port.
+func sourceOf(addr string) string {
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		return host
+	}
+	return addr
+}
+
+// identify says who makes a call. What it is refused for is an *Error, or the error of a read that could not be made.
+//
+// A peer's certificate speaks for whom it forwards. Else a token goes before a certificate: it was sent with this call. One that
+// is bad is refused even beside a good certificate.
+func (g *Gate) identify(ctx context.Context, p presented) (*Caller, error) {
+	if g.cfg.Insecure {
+		return g.unknown(p), nil
+	}
+	cert, bad := g.certificateOf(p.tls)
+	token, err := parseBearer(p.bearer)
+	switch {
+	case bad != nil && token == "":
+		return nil, bad
+	case err != nil:
+		return nil, err
+	case bad == nil && cert != nil && cert.Peer != "" && len(p.forwarded) > 0:
+		c, err := forwarded(p.forwarded)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	var id *holdfastv1.Identity
+	switch {
+	case token != "":
+		known, err := g.bearer(ctx, token, p.source)
+		if err != nil {
+			return nil, err
+		}
+		id = known
+	case cert != nil:
+		if id, err = fromCertificate(cert); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, unauthenticated(ReasonNoCredentials, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate")
+	}
+	return &Caller{Identity: id, Source: p.source, Peer: g.cfg.PeerID, Method: p.method}, nil
+}
+
+// unknown is the caller where nobody is known. What peers forward is taken for the audit trail, but for the identity.
+func (g *Gate) unknown(p presented) *Caller {
+	c := &Caller{Identity: anonymous(), Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
+	if len(p.forwarded) > 0 {
+		if f, err := forwarded(p.forwarded); err == nil {
+			c.Source, c.Peer, c.Method = f.Source, f.Peer, f.Method
+		}
+	}
+	return c
+}
+
+// bearer says who a token stands for.
+func (g *Gate) bearer(ctx context.Context, token, source string) (*holdfastv1.Identity, error) {
+	if isJWT(token) {
+		return g.accessToken(ctx, token, source)
+	}
+	hash := sum(token)
+	t, ok := g.deps.Records().TokenByHash(hash)
+	if !ok {
+		// It may have been made on another peer a moment ago.
+		fresh, err := g.lookAgain(ctx, hash, source)
+		if err != nil {
+			return nil, err
+		}
+		if t, ok = fresh.TokenByHash(hash); !ok {
+			g.second.remember(hash)
+			return nil, errUnknownToken()
+		}
+	}
+	if err := alive(t, g.now()); err != nil {
+		return nil, err
+	}
+	return fromToken(t), nil
+}
+
+func errUnknownToken() *Error {
+	return unauthenticated(ReasonTokenUnknown, "the token is not known: is it one of this cluster, and complete? An admin makes one with `holdfast token create`")
+}
+
+// lookAgain gives a fresh state for credentials that the local one does not know, if that is worth the work.
+func (g *Gate) lookAgain(ctx context.Context, hash []byte, source string) (Records, error) {
+	if g.second.seen(hash) {
+		return nil, errUnknownToken()
+	}
+	if err := g.second.allow(source); err != nil {
+		return nil, err
+	}
+	return g.deps.Fresh(ctx)
+}
+
+// still says whether the token that a caller came with is good where the call is served. Identities without one were judged at
+// the edge for good: a certificate or an access token cannot be taken back.
+func (g *Gate) still(id *holdfastv1.Identity) *Error {
+	if id.GetTokenId() == "" {
+		return nil
+	}
+	t, ok := g.deps.Records().Token(id.GetTokenId())
+	if !ok {
+		return errUnknownToken()
+	}
+	return alive(t, g.now())
+}
+
+// isRefusal says whether an error is the gate's word on the caller, not a failure to find out.
+func isRefusal(err error) (*Error, bool) {
+	e, ok := errors.AsType[*Error](err)
+	return e, ok
+}

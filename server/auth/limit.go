@@ -1,0 +1,87 @@
+package auth
+
+import (
+	"math"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The limits of callers (docs/security.md).
+const (
+	defaultRate   = 1000.0 // calls a second of a user
+	maxBuckets    = 65536  // callers that are told apart; who comes after that starts with a full bucket
+	failedRate    = 10.0   // failed authentications a second of one address, before they are called too many
+	failedBurst   = 50
+	burstSeconds  = 2
+	shareAgent    = 0.05
+	shareService  = 0.2
+	sharePoolCrew = 10.0
+)
+
+// limits counts the calls of each caller. Everything is kept in memory, on each peer for itself.
+type limits struct {
+	perSecond float64
+	callers   *lru.Cache[string, *rate.Limiter]
+	sources   *lru.Cache[string, *rate.Limiter] // of failed authentications
+}
+
+func newLimits(perSecond float64) *limits {
+	return &limits{perSecond: perSecond, callers: newLRU[*rate.Limiter](maxBuckets), sources: newLRU[*rate.Limiter](maxSources)}
+}
+
+// allow takes one call of a caller's budget. Peers, and everybody where nobody is known, have no limit.
+func (l *limits) allow(id *holdfastv1.Identity) *Error {
+	if l.perSecond < 0 || id.GetMethod() == MethodInsecure || isPeer(id) {
+		return nil
+	}
+	perSecond := l.rate(id.GetRole())
+	b := bucket(l.callers, id.GetPrincipal(), perSecond, burstSeconds*perSecond)
+	if b.Allow() {
+		return nil
+	}
+	return tooMany(perSecond, "%s makes more than %g calls a second on this peer", id.GetPrincipal(), perSecond)
+}
+
+// rate gives the calls a second of a role. Many agents share a pool's token.
+func (l *limits) rate(r holdfastv1.Role_Value) float64 {
+	switch r {
+	case holdfastv1.Role_AGENT:
+		return l.perSecond * shareAgent
+	case holdfastv1.Role_SERVICE:
+		return l.perSecond * shareService
+	case holdfastv1.Role_POOL_AGENT:
+		return l.perSecond * sharePoolCrew
+	}
+	return l.perSecond
+}
+
+// failed counts a failed authentication of an address. One that has too many of them is told so instead of why: good
+// credentials from the same address go on.
+func (l *limits) failed(source string) *Error {
+	if l.perSecond < 0 || bucket(l.sources, source, failedRate, failedBurst).Allow() {
+		return nil
+	}
+	return tooMany(failedRate, "too many calls with bad credentials or none come from %s", source)
+}
+
+func bucket(c *lru.Cache[string, *rate.Limiter], key string, perSecond, burst float64) *rate.Limiter {
+	if b, ok := c.Get(key); ok {
+		return b
+	}
+	b := rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(burst))))
+	if before, found, _ := c.PeekOrAdd(key, b); found {
+		return before
+	}
+	return b
+}
+
+func tooMany(perSecond float64, format string, args ...any) *Error {
+	e := denied(ReasonRateLimit, format+": slow down and try again", args...)
+	e.Code, e.Retry = codes.ResourceExhausted, max(100*time.Millisecond, time.Duration(float64(time.Second)/perSecond))
+	return e
+}

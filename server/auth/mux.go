@@ -1,0 +1,145 @@
+package auth
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+)
+
+// The limits of HTTP requests.
+const (
+	// MaxBody is how many bytes of a body are read: a handler that reads on gets an *http.MaxBytesError, and answers 413.
+	MaxBody     = 1 << 20
+	bodyTimeout = 30 * time.Second // for the whole body
+)
+
+// Words writes the answer to a call that the gate refuses, in the words of the API that the route belongs to. Status is 401, 403, 429 or
+// 503; err.Message is fit to be shown.
+type Words func(w http.ResponseWriter, r *http.Request, status int, err *Error)
+
+// Route is one route of a Mux.
+type Route struct {
+	Pattern string // POST /api/v1/machine/register
+	Rule    Rule
+}
+
+// Mux is a http.ServeMux that takes no route without a rule.
+type Mux struct {
+	g      *Gate
+	mux    *http.ServeMux
+	routes []Route
+}
+
+// NewMux makes a mux without routes.
+func (g *Gate) NewMux() *Mux { return &Mux{g: g, mux: http.NewServeMux()} }
+
+// Routes lists what was handled.
+func (m *Mux) Routes() []Route { return m.routes }
+
+// ServeHTTP implements http.Handler.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
+
+// Handle adds a route: "GET /readyz". A rule that lets nobody in panics, as a bad pattern does. Words may be nil: then the refusal
+// is a line of text.
+//
+// The handler gets a context with the caller, and a body of at most MaxBody bytes that must come within 30 s. It makes gRPC calls of
+// this process with that context: the rule of the route is about who may come in at all, the RPC's about what he asks for.
+func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
+	if !rule.set() {
+		panic("route " + strconv.Quote(pattern) + " has no rule that lets anybody in")
+	}
+	if words == nil {
+		words = plainWords
+	}
+	m.routes = append(m.routes, Route{Pattern: pattern, Rule: rule})
+	m.mux.Handle(pattern, m.g.guard(pattern, rule, words, h))
+}
+
+// HandleFunc is Handle for a function.
+func (m *Mux) HandleFunc(pattern string, rule Rule, words Words, h http.HandlerFunc) {
+	m.Handle(pattern, rule, words, h)
+}
+
+// guard stands before a route.
+func (g *Gate) guard(pattern string, rule Rule, words Words, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			// A body that trickles in must not hold a connection for ever. Writers of tests have no deadlines.
+			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(bodyTimeout))
+			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		}
+		if rule.Public {
+			h.ServeHTTP(w, r)
+			return
+		}
+		p := fromHTTP(r, pattern)
+		read := r.Method == http.MethodGet || r.Method == http.MethodHead
+		c, err := g.admit(r.Context(), p, read)
+		if err == nil {
+			err = g.mayEnter(c, &rule, pattern)
+		}
+		if err == nil {
+			h.ServeHTTP(w, r.WithContext(NewContext(r.Context(), c)))
+			return
+		}
+		e, ok := isRefusal(err)
+		if !ok {
+			e = &Error{Code: codes.Unavailable, Reason: "NO_LEADER", Message: "the cluster has no leader now that could say who you are: try again", Retry: time.Second}
+		} else if c != nil && !read {
+			g.denials.refused(r.Context(), c, "", "", e)
+		}
+		refuse(w, r, words, e)
+	})
+}
+
+// mayEnter is authorize for a route. What it gives is an *Error, or nil.
+func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
+	err := g.still(c.Identity)
+	if err == nil {
+		err = rule.allows(c.Identity, nil, pattern)
+	}
+	if err == nil {
+		return nil
+	}
+	g.metrics.refused.WithLabelValues(err.Reason).Inc()
+	return err
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, words Words, e *Error) {
+	status := StatusOf(e.Code)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast"`)
+	}
+	if e.Retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((e.Retry+time.Second-1)/time.Second)))
+	}
+	words(w, r, status, e)
+}
+
+// StatusOf gives the HTTP status of a refusal.
+func StatusOf(c codes.Code) int {
+	switch c {
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusForbidden
+}
+
+func plainWords(w http.ResponseWriter, _ *http.Request, status int, err *Error) {
+	http.Error(w, err.Message, status)
+}
+
+// TooLarge says whether reading a body failed because it has more than MaxBody bytes: the answer is 413.
+func TooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+

@@ -1,0 +1,46 @@
+package auth
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Node is the peer that a gate stands before (*cluster.Node).
+type Node interface {
+	Proposer
+	Peers
+}
+
+// State is this peer's own copy of the replicated state (*fsm.FSM).
+type State interface {
+	View() *fsm.View
+}
+
+// ForNode makes the gate of a peer. Register its relay, and run its Denials.
+func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
+	relay := NewRelay(node, func(ctx context.Context, d *internalv1.RecordDenials) error {
+		_, err := node.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Time: timestamppb.Now(), Principal: "system", Op: &internalv1.Command_RecordDenials{RecordDenials: d}})
+		return err
+	})
+	g, err := New(cfg, Deps{
+		Records: func() Records { return state.View() },
+		Fresh: func(ctx context.Context) (Records, error) {
+			v, err := node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
+			if err != nil {
+				return nil, err
+			}
+			return v, nil
+		},
+		Report: relay.Report,
+	})
+	return g, relay, err
+}
+
+// Register adds the service that other peers report refusals to.
+func (r *Relay) Register(s grpc.ServiceRegistrar) { internalv1.RegisterAuditRelayServer(s, r) }

@@ -1,0 +1,23 @@
+package auth
+
+import (
+	"context"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Command starts a command on behalf of the caller: the FSM holds it against his token and his scope, and writes the audit event. Without
+// a caller, as in tests of handlers, it is nobody's and has no event.
+func Command(ctx context.Context) *internalv1.Command {
+	c := &internalv1.Command{FeatureLevel: 1, Principal: "anonymous"}
+	from := CallerFrom(ctx)
+	if from == nil {
+		return c
+	}
+	id := from.Identity
+	c.Principal = id.GetPrincipal()
+	c.Origin = &internalv1.Origin{
+		Source: from.Source, Peer: from.Peer, Method: from.Method, TokenId: id.GetTokenId(), Pools: id.GetPools(), MachineId: id.GetMachineId(), Role: id.GetRole(),
+	}
+	return c
+}

@@ -1,0 +1,92 @@
+package auth
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// policy is the table of all methods: who may call them (docs/security.md shows it). A method that is missing is refused, and a test fails
+// the build for it. That a resource lies in the caller's pools is checked by the FSM for changes, and by the handlers for reads.
+func policy() map[string]Rule {
+	var (
+		viewer   = Rule{Least: holdfastv1.Role_VIEWER}
+		operator = Rule{Least: holdfastv1.Role_OPERATOR}
+		overall  = Rule{Least: holdfastv1.Role_OPERATOR, Unscoped: true}
+		admin    = Rule{Least: holdfastv1.Role_ADMIN}
+		agents   = []holdfastv1.Role_Value{holdfastv1.Role_AGENT, holdfastv1.Role_POOL_AGENT}
+		pools    = []holdfastv1.Role_Value{holdfastv1.Role_POOL_AGENT}
+		services = []holdfastv1.Role_Value{holdfastv1.Role_SERVICE}
+	)
+	p := map[string]Rule{}
+	add := func(service string, r Rule, methods ...string) {
+		for _, m := range methods {
+			p[service+"/"+m] = r
+		}
+	}
+	also := func(r Rule, roles []holdfastv1.Role_Value) Rule {
+		r.Also = roles
+		return r
+	}
+
+	add("holdfast.v1.MachineService", viewer, "GetMachine", "ListMachines", "ListMachineHistory", "ExplainMachine")
+	add("holdfast.v1.MachineService", operator, "RegisterMachine", "UpdateMachine", "SetMachinePhase", "DeleteMachine")
+	add("holdfast.v1.PlanService", viewer, "GetPlan", "ListPlans")
+	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan")
+	add("holdfast.v1.RunService", viewer, "GetRun", "ListRuns", "WatchRuns", "StreamRunLogs")
+	add("holdfast.v1.RunService", operator, "StartRun", "CancelRun")
+	add("holdfast.v1.ClusterService", viewer, "GetClusterStatus")
+
+	add("holdfast.v1.AccessService", Rule{Anyone: true}, "WhoAmI")
+	add("holdfast.v1.AccessService", admin, "CreateToken", "ListTokens", "RevokeToken")
+	add("holdfast.v1.SecretService", admin, "PutSecret", "GetSecret", "ListSecrets", "DeleteSecret", "RotateSecrets")
+	add("holdfast.v1.AuditService", admin, "ListAuditEvents", "ExportAuditEvents")
+
+	add("holdfast.v1.NodeService", viewer, "GetNode", "ListStalledNodes")
+	add("holdfast.v1.NodeService", operator, "CreateNode", "UpdateNode", "TransitionNode")
+	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
+	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
+	add("holdfast.v1.AgentService", Rule{Also: agents, Own: ownMachine}, "RegisterAgent")
+	add("holdfast.v1.HeartbeatService", Rule{Also: agents, Own: ownMachine}, "KeepMachineAlive")
+	add("holdfast.v1.HeartbeatService", Rule{Also: pools, Own: ownPool}, "HeartbeatPool")
+	add("holdfast.v1.HeartbeatService", Rule{Also: services}, "PingService")
+
+	add("holdfast.v1.PoolService", viewer, "GetPool", "ListPools", "ListProviders")
+	add("holdfast.v1.PoolService", overall, "CreatePool", "DeletePool", "RegisterProvider")
+	add("holdfast.v1.PoolService", Rule{Also: pools, Own: ownPool}, "RegisterPool")
+	add("holdfast.v1.PoolService", Rule{Least: holdfastv1.Role_OPERATOR, Also: pools, Own: ownPool}, "DeregisterPool")
+
+	add("holdfast.v1.RegistryService", also(viewer, services), "GetService", "ListServices", "WatchServices")
+	add("holdfast.v1.RegistryService", Rule{Also: services}, "RegisterService", "UpdateServiceState", "DeregisterService")
+
+	add("grpc.health.v1.Health", Public(), "Check", "List", "Watch")
+	add("grpc.reflection.v1.ServerReflection", Rule{Anyone: true}, "ServerReflectionInfo")
+	add("grpc.reflection.v1alpha.ServerReflection", Rule{Anyone: true}, "ServerReflectionInfo")
+
+	peers := Rule{Peers: true}
+	add("holdfast.internal.v1.PeerService", peers, "Confirm", "ReadIndex", "StandDown", "Admit", "Stats", "StateSum", "Leave")
+	add("holdfast.internal.v1.LeaseService", peers, "Renew")
+	add("holdfast.internal.v1.AuditRelay", peers, "RecordDenials")
+	return p
+}
+
+// ownMachine holds a machine's agent to its machine. That a pool's agent names a machine of its pool is checked where the
+// machine is known.
+func ownMachine(id *holdfastv1.Identity, req proto.Message) bool {
+	r, ok := req.(interface{ GetMachineId() string })
+	return ok && (id.GetRole() != holdfastv1.Role_AGENT || r.GetMachineId() == id.GetMachineId())
+}
+
+// ownPool holds a pool's agent to its pool.
+func ownPool(id *holdfastv1.Identity, req proto.Message) bool {
+	var pool string
+	switch r := req.(type) {
+	case interface{ GetPoolId() string }:
+		pool = r.GetPoolId()
+	case *holdfastv1.RegisterPoolRequest:
+		pool = r.GetPool().GetPoolId()
+	default:
+		return false
+	}
+	return pool != "" && InScope(id, pool)
+}

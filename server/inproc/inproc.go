@@ -1,0 +1,164 @@
+// Package inproc calls the gRPC services of this process without a network, through the same interceptors as calls that come
+// over it: HTTP APIs are gRPC clients of their own peer.
+//
+// It owns how a call gets from a client's stub to a handler and back. It must not know services, nor let anything by the
+// interceptors. Streams have no way through it: an HTTP route that streams reads the state itself.
+package inproc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Server is a grpc.ServiceRegistrar for handlers, and a grpc.ClientConnInterface for those who call them. The caller of a
+// call, his deadline and all else that its context holds is that of the context it is made with; outgoing metadata becomes
+// incoming. A message that was passed belongs to the handler from then on, as if it had been sent.
+type Server struct {
+	intercept grpc.UnaryServerInterceptor
+
+	mu      sync.RWMutex
+	methods map[string]method // by full method
+}
+
+var (
+	_ grpc.ServiceRegistrar    = (*Server)(nil)
+	_ grpc.ClientConnInterface = (*Server)(nil)
+)
+
+type method struct {
+	impl    any
+	handler grpc.MethodHandler
+}
+
+// New makes a server whose calls go through the interceptors, the first one first.
+func New(interceptors ...grpc.UnaryServerInterceptor) *Server {
+	return &Server{intercept: chain(interceptors), methods: map[string]method{}}
+}
+
+// chain makes one interceptor of many.
+func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	all = slices.Clone(all)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		next := handler
+		for _, i := range slices.Backward(all) {
+			inner := next
+			next = func(ctx context.Context, req any) (any, error) { return i(ctx, req, info, inner) }
+		}
+		return next(ctx, req)
+	}
+}
+
+// RegisterService implements grpc.ServiceRegistrar. Streams of the service are left out.
+func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range d.Methods {
+		s.methods["/"+d.ServiceName+"/"+m.MethodName] = method{impl: impl, handler: m.Handler}
+	}
+}
+
+// Invoke implements grpc.ClientConnInterface. Of the options it knows grpc.Header and grpc.Trailer. Errors are statuses.
+func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any, opts ...grpc.CallOption) error {
+	s.mu.RLock()
+	m, ok := s.methods[fullMethod]
+	s.mu.RUnlock()
+	if !ok {
+		return status.Errorf(codes.Unimplemented, "call %s in this process: it is not registered", fullMethod)
+	}
+	in, isIn := args.(proto.Message)
+	out, isOut := reply.(proto.Message)
+	if !isIn || !isOut {
+		return status.Errorf(codes.Internal, "call %s in this process: %T and %T are not messages", fullMethod, args, reply)
+	}
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	md, _ := metadata.FromOutgoingContext(ctx)
+	stream := &serverStream{method: fullMethod}
+	ctx = grpc.NewContextWithServerTransportStream(metadata.NewIncomingContext(metadata.NewOutgoingContext(ctx, nil), md), stream)
+	got, err := m.handler(m.impl, ctx, func(into any) error { return move(into, in) }, s.intercept)
+	stream.answer(opts)
+	if err != nil {
+		return status.Convert(err).Err()
+	}
+	if err := move(out, got); err != nil {
+		return status.Errorf(codes.Internal, "call %s in this process: %v", fullMethod, err)
+	}
+	return nil
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (s *Server) NewStream(_ context.Context, _ *grpc.StreamDesc, fullMethod string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Errorf(codes.Unimplemented, "call %s in this process: streams are not supported", fullMethod)
+}
+
+// move gives one message the fields of another one of its type. What the fields point to is shared: the other is not used
+// any more.
+func move(into, from any) error {
+	dst, ok := into.(proto.Message)
+	src, also := from.(proto.Message)
+	if !ok || !also || dst.ProtoReflect().Descriptor() != src.ProtoReflect().Descriptor() {
+		return fmt.Errorf("%T is not a %T", from, into)
+	}
+	to := dst.ProtoReflect()
+	proto.Reset(dst)
+	src.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(fd, v)
+		return true
+	})
+	to.SetUnknown(src.ProtoReflect().GetUnknown())
+	return nil
+}
+
+// serverStream takes the headers that handlers and interceptors set.
+type serverStream struct {
+	method string
+
+	mu              sync.Mutex
+	header, trailer metadata.MD
+}
+
+// Method implements grpc.ServerTransportStream.
+func (s *serverStream) Method() string { return s.method }
+
+// SetHeader implements grpc.ServerTransportStream.
+func (s *serverStream) SetHeader(md metadata.MD) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.header = metadata.Join(s.header, md)
+	return nil
+}
+
+// SendHeader implements grpc.ServerTransportStream.
+func (s *serverStream) SendHeader(md metadata.MD) error { return s.SetHeader(md) }
+
+// SetTrailer implements grpc.ServerTransportStream.
+func (s *serverStream) SetTrailer(md metadata.MD) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trailer = metadata.Join(s.trailer, md)
+	return nil
+}
+
+// answer fills in what the caller wants to know of the headers.
+func (s *serverStream) answer(opts []grpc.CallOption) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range opts {
+		switch o := o.(type) {
+		case grpc.HeaderCallOption:
+			*o.HeaderAddr = s.header
+		case grpc.TrailerCallOption:
+			*o.TrailerAddr = s.trailer
+		}
+	}
+}
