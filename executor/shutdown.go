@@ -16,6 +16,9 @@ func (e *Executor) CancelActive(ctx context.Context, why string) error {
 	view := e.state.View()
 	var errs []error
 	for run := range view.ActiveRuns() {
+		if run.GetObserved() { // its installer goes on, whatever becomes of this peer
+			continue
+		}
 		_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_CancelRun{
 			CancelRun: &internalv1.CancelRun{RunId: run.GetRunId(), Reason: why}}})
 		if err == nil && run.GetPhase() == holdfastv1.Run_RUNNING {

@@ -1,14 +1,237 @@
 package fsm
 
 import (
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func (t *tx) createAgentMachine(_ *internalv1.CreateAgentMachine) (*holdfastv1.Machine, *Error) {
-	return nil, unbuilt()
+// maxAgentText bounds what an agent says of its machine, in bytes a field.
+const maxAgentText = 255
+
+// The reasons of the condition AgentReady.
+const (
+	agentRegistered = "AgentRegistered"
+	agentKeepalive  = "AgentKeepalive"
+	agentExpired    = "AgentExpired"
+)
+
+// moveAgent moves the agent facet (machine registration §State Machine). It is one history entry; the condition AgentReady follows.
+func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, comment string) {
+	s := m.GetStatus()
+	if m.Agent == nil {
+		m.Agent = &holdfastv1.AgentRecord{CreatedAt: t.now}
+	}
+	if from := s.GetAgentState(); from != to {
+		e := &holdfastv1.HistoryEntry{Facet: "agent", From: from.String(), To: to.String(), TriggeredBy: by, Comment: comment}
+		if from == holdfastv1.Agent_AGENT_STATE_UNSPECIFIED {
+			e.From = ""
+		}
+		t.addHistory(m, e)
+		s.AgentState, m.Agent.StateChangedAt = to, t.now
+	}
+	switch to {
+	case holdfastv1.Agent_READY:
+		t.setCondition(m, condAgentReady, true, agentKeepalive)
+	case holdfastv1.Agent_REGISTERED:
+		t.setCondition(m, condAgentReady, false, agentRegistered)
+	case holdfastv1.Agent_EXPIRED:
+		t.observe(m, &holdfastv1.Condition{Type: condAgentReady, Reason: agentExpired})
+	}
 }
 
-func (t *tx) registerAgent(_ *internalv1.RegisterAgent) (*holdfastv1.Machine, *Error) {
-	return nil, unbuilt()
+func invalidPool(id string) *Error {
+	return refuse(FailedPrecondition, ReasonPoolUnknown, "Invalid pool name").with("pool_id", id)
+}
+
+// poolOpen says whether machines may come into a pool.
+func (t *tx) poolOpen(id string) (*holdfastv1.Pool, bool) {
+	p, ok := t.pools.get(id)
+	return p, ok && (p.GetDeclared() || p.GetStatus() != holdfastv1.Pool_ARCHIVED)
+}
+
+// createAgentMachine makes a machine that awaits its agent, with the agent's token. A machine of the same pool whose agent is not there
+// may await it again, with another token.
+func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.Machine, *Error) {
+	pool, ok := t.poolOpen(c.GetPool())
+	if !ok {
+		return nil, invalidPool(c.GetPool())
+	}
+	id := c.GetMachineId()
+	if !validName(id, 64) {
+		return nil, invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
+	}
+	m, exists := t.machines.get(id)
+	switch s := m.GetStatus(); {
+	case exists && c.GetGeneratedId():
+		return nil, refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
+	case exists && (m.GetSpec().GetPool() != c.GetPool() || s.GetPhase() == holdfastv1.MachineStatus_RETIRED ||
+		s.GetAgentState() == holdfastv1.Agent_REGISTERED || s.GetAgentState() == holdfastv1.Agent_READY):
+		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "machine %q exists, and is in another pool, retired, or has its agent: it cannot await one", id).
+			with("machine_id", id)
+	case !exists:
+		m = t.newMachineRecord(id, c.GetPool())
+	}
+	if tok := c.GetToken(); tok != nil {
+		if tok.Token == nil {
+			tok.Token = &holdfastv1.Token{}
+		}
+		tok.Token.Role, tok.Token.MachineId, tok.Token.Pools = holdfastv1.Role_AGENT, id, nil
+		if err := t.admitToken(tok); err != nil {
+			return nil, err
+		}
+		t.revokeAgents(id)
+		t.storeToken(tok)
+	}
+	if !exists {
+		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "operator", comment: "created for an agent"})
+	}
+	t.moveAgent(m, holdfastv1.Agent_PENDING, "operator", "")
+	m.Agent.ProviderName = firstOf(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(), genericProvider)
+	t.grantLease(internalv1.LeaseRef_PENDING_MACHINE, id, c.GetPendingTtlMs())
+	t.putMachine(m)
+	return t.whole(m), nil
+}
+
+// newMachineRecord is a machine that nobody has described yet.
+func (t *tx) newMachineRecord(id, pool string) *holdfastv1.Machine {
+	return &holdfastv1.Machine{MachineId: id, CreatedAt: t.now, Spec: &holdfastv1.MachineSpec{Pool: pool},
+		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
+}
+
+// genericProvider is the provider of agents and pools that name none (machine registration §Fields).
+const genericProvider = "generic"
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// registerAgent makes a machine registered, whatever it was: its identity and history stay. A machine that is new is made on the fly, but
+// not for a token that is good for one machine alone: that one was deleted.
+func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *Error) {
+	in := c.GetAgent()
+	if err := Invalid(checkAgent(in)); err != nil {
+		return nil, err
+	}
+	if _, ok := t.poolOpen(in.GetPoolName()); !ok {
+		return nil, invalidPool(in.GetPoolName())
+	}
+	m, exists := t.machines.get(in.GetMachineId())
+	switch {
+	case !exists && t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT:
+		return nil, machineNotFound(in.GetMachineId())
+	case exists && m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED:
+		return nil, refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: its agent cannot register", m.GetMachineId()).
+			with("machine_id", m.GetMachineId())
+	case exists && m.GetSpec().GetPool() != "" && m.GetSpec().GetPool() != in.GetPoolName():
+		return nil, invalidPool(in.GetPoolName()).with("machine_id", m.GetMachineId())
+	case !exists:
+		m = t.newMachineRecord(in.GetMachineId(), in.GetPoolName())
+		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "system", comment: "registered by its agent"})
+	case m.GetSpec().GetPool() == "":
+		m.Spec.Pool = in.GetPoolName()
+		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "spec.pool", TriggeredBy: "system"})
+	}
+	t.moveAgent(m, holdfastv1.Agent_REGISTERED, "system", "")
+	a := m.GetAgent()
+	a.ProviderName = firstOf(in.GetProviderName(), a.GetProviderName(), genericProvider)
+	a.Hostname, a.PrivateIp = in.GetHostname(), in.GetPrivateIp()
+	a.CpuMillicores, a.MemoryMib, a.GpuCount = in.GetCpuMillicores(), in.GetMemoryMib(), in.GetGpuCount()
+	a.RegisteredAt = t.now
+	if l, ok := t.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok {
+		a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
+	}
+	t.endLease(internalv1.LeaseRef_PENDING_MACHINE, m.GetMachineId())
+	t.grantLease(internalv1.LeaseRef_MACHINE, m.GetMachineId(), c.GetTtlMs())
+	t.putMachine(m)
+	return t.whole(m), nil
+}
+
+// checkAgent says what is wrong with a registration.
+func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
+	var bad []FieldViolation
+	if !validName(in.GetMachineId(), 64) {
+		bad = append(bad, FieldViolation{Field: "machine_id", Description: "is not 1 to 64 letters, digits, '.', '_', '-' or ':'"})
+	}
+	for _, f := range []struct{ name, value string }{
+		{"hostname", in.GetHostname()}, {"provider_name", in.GetProviderName()}, {"private_ip", in.GetPrivateIp()},
+	} {
+		if len(f.value) > maxAgentText || strings.ContainsAny(f.value, "\x00\n\r") {
+			bad = append(bad, FieldViolation{Field: f.name, Description: "must be one line of at most 255 bytes"})
+		}
+	}
+	if in.GetCpuMillicores() < 0 || in.GetMemoryMib() < 0 || in.GetGpuCount() < 0 {
+		bad = append(bad, FieldViolation{Field: "cpu_millicores", Description: "cpu, memory and GPU count must not be below zero"})
+	}
+	return bad
+}
+
+// reviveMachine grants the lease of a machine that gives a sign of life without having one: any that is known, pending or of the
+// inventory alone (specs/README.md, 000). One that has expired registers again first.
+func (t *tx) reviveMachine(id string) *internalv1.Lease {
+	m, ok := t.machines.get(id)
+	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
+		return nil
+	}
+	if l, ok := t.lease(internalv1.LeaseRef_MACHINE, id); ok && l.GetExpiredAt() == nil {
+		return l
+	}
+	t.endLease(internalv1.LeaseRef_PENDING_MACHINE, id)
+	return t.grantLease(internalv1.LeaseRef_MACHINE, id, 0)
+}
+
+// agentReady makes the machine of a keepalive ready.
+func (t *tx) agentReady(id string) {
+	if m, ok := t.machines.get(id); ok {
+		t.moveAgent(m, holdfastv1.Agent_READY, "system", "")
+		t.putMachine(m)
+	}
+}
+
+// agentExpired takes a machine whose agent was not heard for too long, or never, for lost. Identity, inventory and history stay.
+func (t *tx) agentExpired(l *internalv1.Lease) {
+	m, ok := t.machines.get(l.GetRef().GetId())
+	if !ok {
+		return
+	}
+	comment := "no keepalive"
+	if l.GetRef().GetKind() == internalv1.LeaseRef_PENDING_MACHINE {
+		comment = "its agent has not registered"
+	}
+	t.moveAgent(m, holdfastv1.Agent_EXPIRED, "system", comment)
+	t.putMachine(m)
+}
+
+// whole gives a machine as it is shown: with what is computed, and with what lies in the lease of its agent.
+func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
+	if a := m.GetAgent(); a != nil {
+		if l, ok := s.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
+			a.Metrics, a.AgentVersion = l.GetMetrics(), l.GetAgentVersion()
+			a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
+		}
+	}
+	return derive(m)
+}
+
+// lastKeepalive gives when a machine was heard last; nil when it was not since it registered, which is no keepalive.
+func lastKeepalive(l *internalv1.Lease) *timestamppb.Timestamp {
+	if l.GetGone() || !l.GetReady() && !l.GetLastSeen().AsTime().After(l.GetGrantedAt().AsTime()) {
+		return nil
+	}
+	return l.GetLastSeen()
+}
+
+func firstTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if a != nil {
+		return a
+	}
+	return b
 }

@@ -18,6 +18,9 @@ func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepSt
 	if Ended(run) {
 		return nil, nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", runID, run.GetPhase())
 	}
+	if run.GetObserved() {
+		return nil, nil, refuse(FailedPrecondition, ReasonRunObserved, "run %s is observed: its installer's reports move it, not the executor", runID)
+	}
 	if run.GetCurrentStep() != step {
 		return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s is at step %q, not %q", runID, run.GetCurrentStep(), step)
 	}
@@ -185,6 +188,8 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 		return nil, runNotFound(c.GetRunId())
 	case Ended(run):
 		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", run.GetRunId(), run.GetPhase())
+	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:
+		return nil, refuse(FailedPrecondition, ReasonRunObserved, "run %s is observed: its installer's reports say whether it fails", run.GetRunId())
 	case c.GetPhase() != holdfastv1.Run_FAILED && c.GetPhase() != holdfastv1.Run_CANCELED:
 		return nil, invalid("phase", "%s does not abort a run", c.GetPhase())
 	case c.GetPhase() == holdfastv1.Run_FAILED && c.GetError() == nil:

@@ -15,6 +15,7 @@ const (
 	condInCluster         = "InCustomerCluster"
 	condDegraded          = "Degraded"
 	condNeedsIntervention = "NeedsIntervention"
+	condAgentReady        = "AgentReady" // of machines with an agent: it gives signs of life
 )
 
 // setCondition sets a condition as a consequence of a command, true or not yet known as false.
@@ -72,7 +73,7 @@ func condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 
 // observeConditions takes what the reconciler saw. Machines that were deleted meanwhile are passed
 // over, and so is what is older than what is known: a run may have learned better since. Whether a
-// person is needed cannot be seen: runs and operators say it.
+// person is needed cannot be seen: runs and operators say it; whether an agent is there, its lease says.
 func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 	for _, seen := range c.GetMachines() {
 		m, ok := t.machines.get(seen.GetMachineId())
@@ -81,7 +82,7 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 		}
 		changed := false
 		for _, cond := range seen.GetConditions() {
-			if cond.GetType() == "" || cond.GetType() == condNeedsIntervention {
+			if cond.GetType() == "" || cond.GetType() == condNeedsIntervention || cond.GetType() == condAgentReady {
 				continue
 			}
 			if known := condition(m, cond.GetType()); known == nil || !older(cond.GetObservedAt(), known.GetObservedAt()) {

@@ -34,13 +34,15 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		return
 	}
 	m.Status.ActiveRunId = ""
-	c := change{by: "run", run: run.GetRunId(), comment: msg}
+	c := change{by: t.runTrigger(), run: run.GetRunId(), comment: msg}
 	switch phase {
 	case holdfastv1.Run_SUCCEEDED:
 		t.runSucceeded(m, run, c)
 	case holdfastv1.Run_FAILED:
 		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
-		c.node = nodeAfterFailure(m, run)
+		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
+			c.metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
+		}
 		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	default:
 		// A person canceled it and knows. What an earlier failure asked for stays.

@@ -14,13 +14,17 @@ import (
 const (
 	machinesByOwned  = iota // what belongs to at most one machine
 	machinesBySecret        // the secrets that it refers to
+	machinesByPool
+	machinesPoolReady // by pool too, those whose agent is ready
+	machinesPassing   // those whose node is on its way, by since when
 )
 
 func machineSchema() *schema[holdfastv1.Machine, *holdfastv1.Machine] {
 	return &schema[holdfastv1.Machine, *holdfastv1.Machine]{
-		kind:    internalv1.SnapshotRecord_MACHINES,
-		key:     (*holdfastv1.Machine).GetMachineId,
-		indexes: []func(*holdfastv1.Machine) []string{machinesByOwned: owned, machinesBySecret: secretKeys},
+		kind: internalv1.SnapshotRecord_MACHINES,
+		key:  (*holdfastv1.Machine).GetMachineId,
+		indexes: []func(*holdfastv1.Machine) []string{machinesByOwned: owned, machinesBySecret: secretKeys,
+			machinesByPool: inPool, machinesPoolReady: readyInPool, machinesPassing: passing},
 	}
 }
 
@@ -116,7 +120,7 @@ func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine
 	}
 	t.movePhase(m, phase, change{by: "operator", comment: "registered"})
 	t.putMachine(m)
-	return derive(m), nil
+	return t.whole(m), nil
 }
 
 // updateMachine replaces spec and labels, or the parts of them that a field mask names.
@@ -147,7 +151,7 @@ func (t *tx) replaceInventory(old, m *holdfastv1.Machine) (*holdfastv1.Machine, 
 		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
 		t.putMachine(m)
 	}
-	return derive(m), nil
+	return t.whole(m), nil
 }
 
 // setMachinePhase moves a machine by hand, along the transitions that operators have.
@@ -162,7 +166,7 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 			with("run_id", run)
 	}
 	if from == to {
-		return derive(m), nil
+		return t.whole(m), nil
 	}
 	if err := checkManualPhase(m.GetMachineId(), from, to); err != nil {
 		return nil, err
@@ -172,7 +176,7 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 	}
 	t.movePhase(m, to, change{by: "operator", comment: c.GetComment()})
 	t.putMachine(m)
-	return derive(m), nil
+	return t.whole(m), nil
 }
 
 // deleteMachine forgets a machine. Its runs and its history stay, and its id can be registered again.
@@ -187,6 +191,7 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	}
 	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
 	t.revokeAgents(m.GetMachineId())
+	t.endMachineLeases(m.GetMachineId())
 	t.machines.delete(m.GetMachineId())
 	return nil
 }
@@ -202,7 +207,7 @@ func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 	if !ok {
 		return nil, false
 	}
-	return derive(m), true
+	return v.whole(m), true
 }
 
 // MachineCount gives the number of machines.
@@ -212,7 +217,7 @@ func (v *View) MachineCount() int { return v.machines.len() }
 func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
 		for m := range v.machines.ascend("", after) {
-			if !yield(derive(m)) {
+			if !yield(v.whole(m)) {
 				return
 			}
 		}

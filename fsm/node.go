@@ -1,22 +1,323 @@
 package fsm
 
 import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func (t *tx) createNode(_ *internalv1.CreateNode) (*holdfastv1.Machine, *Error) {
-	return nil, unbuilt()
+// The reasons by which the node API words its refusals.
+const (
+	ReasonNodeTransition  = "NODE_TRANSITION"  // not in the table of transitions
+	ReasonInstallAttempts = "INSTALL_ATTEMPTS" // the retry limit is reached: force resets it
+	ReasonNodeNotFound    = "NODE_NOT_FOUND"
+)
+
+// Limits of a node's record.
+const (
+	maxNodeText = 255 // bytes a field
+	maxTags     = 64
+	maxTag      = 64 // bytes
+)
+
+func nodeNotFound(id string) *Error {
+	return refuse(NotFound, ReasonNodeNotFound, "Node not found").with("node_id", id)
 }
 
-func (t *tx) updateNode(_ *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) {
-	return nil, unbuilt()
+// node gives the machine that a node's id names: its own, or one of its MAC addresses.
+func (s *state) node(id string) (*holdfastv1.Machine, bool) {
+	if m, ok := s.machines.get(id); ok {
+		return m, true
+	}
+	mac, ok := normalizeMAC(id)
+	if !ok {
+		return nil, false
+	}
+	return s.byMAC(mac)
 }
 
-func (t *tx) transitionNode(_ *internalv1.TransitionNode) (*holdfastv1.Machine, *Error) {
-	return nil, unbuilt()
+func (s *state) byMAC(mac string) (*holdfastv1.Machine, bool) {
+	return s.machines.lookup(machinesByOwned, "MAC address "+mac)
 }
 
-func (t *tx) reportNode(_ *internalv1.ReportNode) (*holdfastv1.Machine, *Error) {
-	return nil, unbuilt()
+// nodeText names the texts of a record that clients set.
+func nodeText(n *holdfastv1.NodeRecord) map[string]*string {
+	return map[string]*string{
+		"hostname": &n.Hostname, "ip_address": &n.IpAddress, "workflow_id": &n.WorkflowId, "vendor": &n.Vendor, "model": &n.Model,
+		"serial_number": &n.SerialNumber, "system_uuid": &n.SystemUuid, "arch": &n.Arch, "boot_mode": &n.BootMode, "group_id": &n.GroupId,
+	}
+}
+
+// nodePaths lists the paths of what clients set, in order.
+func nodePaths() []string {
+	return []string{"hostname", "ip_address", "workflow_id", "vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode", "group_id", "tags"}
+}
+
+// factPaths lists what a node may say of itself.
+func factPaths() []string {
+	return []string{"hostname", "ip_address", "vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
+}
+
+// CheckNode says what is wrong with what a client says of a node, and trims it.
+func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
+	var bad []FieldViolation
+	if n == nil {
+		return nil
+	}
+	texts := nodeText(n)
+	for _, name := range nodePaths() {
+		text := texts[name]
+		if text == nil {
+			continue
+		}
+		*text = strings.TrimSpace(*text)
+		if len(*text) > maxNodeText || strings.ContainsAny(*text, "\x00\n\r") || !utf8.ValidString(*text) {
+			bad = append(bad, FieldViolation{Field: name, Description: fmt.Sprintf("must be one line of at most %d bytes", maxNodeText)})
+		}
+	}
+	if len(n.GetTags()) > maxTags {
+		bad = append(bad, FieldViolation{Field: "tags", Description: fmt.Sprintf("are %d, at most %d are allowed", len(n.GetTags()), maxTags)})
+	}
+	for i, tag := range n.GetTags() {
+		tag = strings.ToLower(strings.TrimSpace(tag))
+		n.Tags[i] = tag
+		if tag == "" || len(tag) > maxTag || strings.ContainsAny(tag, "\x00\n\r/") {
+			bad = append(bad, FieldViolation{Field: fmt.Sprintf("tags[%d]", i), Description: fmt.Sprintf("must be one line of 1 to %d bytes without a slash", maxTag)})
+		}
+	}
+	return bad
+}
+
+// checkWorkflow refuses a workflow that is no plan.
+func (t *tx) checkWorkflow(id string) *Error {
+	if id != "" && !t.plans.has(id) {
+		return planNotFound(id)
+	}
+	return nil
+}
+
+// createNode registers a node: a machine that awaits approval.
+func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) {
+	mac, ok := normalizeMAC(c.GetMacAddress())
+	if !ok {
+		return nil, invalid("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", c.GetMacAddress())
+	}
+	if other, taken := t.byMAC(mac); taken {
+		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).with("machine_id", other.GetMachineId())
+	}
+	if err := Invalid(CheckNode(c.GetNode())); err != nil {
+		return nil, err
+	}
+	if err := t.checkWorkflow(c.GetNode().GetWorkflowId()); err != nil {
+		return nil, err
+	}
+	if err := t.checkNewNode(c.GetMachineId(), c.GetGeneratedId()); err != nil {
+		return nil, err
+	}
+	return t.whole(t.discover(c.GetMachineId(), mac, c.GetNode(), change{by: byOperator, comment: "registered"})), nil
+}
+
+func (t *tx) checkNewNode(id string, generated bool) *Error {
+	switch {
+	case !validName(id, 64):
+		return invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
+	case t.machines.has(id) && generated:
+		return refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
+	case t.machines.has(id):
+		return refuse(AlreadyExists, "MACHINE_CONFLICT", "machine %q exists", id).with("machine_id", id)
+	}
+	return nil
+}
+
+// discover makes the machine of a node that was not known.
+func (t *tx) discover(id, mac string, in *holdfastv1.NodeRecord, c change) *holdfastv1.Machine {
+	m := t.newMachineRecord(id, "")
+	m.Spec.MacAddresses, m.Status.NodeState, m.Node = []string{mac}, holdfastv1.Node_NODE_STATE_UNSPECIFIED, &holdfastv1.NodeRecord{}
+	mergeNode(m.GetNode(), in, nodePaths())
+	c.node = holdfastv1.Node_DISCOVERED
+	t.movePhase(m, holdfastv1.MachineStatus_FACTORY_READY, c)
+	t.putMachine(m)
+	return m
+}
+
+// mergeNode takes over what paths name. They are known to be good.
+func mergeNode(n, in *holdfastv1.NodeRecord, paths []string) {
+	if in == nil {
+		in = &holdfastv1.NodeRecord{}
+	}
+	own, others := nodeText(n), nodeText(in)
+	for _, p := range paths {
+		switch p {
+		case "tags":
+			n.Tags = nil
+			fallthrough
+		case "tags.add":
+			for _, tag := range in.GetTags() {
+				if !slices.Contains(n.GetTags(), tag) {
+					n.Tags = append(n.GetTags(), tag)
+				}
+			}
+		case "tags.remove":
+			n.Tags = slices.DeleteFunc(n.GetTags(), func(tag string) bool { return slices.Contains(in.GetTags(), tag) })
+		default:
+			*own[p] = *others[p]
+		}
+	}
+}
+
+// updateNode sets what operators know of a node. Its state is not among that.
+func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) {
+	m, ok := t.node(c.GetId())
+	if !ok {
+		return nil, nodeNotFound(c.GetId())
+	}
+	paths := c.GetPaths()
+	if len(paths) == 0 {
+		paths = nodePaths()
+	}
+	for _, p := range paths {
+		if !slices.Contains(nodePaths(), p) && p != "tags.add" && p != "tags.remove" {
+			return nil, invalid("paths", "%q is not one of %s, tags.add, tags.remove", p, strings.Join(nodePaths(), ", "))
+		}
+	}
+	if err := Invalid(CheckNode(c.GetNode())); err != nil {
+		return nil, err
+	}
+	old := &holdfastv1.NodeRecord{}
+	if m.Node != nil {
+		old = proto.CloneOf(m.Node)
+	} else {
+		m.Node = &holdfastv1.NodeRecord{}
+	}
+	mergeNode(m.Node, c.GetNode(), paths)
+	if len(m.Node.GetTags()) > maxTags {
+		return nil, invalid("tags", "would be %d, at most %d are allowed", len(m.Node.GetTags()), maxTags)
+	}
+	if m.Node.GetWorkflowId() != old.GetWorkflowId() {
+		if err := t.checkWorkflow(m.Node.GetWorkflowId()); err != nil {
+			return nil, err
+		}
+	}
+	if changed := nodeDiff(old, m.GetNode()); changed != "" {
+		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: byOperator})
+		t.putMachine(m)
+	}
+	return t.whole(m), nil
+}
+
+// nodeDiff names what differs; "" when nothing does.
+func nodeDiff(old, n *holdfastv1.NodeRecord) string {
+	var names []string
+	a, b := nodeText(old), nodeText(n)
+	for _, p := range nodePaths() {
+		if p == "tags" && !slices.Equal(old.GetTags(), n.GetTags()) || p != "tags" && *a[p] != *b[p] {
+			names = append(names, "node."+p)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// reportNode takes what an installer or a booted node says: facts, last seen, and what its installation means for its state.
+func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) {
+	r := c.GetReport()
+	mac, ok := normalizeMAC(r.GetMacAddress())
+	if !ok {
+		return nil, invalid("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", r.GetMacAddress())
+	}
+	if err := Invalid(CheckNode(r.GetFacts())); err != nil {
+		return nil, err
+	}
+	if p := r.GetInstallationProgress(); p < 0 || p > 100 {
+		return nil, invalid("installation_progress", "%d is not 0 to 100", p)
+	}
+	facts := make([]string, 0, len(factPaths()))
+	if in := r.GetFacts(); in != nil {
+		texts := nodeText(in)
+		for _, p := range factPaths() {
+			if *texts[p] != "" {
+				facts = append(facts, p)
+			}
+		}
+	}
+	m, known := t.byMAC(mac)
+	if !known {
+		if !c.GetDiscover() {
+			return nil, refuse(NotFound, ReasonNodeNotFound, "Node with MAC %s not found", mac).with("node_id", mac)
+		}
+		if err := t.checkNewNode(c.GetMachineId(), true); err != nil {
+			return nil, err
+		}
+		m = t.discover(c.GetMachineId(), mac, nil, change{by: byReport, comment: "discovered by its report"})
+	}
+	if t.beginsInstall(m, r) {
+		if err := t.checkObservable(m, c.GetRunId()); err != nil {
+			return nil, err
+		}
+	}
+	if m.Node == nil {
+		m.Node = &holdfastv1.NodeRecord{}
+	}
+	mergeNode(m.Node, r.GetFacts(), facts)
+	m.Node.LastSeenAt = t.now
+	m = t.installReported(m, r, c.GetRunId())
+	t.putMachine(m)
+	return t.whole(m), nil
+}
+
+// beginsInstall says whether a report begins a run.
+func (t *tx) beginsInstall(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) bool {
+	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && m.GetStatus().GetActiveRunId() == ""
+}
+
+// passing lists a machine whose node is on its way from one state to another, by since when.
+func passing(m *holdfastv1.Machine) []string {
+	switch m.GetStatus().GetNodeState() {
+	case holdfastv1.Node_INSTALLING, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING:
+		return []string{orderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId())}
+	}
+	return nil
+}
+
+// MachineByMAC gives the machine that a MAC address belongs to, in any spelling.
+func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
+	mac, ok := normalizeMAC(mac)
+	if !ok {
+		return nil, false
+	}
+	m, ok := v.byMAC(mac)
+	if !ok {
+		return nil, false
+	}
+	return v.whole(m), true
+}
+
+// NodeByID gives the machine that a machine id or a MAC address names.
+func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
+	m, ok := v.node(id)
+	if !ok {
+		return nil, false
+	}
+	return v.whole(m), true
+}
+
+// Stalled gives the machines whose node has been installing, deprovisioning or migrating since before a time, longest first, each with
+// its key for the next page; from the first on when after is "".
+func (v *View) Stalled(since time.Time, after string) iter.Seq2[string, *holdfastv1.Machine] {
+	end := orderedTime(timestamppb.New(since), "")
+	return func(yield func(string, *holdfastv1.Machine) bool) {
+		for key, m := range v.machines.scan(machinesPassing, "", after) {
+			if key >= end || !yield(key, v.whole(m)) {
+				return
+			}
+		}
+	}
 }

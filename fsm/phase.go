@@ -50,10 +50,11 @@ func checkManualPhase(id string, from, to holdfastv1.MachineStatus_Phase) *Error
 
 // change says who moved a facet, and why.
 type change struct {
-	by      string // operator, run, system
-	run     string
-	comment string
-	node    holdfastv1.Node_State // where the node facet goes, when the phase alone does not say it
+	by       string // operator, run, system, node_report
+	run      string
+	comment  string
+	node     holdfastv1.Node_State // where the node facet goes, when the phase alone does not say it
+	metadata map[string]string     // of the node facet's history entry
 }
 
 // movePhase moves the phase of a machine, and the node facet with it, so that no pair can
@@ -72,10 +73,7 @@ func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase,
 	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		node = nodeAt(to, s.GetNodeState())
 	}
-	if from := s.GetNodeState(); from != node {
-		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "node", From: from.String(), To: node.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment})
-		s.NodeState = node
-	}
+	t.moveNode(m, node, c)
 }
 
 // nodeAt gives the node state that a phase leaves as it is, or forces: active goes with IN_SERVICE, retired

@@ -1,9 +1,34 @@
 package fsm
 
 import (
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
+
+// A pool has two facets in one record: what an operator declares (provider, GPU type, labels), and what a pool manager registers
+// (endpoint, GPUs, and a status that its lease moves). Either may be there without the other.
+
+// The reasons by which others decide.
+const (
+	ReasonPoolUnknown  = "POOL_UNKNOWN"   // machines cannot come into it
+	ReasonPoolNotFound = "POOL_NOT_FOUND" // its manager registers again
+	ReasonPoolInUse    = "POOL_IN_USE"
+)
+
+// Limits of a pool.
+const (
+	maxGpus     = 1024
+	maxPoolText = 255 // bytes a field
+	maxWorkers  = 256 // of one GPU
+)
+
+// drainFor is how long a pool that was deregistered is kept before it is archived (specs/README.md, 001).
+const drainFor = 5 * time.Minute
 
 func poolSchema() *schema[holdfastv1.Pool, *holdfastv1.Pool] {
 	return &schema[holdfastv1.Pool, *holdfastv1.Pool]{
@@ -12,25 +37,332 @@ func poolSchema() *schema[holdfastv1.Pool, *holdfastv1.Pool] {
 	}
 }
 
-func providerSchema() *schema[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider] {
-	return &schema[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider]{
-		kind: internalv1.SnapshotRecord_PROVIDERS,
-		key:  (*holdfastv1.PlatformProvider).GetProviderId,
+func poolNotFound(id string) *Error {
+	return refuse(NotFound, ReasonPoolNotFound, "pool %q not found", id).with("pool_id", id)
+}
+
+// inPool lists a machine under its pool. The separator cannot be in either name.
+func inPool(m *holdfastv1.Machine) []string {
+	if p := m.GetSpec().GetPool(); p != "" {
+		return []string{poolKey(p) + m.GetMachineId()}
+	}
+	return nil
+}
+
+// readyInPool is inPool of machines whose agent is ready.
+func readyInPool(m *holdfastv1.Machine) []string {
+	if m.GetStatus().GetAgentState() != holdfastv1.Agent_READY {
+		return nil
+	}
+	return inPool(m)
+}
+
+func poolKey(id string) string { return id + "\x00" }
+
+// countPool counts a pool's machines in an index, without a walk over them.
+func (s *state) countPool(index int, id string) int {
+	return s.machines.count(index, id+"\x01") - s.machines.count(index, poolKey(id))
+}
+
+// wholePool fills in what is computed on read.
+func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
+	p.Machines, p.MachinesReady = int32(s.countPool(machinesByPool, p.GetPoolId())), int32(s.countPool(machinesPoolReady, p.GetPoolId()))
+	free := 0.0
+	for _, g := range p.GetGpus() {
+		free += g.GetAvailableVramGb()
+	}
+	p.AvailableVramGb = 0
+	if p.GetStatus() == holdfastv1.Pool_HEALTHY {
+		p.AvailableVramGb = int64(free)
+	}
+	if l, ok := s.lease(internalv1.LeaseRef_POOL, p.GetPoolId()); ok && l.GetLastSeen().AsTime().After(p.GetRegisteredAt().AsTime()) {
+		p.LastHeartbeat = l.GetLastSeen()
+	}
+	return p
+}
+
+// CheckPool says what is wrong with a pool that somebody declares or registers, and trims it.
+func CheckPool(p *holdfastv1.Pool) []FieldViolation {
+	var bad []FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: "pool." + field, Description: fmt.Sprintf(format, args...)})
+	}
+	if !validName(p.GetPoolId(), maxPoolName) {
+		add("pool_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", p.GetPoolId(), maxPoolName)
+	}
+	if p == nil {
+		return bad
+	}
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{{"provider", &p.Provider}, {"gpu_type", &p.GpuType}, {"endpoint", &p.Endpoint}, {"node_id", &p.NodeId}, {"region", &p.Region}, {"version", &p.Version}} {
+		*f.value = strings.TrimSpace(*f.value)
+		if len(*f.value) > maxPoolText || strings.ContainsAny(*f.value, "\x00\n\r") {
+			add(f.name, "must be one line of at most %d bytes", maxPoolText)
+		}
+	}
+	labels := &holdfastv1.Machine{Labels: p.GetLabels()}
+	for _, v := range NormalizeMachine(labels) {
+		add(strings.TrimPrefix(v.Field, "machine."), "%s", v.Description)
+	}
+	return append(bad, checkGpus(p.GetGpus())...)
+}
+
+func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
+	if len(gpus) > maxGpus {
+		return []FieldViolation{{Field: "pool.gpus", Description: fmt.Sprintf("are %d, at most %d are allowed", len(gpus), maxGpus)}}
+	}
+	seen := map[int32]bool{}
+	var bad []FieldViolation
+	for i, g := range gpus {
+		at := fmt.Sprintf("pool.gpus[%d]", i)
+		switch {
+		case seen[g.GetId()]:
+			bad = append(bad, FieldViolation{Field: at + ".id", Description: fmt.Sprintf("%d is there twice", g.GetId())})
+		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 || g.GetAvailableVramGb() > 1e6: // NaN too
+			bad = append(bad, FieldViolation{Field: at, Description: "VRAM is not a number of gigabytes"})
+		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText || len(g.GetWorkers()) > maxWorkers:
+			bad = append(bad, FieldViolation{Field: at, Description: "is too long"})
+		}
+		seen[g.GetId()] = true
+	}
+	return bad
+}
+
+// createPool declares a pool, or changes what is declared of it.
+func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
+	in := c.GetPool()
+	if err := Invalid(CheckPool(in)); err != nil {
+		return nil, err
+	}
+	p, exists := t.pools.get(in.GetPoolId())
+	if !exists {
+		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
+	}
+	p.Declared, p.Provider, p.GpuType, p.Labels = true, firstOf(in.GetProvider(), genericProvider), in.GetGpuType(), in.GetLabels()
+	if !managed(p) && in.GetRegion() != "" {
+		p.Region = in.GetRegion()
+	}
+	t.putPool(p)
+	return t.wholePool(p), nil
+}
+
+// managed says whether a pool has a manager that has not gone for good.
+func managed(p *holdfastv1.Pool) bool {
+	return p.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED && p.GetStatus() != holdfastv1.Pool_ARCHIVED
+}
+
+func (t *tx) putPool(p *holdfastv1.Pool) {
+	p.UpdatedAt = t.now
+	p.Machines, p.MachinesReady, p.AvailableVramGb, p.LastHeartbeat = 0, 0, 0, nil // computed on read
+	t.pools.put(p)
+}
+
+// deletePool takes a declaration back. What a manager has registered stays until it deregisters.
+func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
+	p, ok := t.pools.get(c.GetPoolId())
+	if !ok {
+		return poolNotFound(c.GetPoolId())
+	}
+	if n := t.countPool(machinesByPool, p.GetPoolId()); n > 0 {
+		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first", p.GetPoolId(), n).with("pool_id", p.GetPoolId())
+	}
+	if managed(p) {
+		if !p.GetDeclared() {
+			return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q was not declared: it goes when its manager deregisters it", p.GetPoolId()).
+				with("pool_id", p.GetPoolId())
+		}
+		p.Declared, p.Provider, p.GpuType, p.Labels = false, "", "", nil
+		t.putPool(p)
+		return nil
+	}
+	t.endLease(internalv1.LeaseRef_POOL, p.GetPoolId())
+	t.pools.delete(p.GetPoolId())
+	return nil
+}
+
+// registerPool takes what a pool manager registers, in full: a pool that was draining or archived is back.
+func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error) {
+	in := c.GetPool()
+	if err := Invalid(CheckPool(in)); err != nil {
+		return nil, err
+	}
+	p, exists := t.pools.get(in.GetPoolId())
+	if !exists {
+		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
+	}
+	p.Endpoint, p.NodeId, p.Region, p.Version = in.GetEndpoint(), in.GetNodeId(), firstOf(in.GetRegion(), p.GetRegion()), in.GetVersion()
+	p.Gpus = in.GetGpus()
+	p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = in.GetWorkersTotal(), in.GetWorkersReady(), in.GetWorkersBusy(), in.GetUptimeSeconds()
+	p.RegisteredAt = t.now
+	t.movePool(p, holdfastv1.Pool_REGISTERED, "")
+	t.grantLease(internalv1.LeaseRef_POOL, p.GetPoolId(), c.GetTtlMs())
+	t.putPool(p)
+	return t.wholePool(p), nil
+}
+
+func (t *tx) movePool(p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
+	if p.GetStatus() != to {
+		p.Status, p.StatusChangedAt = to, t.now
+	}
+	p.StatusReason = reason
+}
+
+// deregisterPool takes a pool out of placement at once. Once more changes nothing.
+func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
+	p, ok := t.pools.get(c.GetPoolId())
+	if !ok {
+		return poolNotFound(c.GetPoolId())
+	}
+	if !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
+		return nil
+	}
+	t.movePool(p, holdfastv1.Pool_DRAINING, clip(c.GetReason(), maxPoolText))
+	t.endLease(internalv1.LeaseRef_POOL, p.GetPoolId())
+	t.putPool(p)
+	return nil
+}
+
+// sweepPools archives those that were deregistered long enough ago, and passes over the others.
+func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
+	for _, id := range c.GetPoolIds() {
+		p, ok := t.pools.get(id)
+		if !ok || p.GetStatus() != holdfastv1.Pool_DRAINING || t.now.AsTime().Sub(p.GetStatusChangedAt().AsTime()) < drainFor {
+			continue
+		}
+		t.movePool(p, holdfastv1.Pool_ARCHIVED, p.GetStatusReason())
+		p.Gpus = nil
+		p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = 0, 0, 0, 0
+		t.putPool(p)
+	}
+	return nil
+}
+
+// revivePool grants the lease of a pool that was unavailable and gives a sign of life. One that was deregistered registers again.
+func (t *tx) revivePool(id string) *internalv1.Lease {
+	p, ok := t.pools.get(id)
+	if !ok || !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
+		return nil
+	}
+	return t.grantLease(internalv1.LeaseRef_POOL, id, 0)
+}
+
+// poolSeen takes a heartbeat's report. A report that cannot be is left out: the sign of life counts all the same.
+func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
+	p, ok := t.pools.get(id)
+	if !ok {
+		return
+	}
+	t.movePool(p, holdfastv1.Pool_HEALTHY, "")
+	if r != nil && checkGpus(r.GetGpus()) == nil {
+		p.Gpus = mergeGpus(p.GetGpus(), r.GetGpus())
+		p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = r.GetWorkersTotal(), r.GetWorkersReady(), r.GetWorkersBusy(), r.GetUptimeSeconds()
+	}
+	t.putPool(p)
+}
+
+// mergeGpus brings what was registered up to what was reported. Heartbeats name no models; a GPU that one leaves out has nothing to give.
+func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
+	reported := map[int32]*holdfastv1.Gpu{}
+	for _, g := range seen {
+		reported[g.GetId()] = g
+	}
+	for _, k := range known {
+		g, ok := reported[k.GetId()]
+		if !ok {
+			k.AvailableVramGb, k.Workers, k.TemperatureCelsius = 0, nil, 0
+			continue
+		}
+		delete(reported, k.GetId())
+		k.Model, k.ComputeCapability = firstOf(g.GetModel(), k.GetModel()), firstOf(g.GetComputeCapability(), k.GetComputeCapability())
+		if g.GetTotalVramGb() > 0 {
+			k.TotalVramGb = g.GetTotalVramGb()
+		}
+		k.AvailableVramGb, k.Workers, k.TemperatureCelsius = g.GetAvailableVramGb(), g.GetWorkers(), g.GetTemperatureCelsius()
+	}
+	for _, g := range seen {
+		if reported[g.GetId()] != nil {
+			known = append(known, g)
+		}
+	}
+	return known
+}
+
+// poolMissing takes a pool that has missed its heartbeats out of placement. It is still listed.
+func (t *tx) poolMissing(id string) {
+	if p, ok := t.pools.get(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
+		t.movePool(p, holdfastv1.Pool_UNAVAILABLE, "missed its heartbeats")
+		t.putPool(p)
 	}
 }
 
-func (t *tx) createPool(_ *internalv1.CreatePool) (*holdfastv1.Pool, *Error) { return nil, unbuilt() }
-
-func (t *tx) deletePool(_ *internalv1.DeletePool) *Error { return unbuilt() }
-
-func (t *tx) registerPool(_ *internalv1.RegisterPool) (*holdfastv1.Pool, *Error) {
-	return nil, unbuilt()
+// Pool gives a pool.
+func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
+	p, ok := v.pools.get(id)
+	if !ok {
+		return nil, false
+	}
+	return v.wholePool(p), true
 }
 
-func (t *tx) deregisterPool(_ *internalv1.DeregisterPool) *Error { return unbuilt() }
-
-func (t *tx) registerProvider(_ *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
-	return nil, unbuilt()
+// Pools gives the pools with an id above after, by id; those that are archived too.
+func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
+	return func(yield func(*holdfastv1.Pool) bool) {
+		for p := range v.pools.ascend("", after) {
+			if !yield(v.wholePool(p)) {
+				return
+			}
+		}
+	}
 }
 
-func (t *tx) sweepPools(_ *internalv1.SweepPools) *Error { return unbuilt() }
+// DrainedPools gives the pools that SweepPools would archive at a time.
+func (v *View) DrainedPools(at time.Time) []string {
+	var ids []string
+	for p := range v.pools.ascend("", "") {
+		if p.GetStatus() == holdfastv1.Pool_DRAINING && at.Sub(p.GetStatusChangedAt().AsTime()) >= drainFor {
+			ids = append(ids, p.GetPoolId())
+		}
+	}
+	return ids
+}
+
+// PoolMachines gives the machines of a pool with an id above after, by id.
+func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
+	if after != "" {
+		after = poolKey(pool) + after
+	}
+	return func(yield func(*holdfastv1.Machine) bool) {
+		for _, m := range v.machines.scan(machinesByPool, poolKey(pool), after) {
+			if !yield(v.whole(m)) {
+				return
+			}
+		}
+	}
+}
+
+// PoolQuery asks for pools that can be placed on. The zero value asks for nothing: any pool matches.
+type PoolQuery struct {
+	MinFreeVRAM float64 // gigabytes, on one GPU
+	GPUModel    string
+	Region      string
+}
+
+// Match says whether a pool is what is asked for. Only healthy ones have something free; one GPU has to meet both the model and the
+// free memory. Models and regions are compared without case.
+func (q PoolQuery) Match(p *holdfastv1.Pool) bool {
+	if q.Region != "" && !strings.EqualFold(q.Region, p.GetRegion()) {
+		return false
+	}
+	if q.MinFreeVRAM <= 0 && q.GPUModel == "" {
+		return true
+	}
+	for _, g := range p.GetGpus() {
+		free := q.MinFreeVRAM <= 0 || p.GetStatus() == holdfastv1.Pool_HEALTHY && g.GetAvailableVramGb() >= q.MinFreeVRAM
+		if free && (q.GPUModel == "" || strings.EqualFold(q.GPUModel, g.GetModel())) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,32 +1,280 @@
 package fsm
 
 import (
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
+
+// The reasons that a service's state has without its doing (discovery API §Standard Reasons).
+const (
+	StateHealthy          = "healthy"
+	StateMissing          = "missing in action"
+	StateAutoDeregistered = "inactive due to service auto-deregistration"
+	stateDeregistered     = "deregistered"
+)
+
+// ReasonServiceNotFound is the reason for ids that were never registered.
+const ReasonServiceNotFound = "SERVICE_NOT_FOUND"
+
+const (
+	maxStates      = 10 // of a service that are kept
+	maxServiceText = 255
+	maxStateReason = 1024
+	// forgetAfter is how long a service that was deregistered stays on record, so that its late pings are no surprise. After that its id is
+	// one that was never registered; a client that has it stored registers with it and gets it back.
+	forgetAfter = 30 * 24 * time.Hour
+	forgetBatch = 16 // forgotten by one registration at most
+)
+
+const servicesGone = 0 // index: those that were deregistered, by when
 
 func serviceSchema() *schema[holdfastv1.Service, *holdfastv1.Service] {
 	return &schema[holdfastv1.Service, *holdfastv1.Service]{
 		kind: internalv1.SnapshotRecord_SERVICES,
 		key:  func(s *holdfastv1.Service) string { return s.GetTarget().GetId() },
+		indexes: []func(*holdfastv1.Service) []string{servicesGone: func(s *holdfastv1.Service) []string {
+			if !s.GetDeregistered() {
+				return nil
+			}
+			return []string{orderedTime(s.GetUpdatedAt(), "")}
+		}},
 	}
 }
 
-func serviceEventSchema() *schema[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent] {
-	return &schema[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent]{
-		kind: internalv1.SnapshotRecord_SERVICE_EVENTS,
-		key:  func(e *holdfastv1.ServiceEvent) string { return ordered(e.GetCursor()) },
+func serviceNotFound(id string) *Error {
+	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", clip(id, 64)).with("service_id", clip(id, 64))
+}
+
+// ValidUUID says whether a text is a UUID of 36 characters, as the discovery API's ids are.
+func ValidUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, r := range []byte(s) {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if r != '-' {
+				return false
+			}
+		} else if !strings.ContainsRune("0123456789abcdefABCDEF", rune(r)) {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckTarget says what is wrong with a target. An empty id is fine: it is one to be made.
+func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
+	var bad []FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: "target." + field, Description: fmt.Sprintf(format, args...)})
+	}
+	if s.GetId() != "" && !ValidUUID(s.GetId()) {
+		add("id", "is not a UUID of 36 characters")
+	}
+	if s.GetServiceName() == "" {
+		add("service_name", "is required")
+	}
+	if s.GetPort() < 0 || s.GetPort() > 65535 {
+		add("port", "%d is not 0 to 65535", s.GetPort())
+	}
+	for _, f := range []struct{ name, value string }{
+		{"service_name", s.GetServiceName()}, {"host", s.GetHost()}, {"service_type", s.GetServiceType()}, {"service_sub_type", s.GetServiceSubType()},
+		{"language_name", s.GetLanguageName()}, {"language_type", s.GetLanguageType()}, {"language_sub_type", s.GetLanguageSubType()},
+	} {
+		if len(f.value) > maxServiceText || strings.ContainsAny(f.value, "\x00\n\r") {
+			add(f.name, "must be one line of at most %d bytes", maxServiceText)
+		}
+	}
+	return bad
+}
+
+// registerService registers a service, or takes one back under the id that its client has stored, also one that nobody here remembers.
+func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service, *Error) {
+	target := c.GetTarget()
+	if target == nil {
+		return nil, invalid("target", "is required")
+	}
+	if err := Invalid(CheckTarget(target)); err != nil {
+		return nil, err
+	}
+	if target.GetId() == "" {
+		if !ValidUUID(c.GetNewId()) {
+			return nil, invalid("new_id", "is not a UUID of 36 characters")
+		}
+		if t.services.has(c.GetNewId()) {
+			return nil, refuse(Aborted, ReasonIDTaken, "generated service id %q is in use", c.GetNewId())
+		}
+		target.Id = c.GetNewId()
+	}
+	s, known := t.services.get(target.GetId())
+	if !known {
+		s = &holdfastv1.Service{}
+	}
+	s.Target, s.Active, s.Deregistered, s.RegisteredAt, s.Principal = target, true, false, t.now, t.cmd.GetPrincipal()
+	t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy})
+	t.grantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
+	t.putService(s)
+	t.forgetServices()
+	return t.wholeService(s), nil
+}
+
+// forgetServices drops what was deregistered long ago.
+func (t *tx) forgetServices() {
+	var stale []string
+	for _, s := range t.services.scan(servicesGone, "", "") {
+		if len(stale) == forgetBatch || t.now.AsTime().Sub(s.GetUpdatedAt().AsTime()) < forgetAfter {
+			break
+		}
+		stale = append(stale, s.GetTarget().GetId())
+	}
+	for _, id := range stale {
+		t.services.delete(id)
 	}
 }
 
-func (t *tx) registerService(_ *internalv1.RegisterService) (*holdfastv1.Service, *Error) {
-	return nil, unbuilt()
+// addState adds to the activity record.
+func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
+	if state.GetTimestamp() == nil || !state.GetTimestamp().IsValid() {
+		state.Timestamp = t.now
+	}
+	state.Reason = clip(state.GetReason(), maxStateReason)
+	s.States = append(s.GetStates(), state)
+	s.States = s.States[max(0, len(s.States)-maxStates):]
 }
 
-func (t *tx) updateServiceState(_ *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
-	return nil, unbuilt()
+// putService stores a service and makes the event of its change.
+func (t *tx) putService(s *holdfastv1.Service) {
+	s.UpdatedAt, s.Revision, s.LastSeen = t.now, t.index, nil
+	t.services.put(s)
+	t.addServiceEvent(t.wholeService(proto.CloneOf(s)))
 }
 
-func (t *tx) deregisterService(_ *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
-	return nil, unbuilt()
+// updateServiceState takes a state that a service reports. That is a sign of life: one that was missing is back.
+func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
+	s, ok := t.services.get(c.GetId())
+	if !ok {
+		return nil, serviceNotFound(c.GetId())
+	}
+	if c.GetState() == nil {
+		return nil, invalid("state", "is required")
+	}
+	if s.GetDeregistered() { // it is late: the registration is over
+		return t.wholeService(s), nil
+	}
+	t.addState(s, c.GetState())
+	s.Active = true
+	t.grantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
+	t.putService(s)
+	return t.wholeService(s), nil
+}
+
+// deregisterService takes a service out. Its id stays known for a while, so that once more changes nothing. A client that sends no id is
+// found by its name, host and port, if those are clear.
+func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
+	id := firstOf(c.GetId(), c.GetTarget().GetId())
+	if id == "" {
+		id = t.targetID(c.GetTarget())
+	}
+	s, ok := t.services.get(id)
+	if !ok {
+		return nil, serviceNotFound(id)
+	}
+	if s.GetDeregistered() {
+		return t.wholeService(s), nil
+	}
+	reason := stateDeregistered
+	if c.GetByServer() {
+		reason = StateAutoDeregistered
+	}
+	s.Active, s.Deregistered = false, true
+	t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Reason: reason})
+	t.endLease(internalv1.LeaseRef_SERVICE, id)
+	t.putService(s)
+	return t.wholeService(s), nil
+}
+
+// targetID gives the id of the one registered service that is where a target is; "" for none, or for several.
+func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
+	id := ""
+	if target.GetServiceName() == "" {
+		return id
+	}
+	for s := range t.services.ascend("", "") {
+		if o := s.GetTarget(); !s.GetDeregistered() && o.GetServiceName() == target.GetServiceName() && o.GetHost() == target.GetHost() && o.GetPort() == target.GetPort() {
+			if id != "" {
+				return ""
+			}
+			id = o.GetId()
+		}
+	}
+	return id
+}
+
+// reviveService grants the lease of a service that was missing and gives a sign of life. One that was deregistered registers again.
+func (t *tx) reviveService(id string) *internalv1.Lease {
+	s, ok := t.services.get(id)
+	if !ok || s.GetDeregistered() {
+		return nil
+	}
+	return t.grantLease(internalv1.LeaseRef_SERVICE, id, 0)
+}
+
+// serviceSeen makes a service active that was missing, and takes the state that came along.
+func (t *tx) serviceSeen(id string, state *holdfastv1.ServiceState) {
+	s, ok := t.services.get(id)
+	if !ok || s.GetActive() && state == nil {
+		return
+	}
+	if state == nil {
+		state = &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy}
+	}
+	t.addState(s, state)
+	s.Active = true
+	t.putService(s)
+}
+
+// serviceMissing takes a service for missing that was not heard. It stays registered.
+func (t *tx) serviceMissing(id string) {
+	s, ok := t.services.get(id)
+	if !ok || s.GetDeregistered() {
+		return
+	}
+	s.Active = false
+	t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Reason: StateMissing})
+	t.putService(s)
+}
+
+// wholeService fills in what lies in the lease.
+func (s *state) wholeService(svc *holdfastv1.Service) *holdfastv1.Service {
+	if l, ok := s.lease(internalv1.LeaseRef_SERVICE, svc.GetTarget().GetId()); ok {
+		svc.LastSeen = l.GetLastSeen()
+	}
+	return svc
+}
+
+// Service gives a service, deregistered ones too while they are remembered.
+func (v *View) Service(id string) (*holdfastv1.Service, bool) {
+	s, ok := v.services.get(id)
+	if !ok {
+		return nil, false
+	}
+	return v.wholeService(s), true
+}
+
+// Services gives the services with an id above after, by id; deregistered ones too.
+func (v *View) Services(after string) iter.Seq[*holdfastv1.Service] {
+	return func(yield func(*holdfastv1.Service) bool) {
+		for s := range v.services.ascend("", after) {
+			if !yield(v.wholeService(s)) {
+				return
+			}
+		}
+	}
 }

@@ -215,6 +215,10 @@ func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
 			with("phase", run.GetPhase().String())
 	}
 	run.CancelRequestedAt, run.CancelReason = t.now, c.GetReason()
+	if run.GetObserved() {
+		t.cancelObserved(run, c.GetReason())
+		return run, nil
+	}
 	if run.GetPhase() == holdfastv1.Run_PENDING {
 		t.finishRun(run, holdfastv1.Run_CANCELED, canceledError(run))
 		return run, nil

@@ -1,0 +1,209 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// An installer that nobody here has started reports all the same. Its install is a run like any other, so that PROVISIONING has a run, a
+// log and a reason behind it: type REPAVE, one step, observed instead of executed. Reports open and close its attempts; the executor leaves it
+// alone, and its commands are refused.
+
+// observedStep is the step of an observed run.
+const observedStep = "install"
+
+// observedRun gives the observed run that is active on a machine, nil for none. One that is executed is in the way.
+func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
+	id := m.GetStatus().GetActiveRunId()
+	if id == "" {
+		return nil, nil
+	}
+	run, ok := t.runs.get(id)
+	if !ok || !run.GetObserved() {
+		return nil, refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
+			with("run_id", id).with("machine_id", m.GetMachineId())
+	}
+	return run, nil
+}
+
+// checkObservable refuses the id of a run that cannot be made.
+func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
+	if !validName(runID, 64) {
+		return invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
+	}
+	if _, taken := t.byRequest(m.GetMachineId(), observedRequest(runID)); taken || t.runs.has(runID) {
+		return refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", runID)
+	}
+	return nil
+}
+
+// observedRequest is the request id of an observed run, which nobody has asked for.
+func observedRequest(runID string) string { return "report:" + runID }
+
+// beginObserved begins the run of an install that was reported. It gives the machine as it is stored.
+func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
+	run := &holdfastv1.Run{
+		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE", Observed: true, Phase: holdfastv1.Run_RUNNING,
+		CurrentStep: observedStep, CreatedAt: t.now, StartedAt: t.now, Principal: t.cmd.GetPrincipal(),
+		WaitingFor: "the installer's reports", WaitingSince: t.now, MachinePhaseBefore: m.GetStatus().GetPhase(),
+		Steps: []*holdfastv1.StepStatus{{Name: observedStep, Kind: "repave", State: holdfastv1.StepStatus_RUNNING, StartedAt: t.now,
+			MaxRetries: maxInstallAttempts - 1, Attempts: []*holdfastv1.Attempt{t.observedAttempt(1)}}},
+	}
+	if plan, ok := t.plans.get(m.GetNode().GetWorkflowId()); ok {
+		run.PlanId = plan.GetPlanId()
+		if !plan.GetReferenced() {
+			plan.Referenced = true
+			t.plans.put(plan)
+		}
+	}
+	m.Status.ActiveRunId = runID
+	t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{by: t.runTrigger(), run: runID, comment: why, node: holdfastv1.Node_INSTALLING})
+	t.noteInstall(m, "started", runID)
+	t.putMachine(m)
+	t.sayObserved(run, why)
+	t.putRun(run, why)
+	return m
+}
+
+func (t *tx) observedAttempt(number int32) *holdfastv1.Attempt {
+	return &holdfastv1.Attempt{Number: number, StartedAt: t.now, Epochs: []uint64{t.meta.GetEpoch()}}
+}
+
+// noteInstall keeps what was reported last of an installation: a step that installs waits for it.
+func (t *tx) noteInstall(m *holdfastv1.Machine, status, runID string) {
+	n := m.GetNode()
+	n.InstallStatus, n.InstallStatusAt, n.InstallRunId = status, t.now, runID
+}
+
+// sayObserved adds a line to the run's log. The caller stores the run.
+func (t *tx) sayObserved(run *holdfastv1.Run, line string) {
+	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: run.GetLogBytes(), Chunks: []*holdfastv1.LogChunk{{
+		Ts: t.now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())), Data: []byte(line + "\n")}}})
+}
+
+// observedProgress puts a stage of the install into the run's log.
+func (t *tx) observedProgress(run *holdfastv1.Run, line string) {
+	t.sayObserved(run, line)
+	run.Revision = t.index
+	t.runs.put(run) // no event: a log tail follows log_bytes
+}
+
+// observedDone closes the run as the installer says. It gives the machine as it is stored.
+func (t *tx) observedDone(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+	m.GetNode().InstallProgress = 100
+	t.noteInstall(m, "complete", run.GetRunId())
+	t.putMachine(m)
+	step := run.GetSteps()[0]
+	a := lastAttempt(step)
+	a.Outcome, a.FinishedAt = holdfastv1.Attempt_SUCCEEDED, t.now
+	step.Message = why
+	t.sayObserved(run, why)
+	t.stepSucceeded(run, step)
+	return t.again(m)
+}
+
+// observedStrike counts a failed install. The first ones leave the node installing, and the installer tries again.
+func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+	step := run.GetSteps()[0]
+	a := lastAttempt(step)
+	if a.GetNumber() > step.GetMaxRetries() {
+		return t.observedFailed(m, run, why)
+	}
+	t.putMachine(m)
+	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.now, why
+	step.Message = why
+	msg := fmt.Sprintf("install attempt %d of %d failed: %s", a.GetNumber(), maxInstallAttempts, why)
+	t.sayObserved(run, msg)
+	step.Attempts = append(step.GetAttempts(), t.observedAttempt(a.GetNumber()+1))
+	step.RetryCount = a.GetNumber()
+	run.WaitingFor, run.WaitingSince = fmt.Sprintf("the installer to try again: %d of %d attempts failed", a.GetNumber(), maxInstallAttempts), t.now
+	t.putRun(run, msg)
+	return t.again(m)
+}
+
+// observedFailed closes the run as failed. It gives the machine as it is stored.
+func (t *tx) observedFailed(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+	m.GetNode().LastInstallError = why
+	t.noteInstall(m, "failed", run.GetRunId())
+	t.putMachine(m)
+	step := run.GetSteps()[0]
+	a := lastAttempt(step)
+	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.now, why
+	step.Message = why
+	t.sayObserved(run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
+	t.endStep(step, holdfastv1.StepStatus_FAILED)
+	t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "InstallFailed", Message: why, Step: observedStep, Attempt: a.GetNumber()})
+	return t.again(m)
+}
+
+// observedCanceled closes the run because nobody waits for its installer any more.
+func (t *tx) observedCanceled(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+	t.putMachine(m)
+	t.cancelObserved(run, why)
+	return t.again(m)
+}
+
+// cancelObserved ends an observed run: there is no executor that could.
+func (t *tx) cancelObserved(run *holdfastv1.Run, why string) {
+	if run.GetCancelRequestedAt() == nil {
+		run.CancelRequestedAt, run.CancelReason = t.now, why
+	}
+	failure := canceledError(run)
+	step := run.GetSteps()[0]
+	if a := lastAttempt(step); Open(a) {
+		a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.now, failure.GetMessage()
+	}
+	step.Message = failure.GetMessage()
+	t.sayObserved(run, failure.GetMessage())
+	t.endStep(step, holdfastv1.StepStatus_FAILED)
+	t.finishRun(run, holdfastv1.Run_CANCELED, failure)
+}
+
+// again reads a machine back that a run has changed.
+func (t *tx) again(m *holdfastv1.Machine) *holdfastv1.Machine {
+	stored, _ := t.machines.get(m.GetMachineId())
+	return stored
+}
+
+// installRun gives the run that an installation's report is about: the one that is active.
+func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
+	run, _ := t.runs.get(m.GetStatus().GetActiveRunId())
+	return run
+}
+
+// installReported does what the document says of a status in a state, and nothing where it says nothing (node state machine §Report
+// Handling Logic). While a run of ours is at work, the report is evidence for its step, which decides.
+func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string) *holdfastv1.Machine {
+	n, run, status := m.GetNode(), t.installRun(m), r.GetInstallationStatus()
+	if status == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && run == nil {
+		return t.beginObserved(m, runID, "the installer has started")
+	}
+	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING || !slices.Contains([]string{"started", "progress", "complete", "failed"}, status) {
+		return m
+	}
+	observed := run.GetObserved()
+	if !observed || status != "started" { // a second start is no row of the table
+		t.noteInstall(m, status, run.GetRunId())
+	}
+	if r.GetHasProgress() && status == "progress" {
+		n.InstallProgress = r.GetInstallationProgress()
+	}
+	switch why := firstOf(clip(r.GetInstallationError(), maxNote), "the installer gave no reason"); {
+	case status == "failed":
+		n.InstallAttempts++
+		n.LastInstallError = why
+		if observed {
+			return t.observedStrike(m, run, why)
+		}
+	case status == "complete" && observed:
+		return t.observedDone(m, run, "the installer is done")
+	case status == "complete":
+		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 100
+	case status == "progress" && observed && r.GetHasProgress():
+		t.observedProgress(run, fmt.Sprintf("install: %d %%", r.GetInstallationProgress()))
+	}
+	return m
+}

@@ -1,0 +1,166 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// maxInstallAttempts is how many failed installs in a row a node has before a person is needed (node state machine §Failure Handling).
+const maxInstallAttempts = 3
+
+// nodeTransitions lists where a node may go (node state machine §Transitions). Any may be retired, and retired is the end.
+func nodeTransitions(from holdfastv1.Node_State) []holdfastv1.Node_State {
+	var next []holdfastv1.Node_State
+	switch from {
+	case holdfastv1.Node_DISCOVERED, holdfastv1.Node_INSTALL_FAILED, holdfastv1.Node_REPROVISION:
+		next = []holdfastv1.Node_State{holdfastv1.Node_PENDING}
+	case holdfastv1.Node_PENDING:
+		next = []holdfastv1.Node_State{holdfastv1.Node_INSTALLING}
+	case holdfastv1.Node_INSTALLING:
+		next = []holdfastv1.Node_State{holdfastv1.Node_INSTALLED, holdfastv1.Node_INSTALL_FAILED}
+	case holdfastv1.Node_INSTALLED, holdfastv1.Node_MIGRATING:
+		next = []holdfastv1.Node_State{holdfastv1.Node_ACTIVE}
+	case holdfastv1.Node_ACTIVE:
+		next = []holdfastv1.Node_State{holdfastv1.Node_REPROVISION, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING}
+	case holdfastv1.Node_RETIRED:
+		return nil
+	}
+	return append(next, holdfastv1.Node_RETIRED)
+}
+
+// NodeStateName gives a state as the node API words it: lower case.
+func NodeStateName(s holdfastv1.Node_State) string { return strings.ToLower(s.String()) }
+
+// checkNodeTransition refuses what the table does not have. The words are the node API's.
+func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force bool) *Error {
+	from := m.GetStatus().GetNodeState()
+	allowed := nodeTransitions(from)
+	if !slices.Contains(allowed, to) {
+		names := make([]string, 0, len(allowed))
+		for _, s := range allowed {
+			names = append(names, "'"+NodeStateName(s)+"'")
+		}
+		return refuse(FailedPrecondition, ReasonNodeTransition, "Invalid state transition from '%s' to '%s'. Valid transitions: [%s]",
+			NodeStateName(from), NodeStateName(to), strings.Join(names, ", ")).with("machine_id", m.GetMachineId())
+	}
+	if from == holdfastv1.Node_INSTALL_FAILED && to == holdfastv1.Node_PENDING && !force && m.GetNode().GetInstallAttempts() >= maxInstallAttempts {
+		return refuse(FailedPrecondition, ReasonInstallAttempts, "Max install attempts (%d) exceeded. Use force=true to reset and retry.", maxInstallAttempts).
+			with("machine_id", m.GetMachineId())
+	}
+	return nil
+}
+
+// phaseOf says which phase goes with a node state that a machine is moved to, so that no pair contradicts (DESIGN §1). INSTALLING and
+// INSTALL_FAILED are not here: runs lead there.
+func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.MachineStatus_Phase {
+	from, phase := m.GetStatus().GetNodeState(), m.GetStatus().GetPhase()
+	switch to {
+	case holdfastv1.Node_ACTIVE:
+		return holdfastv1.MachineStatus_IN_SERVICE
+	case holdfastv1.Node_RETIRED:
+		return holdfastv1.MachineStatus_RETIRED
+	case holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING: // people are at work on it
+		return holdfastv1.MachineStatus_MAINTENANCE
+	case holdfastv1.Node_PENDING:
+		if from == holdfastv1.Node_INSTALL_FAILED || phase == holdfastv1.MachineStatus_FACTORY_READY {
+			return holdfastv1.MachineStatus_READY
+		}
+	}
+	if phase == holdfastv1.MachineStatus_IN_SERVICE {
+		return holdfastv1.MachineStatus_READY
+	}
+	return phase
+}
+
+// moveNode moves the node facet: one history entry, and the counters of installs begin anew where the document says so.
+func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change) {
+	s := m.GetStatus()
+	from := s.GetNodeState()
+	if from == to {
+		return
+	}
+	if m.Node == nil {
+		m.Node = &holdfastv1.NodeRecord{}
+	}
+	n := m.GetNode()
+	n.StateChangedAt = t.now
+	switch to {
+	case holdfastv1.Node_INSTALLING:
+		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 0
+		n.InstallStatus, n.InstallStatusAt, n.InstallRunId = "", nil, ""
+	case holdfastv1.Node_INSTALLED:
+		n.InstallAttempts, n.LastInstallError = 0, ""
+	}
+	e := &holdfastv1.HistoryEntry{Facet: "node", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment, Metadata: c.metadata}
+	if from == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
+		e.From = ""
+	}
+	t.addHistory(m, e)
+	s.NodeState = to
+}
+
+// ReasonRunObserved refuses executor commands for a run that reports move.
+const ReasonRunObserved = "RUN_OBSERVED"
+
+// runTrigger says who moves a machine when a run begins or ends: the run, unless somebody reports or decides about it from outside.
+func (t *tx) runTrigger() string {
+	switch t.cmd.GetOp().(type) {
+	case *internalv1.Command_ReportNode:
+		return byReport
+	case *internalv1.Command_TransitionNode:
+		return byOperator
+	}
+	return "run"
+}
+
+// Who triggers what, in the history.
+const (
+	byOperator = "operator"
+	bySystem   = "system"
+	byReport   = "node_report"
+)
+
+// transitionNode moves a node by hand. What an executed run is at work on is the run's to move; an observed one ends with it.
+func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, *Error) {
+	m, ok := t.node(c.GetId())
+	if !ok {
+		return nil, nodeNotFound(c.GetId())
+	}
+	if err := checkNodeTransition(m, c.GetState(), c.GetForce()); err != nil {
+		return nil, err
+	}
+	run, err := t.observedRun(m)
+	if err != nil {
+		return nil, err
+	}
+	comment := clip(c.GetComment(), maxNote)
+	switch {
+	case c.GetState() == holdfastv1.Node_INSTALLING:
+		if err := t.checkObservable(m, c.GetRunId()); err != nil {
+			return nil, err
+		}
+		return t.whole(t.beginObserved(m, c.GetRunId(), firstOf(comment, "an operator says that the install has begun"))), nil
+	case run != nil && c.GetState() == holdfastv1.Node_INSTALLED:
+		m = t.observedDone(m, run, firstOf(comment, "an operator says that the install is complete"))
+	case run != nil && c.GetState() == holdfastv1.Node_INSTALL_FAILED:
+		m = t.observedFailed(m, run, firstOf(comment, "an operator says that the install has failed"))
+	default:
+		if run != nil {
+			m = t.observedCanceled(m, run, fmt.Sprintf("the node was moved to %s", NodeStateName(c.GetState())))
+		}
+		phase := phaseOf(c.GetState(), m)
+		if phase != m.GetStatus().GetPhase() && (phase == holdfastv1.MachineStatus_READY || phase == holdfastv1.MachineStatus_IN_SERVICE) {
+			t.setCondition(m, condNeedsIntervention, false, "Cleared")
+		}
+		t.movePhase(m, phase, change{by: byOperator, comment: comment, node: c.GetState()})
+	}
+	if c.GetForce() {
+		m.Node.InstallAttempts, m.Node.LastInstallError = 0, ""
+	}
+	t.putMachine(m)
+	return t.whole(m), nil
+}
