@@ -116,7 +116,9 @@ func (l *term) follow(ctx context.Context) error {
 	cursor := view.LastEvent()
 	var queue []*holdfastv1.Run
 	for run := range view.ActiveRuns() {
-		queue = append(queue, run)
+		if !run.GetObserved() { // those are moved by the reports of an installer
+			queue = append(queue, run)
+		}
 	}
 	for {
 		for len(queue) > 0 && len(l.runners) < l.cfg.MaxActive {
