@@ -1,0 +1,23 @@
+package lease
+
+import "time"
+
+// maxStep is the most that the lease clock moves at once. A gap between two looks at it that is longer was a pause: nothing
+// was heard in it.
+const maxStep = time.Second
+
+// clock is the lease clock of one leadership. It is not safe for concurrent use.
+type clock struct {
+	at   time.Duration // on the lease clock
+	last time.Time     // of the leader's monotonic clock
+}
+
+func newClock(at time.Duration, now time.Time) *clock { return &clock{at: at, last: now} }
+
+// now moves the clock on and reads it.
+func (c *clock) now() time.Duration {
+	t := time.Now()
+	c.at += min(max(0, t.Sub(c.last)), maxStep)
+	c.last = t
+	return c.at
+}

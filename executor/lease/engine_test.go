@@ -1,0 +1,233 @@
+package lease_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	renewed = internalv1.RenewalAnswer_RENEWED
+	expired = internalv1.RenewalAnswer_EXPIRED
+	unknown = internalv1.RenewalAnswer_UNKNOWN_LEASE
+	machine = internalv1.LeaseRef_MACHINE
+)
+
+func (l *lab) wantBeat(id string, want internalv1.RenewalAnswer_Outcome) {
+	l.t.Helper()
+	got, err := l.beat(machine, id)
+	if err != nil || got != want {
+		l.t.Errorf("sign of life of %s: got %v, %v, want %v", id, got, err, want)
+	}
+}
+
+func (l *lab) wantState(id string, want holdfastv1.Agent_State) {
+	l.t.Helper()
+	synctest.Wait()
+	if got := l.agentState(id); got != want {
+		l.t.Errorf("agent of %s at %v: got %v, want %v", id, time.Now(), got, want)
+	}
+}
+
+// A machine's life: registered, ready with its first sign of life, lost when they stop, and back after it registers again.
+func TestLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.wantBeat("m-1", unknown)
+		l.register("m-1")
+		l.wantState("m-1", holdfastv1.Agent_REGISTERED)
+		l.wantBeat("m-1", renewed)
+		l.wantState("m-1", holdfastv1.Agent_READY)
+		for range 10 {
+			time.Sleep(time.Minute) // sleep: in bubble time
+			l.wantBeat("m-1", renewed)
+		}
+		time.Sleep(machineTTL - time.Second)
+		l.wantState("m-1", holdfastv1.Agent_READY)
+		time.Sleep(3 * time.Second)
+		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
+		l.wantBeat("m-1", expired)
+		l.register("m-1")
+		l.wantBeat("m-1", renewed)
+		l.wantState("m-1", holdfastv1.Agent_READY)
+	})
+}
+
+// A machine that registers and never says another word is lost too.
+func TestSilentRegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		time.Sleep(time.Hour)
+		l.register("m-1")
+		time.Sleep(machineTTL - time.Second)
+		l.wantState("m-1", holdfastv1.Agent_REGISTERED)
+		time.Sleep(5 * time.Second)
+		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
+	})
+}
+
+// Steps of the wall clock, forwards and backwards, expire nobody and keep nobody alive.
+func TestWallClockSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.register("m-1")
+		l.wantBeat("m-1", renewed)
+		for _, step := range []time.Duration{24 * time.Hour, -48 * time.Hour} {
+			l.mu.Lock()
+			l.skew += step
+			l.mu.Unlock()
+			time.Sleep(time.Minute)
+			l.wantState("m-1", holdfastv1.Agent_READY)
+			l.wantBeat("m-1", renewed)
+			l.lead(time.Second) // the next leader starts from the record
+			time.Sleep(time.Minute)
+			l.wantState("m-1", holdfastv1.Agent_READY)
+		}
+		time.Sleep(machineTTL)
+		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
+	})
+}
+
+// Without a leader for longer than leases last, nobody is lost: those who speak up afterwards are there.
+func TestLongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.register("m-1")
+		l.register("m-2")
+		l.wantBeat("m-1", renewed)
+		l.wantBeat("m-2", renewed)
+		l.lead(2 * time.Hour)
+		time.Sleep(machineTTL - time.Second)
+		l.wantState("m-1", holdfastv1.Agent_READY)
+		l.wantBeat("m-1", renewed)
+		time.Sleep(time.Minute)
+		l.wantState("m-1", holdfastv1.Agent_READY)
+		l.wantState("m-2", holdfastv1.Agent_EXPIRED)
+	})
+}
+
+// Whatever leaders come and go: nobody is declared lost within his TTL of a sign of life that was answered, and whoever falls
+// silent is, within 60 s of it (DESIGN §6).
+func TestNeverEarlyNeverMissed(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		gaps := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 29), rapid.IntRange(30, 290), rapid.IntRange(291, 298)), 1, 6).Draw(rt, "seconds between beats")
+		silentFor := machineTTL + time.Minute
+		var story []step
+		for range rapid.IntRange(0, 3).Draw(rt, "failovers") {
+			story = append(story, step{
+				beats:  rapid.IntRange(0, 3).Draw(rt, "beats before"),
+				after:  time.Duration(rapid.IntRange(0, 30).Draw(rt, "after")) * time.Second,
+				outage: time.Duration(rapid.IntRange(0, 2500).Draw(rt, "outage")) * time.Millisecond,
+				skew:   time.Duration(rapid.IntRange(-100, 100).Draw(rt, "skew")) * time.Minute,
+			})
+		}
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t, seed)
+			l.lead(0)
+			defer l.depose()
+			l.register("alive")
+			l.register("silent")
+			l.wantBeat("silent", renewed)
+			silence := time.Now()
+			end := make(chan struct{})
+			beats := make(chan struct{})
+			beat := make(chan struct{}, 1000)
+			var answered time.Time
+			go func() {
+				defer close(beats)
+				for i := 0; ; i++ {
+					sent := time.Now()
+					if got, err := l.beat(machine, "alive"); err != nil || got != renewed {
+						t.Errorf("living machine, last answered %v ago: got %v, %v", sent.Sub(answered), got, err)
+						return
+					}
+					answered = sent
+					beat <- struct{}{}
+					select {
+					case <-end:
+						return
+					case <-time.After(time.Duration(gaps[i%len(gaps)]) * time.Second):
+					}
+				}
+			}()
+			for _, s := range story {
+				for range s.beats {
+					select {
+					case <-beat:
+					case <-beats:
+					}
+				}
+				time.Sleep(s.after)
+				l.mu.Lock()
+				l.skew = s.skew
+				l.mu.Unlock()
+				l.lead(s.outage)
+			}
+			if wait := silentFor - time.Since(silence); wait > 0 {
+				time.Sleep(wait)
+			}
+			l.wantState("silent", holdfastv1.Agent_EXPIRED)
+			close(end)
+			<-beats
+			if e, ok := l.state.View().Lease(machine, "silent"); !ok || e.GetExpiredAt() == nil {
+				t.Error("the silent machine's lease is not over")
+			}
+		})
+	})
+}
+
+// step is one failover: some signs of life and a while after the one before.
+type step struct {
+	beats               int
+	after, outage, skew time.Duration
+}
+
+// What a leader answered from memory is honoured by the next one.
+func TestAnsweredFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.register("m-1")
+		l.wantBeat("m-1", renewed)
+		time.Sleep(14 * time.Second)
+		l.wantBeat("m-1", renewed)
+		if e, _ := l.state.View().Lease(machine, "m-1"); e.GetSeenMs() > 5000 {
+			t.Errorf("seen at %d ms is on record: want it in memory alone", e.GetSeenMs())
+		}
+		l.lead(time.Second)
+		time.Sleep(machineTTL - 2*time.Second)
+		l.wantBeat("m-1", renewed)
+	})
+}
+
+// A sign of life that comes long after the one on record is not answered from memory: the next leader could not know of it.
+func TestLateSignOfLifeIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.register("m-1")
+		l.wantBeat("m-1", renewed)
+		time.Sleep(machineTTL - 2*time.Second)
+		l.wantBeat("m-1", renewed)
+		l.lead(time.Second)
+		time.Sleep(machineTTL - 2*time.Second)
+		l.wantBeat("m-1", renewed)
+	})
+}

@@ -1,0 +1,153 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Leadership says who leads, and reaches him (cluster.Node).
+type Leadership interface {
+	Leader() (id string, self, ok bool)
+	PeerConn(id string) (grpc.ClientConnInterface, error)
+}
+
+const (
+	holdTime  = 8 * time.Second       // a sign of life waits for a leader (specs/README.md: the same for every API)
+	pauseMin  = 10 * time.Millisecond // between tries
+	pauseMax  = 200 * time.Millisecond
+	maxBatch  = 2048 // signs of life in one message
+	lostAfter = 2 * time.Second
+)
+
+// Gateway brings signs of life to the leader, from whichever peer takes them.
+type Gateway struct {
+	engine *Engine
+	peers  Leadership
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	links map[string]*link // by peer; at most one is in use, others end
+	life  context.Context  // of Run; nil before
+	work  sync.WaitGroup
+}
+
+// NewGateway gives a Gateway. It carries nothing until Run is called.
+func NewGateway(engine *Engine, peers Leadership, log *slog.Logger) *Gateway {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Gateway{engine: engine, peers: peers, log: log, links: map[string]*link{}}
+}
+
+// Run keeps the connection to the leader until ctx ends.
+func (g *Gateway) Run(ctx context.Context) error {
+	g.mu.Lock()
+	g.life = ctx
+	g.mu.Unlock()
+	<-ctx.Done()
+	g.mu.Lock()
+	g.life = nil // from here on nothing new begins
+	g.mu.Unlock()
+	g.work.Wait()
+	return nil
+}
+
+// Renew brings a sign of life to the leader and gives his answer, once it is safe. It rides out elections for 8 s, or as long as
+// ctx lasts; then the error is a *cluster.OutcomeError. Another try is always safe.
+func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, holdTime)
+	defer cancel()
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		a, why := g.try(ctx, rn)
+		if a != nil && a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER {
+			return a, nil
+		}
+		select {
+		case <-ctx.Done():
+			id, _, _ := g.peers.Leader()
+			if why == nil {
+				why = cluster.ErrNoLeader
+			}
+			return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: id, Err: fmt.Errorf("bring a sign of life to the leader: %w", why)}
+		case <-time.After(pause):
+		}
+	}
+}
+
+// try asks the present leader, once.
+func (g *Gateway) try(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
+	id, self, ok := g.peers.Leader()
+	if !ok {
+		return nil, cluster.ErrNoLeader
+	}
+	answer := make(chan *internalv1.RenewalAnswer, 1)
+	give := func(a *internalv1.RenewalAnswer) { answer <- a }
+	if self {
+		g.engine.Take(rn, give)
+	} else if err := g.send(id, rn, give); err != nil {
+		return nil, err
+	}
+	t := time.NewTimer(lostAfter) // a leader that hangs keeps its connections
+	defer t.Stop()
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-t.C:
+		g.cut(id)
+		return nil, fmt.Errorf("leader %s does not answer", id)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// send hands a sign of life to the link with the leader.
+func (g *Gateway) send(id string, rn *internalv1.Renewal, give reply) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.life == nil {
+		return fmt.Errorf("%w: this peer is not up", cluster.ErrNoLeader)
+	}
+	l := g.links[id]
+	if l == nil {
+		conn, err := g.peers.PeerConn(id)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(g.life)
+		l = &link{cancel: cancel, wake: make(chan struct{}, 1), inflight: map[uint64][]call{}}
+		for _, old := range g.links {
+			old.cancel() // that one leads no more
+		}
+		g.links[id] = l
+		g.work.Go(func() {
+			err := l.run(ctx, internalv1.NewLeaseServiceClient(conn))
+			g.mu.Lock()
+			if g.links[id] == l {
+				delete(g.links, id)
+			}
+			g.mu.Unlock()
+			l.close()
+			g.log.Debug("stream of signs of life has ended", "leader", id, "error", err)
+		})
+	}
+	l.add(call{rn: rn, give: give})
+	return nil
+}
+
+// cut ends the link with a peer that does not answer.
+func (g *Gateway) cut(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.links[id]; l != nil {
+		l.cancel()
+		delete(g.links, id)
+	}
+}

@@ -1,0 +1,66 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// What the server asks clients for (POOLREG-18022; specs/README.md, 001). Load is signs of life a second that the leader takes.
+const (
+	quietLoad = 1
+	highLoad  = 500
+	crush     = 5000 // more than this, and machines are asked to slow down
+
+	poolNormal = 10 * time.Second
+	poolHigh   = 5 * time.Second
+	poolQuiet  = 30 * time.Second
+
+	machineNormal = time.Minute
+	machineSlow   = 90 * time.Second
+	serviceNormal = 10 * time.Second
+
+	missedBeats = 3 // of a pool, in a row
+)
+
+// asked gives the interval between signs of life that the load calls for.
+func asked(kind internalv1.LeaseRef_Kind, load float64) time.Duration {
+	switch kind {
+	case internalv1.LeaseRef_POOL:
+		switch {
+		case load >= highLoad:
+			return poolHigh
+		case load <= quietLoad:
+			return poolQuiet
+		}
+		return poolNormal
+	case internalv1.LeaseRef_SERVICE:
+		return serviceNormal
+	}
+	if load >= crush {
+		return machineSlow
+	}
+	return machineNormal
+}
+
+// meter measures the load: an average over some ten seconds.
+type meter struct {
+	count int // since the last tick
+	load  float64
+	last  time.Time
+}
+
+// tick closes a measuring period.
+func (m *meter) tick(now time.Time) {
+	if m.last.IsZero() {
+		m.last = now
+		return
+	}
+	d := now.Sub(m.last).Seconds()
+	if d <= 0 {
+		return
+	}
+	weight := min(1, d/10)
+	m.load += weight * (float64(m.count)/d - m.load)
+	m.count, m.last = 0, now
+}

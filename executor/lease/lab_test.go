@@ -1,0 +1,165 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/lease"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	machineTTL = 5 * time.Minute
+	poolTTL    = 15 * time.Second
+)
+
+// lab is a replicated state with one leader at a time, in a synctest bubble.
+type lab struct {
+	t     *testing.T
+	state *fsm.FSM
+	rnd   *rand.Rand
+	skew  time.Duration // of the leader's wall clock
+
+	mu    sync.Mutex
+	index uint64
+
+	term   uint64
+	engine *lease.Engine
+	stop   context.CancelFunc
+	done   chan error
+}
+
+func newLab(t *testing.T, seed uint64) *lab {
+	l := &lab{t: t, state: fsm.New(), rnd: rand.New(rand.NewPCG(seed, 1))}
+	l.must(&internalv1.Command{Op: &internalv1.Command_CreatePool{CreatePool: &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu"}}}})
+	return l
+}
+
+// proposer commits for one leader, as long as the network lets him.
+type proposer struct {
+	*lab
+	cut *bool // under mu
+}
+
+var errCut = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("cut off")}
+
+func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+	time.Sleep(time.Duration(1+p.rnd.IntN(20)) * time.Millisecond) // sleep: a disk, in bubble time
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if *p.cut || ctx.Err() != nil {
+		return fsm.Result{}, errCut
+	}
+	res := p.apply(cmd)
+	if res.Err != nil {
+		return res, res.Err
+	}
+	return res, nil
+}
+
+func (p proposer) View() *fsm.View { return p.state.View() }
+
+func (l *lab) apply(cmd *internalv1.Command) fsm.Result {
+	cmd.FeatureLevel = 1
+	cmd.Time = timestamppb.New(time.Now().Add(l.skew))
+	data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{cmd}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.index++
+	return l.state.Apply(l.index, l.term, data)[0]
+}
+
+func (l *lab) must(cmd *internalv1.Command) fsm.Result {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	res := l.apply(cmd)
+	if res.Err != nil {
+		l.t.Fatalf("%v: %v", cmd, res.Err)
+	}
+	return res
+}
+
+// lead makes another peer the leader. The one before is cut off at the same time; he notices when it is over.
+func (l *lab) lead(outage time.Duration) {
+	l.depose()
+	time.Sleep(outage) // sleep: nobody leads, in bubble time
+	l.term++
+	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p", Term: l.term}}})
+	cut := false
+	p := proposer{lab: l, cut: &cut}
+	ctx, cancel := context.WithCancel(l.t.Context())
+	l.engine = lease.NewEngine(lease.Config{}, p, p)
+	l.done = make(chan error, 1)
+	term := cluster.NewTerm(l.term, func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if cut {
+			return errCut
+		}
+		return nil
+	})
+	engine, done := l.engine, l.done
+	go func() { done <- engine.Run(ctx, term) }()
+	l.stop = func() {
+		l.mu.Lock()
+		cut = true
+		l.mu.Unlock()
+		cancel()
+	}
+}
+
+func (l *lab) depose() {
+	if l.stop == nil {
+		return
+	}
+	l.stop()
+	if err := <-l.done; err != nil {
+		l.t.Errorf("engine ended with %v", err)
+	}
+	l.stop = nil
+}
+
+// register makes an agent's machine registered.
+func (l *lab) register(id string) {
+	l.must(&internalv1.Command{Op: &internalv1.Command_RegisterAgent{RegisterAgent: &internalv1.RegisterAgent{
+		Agent: &holdfastv1.RegisterAgentRequest{MachineId: id, Hostname: id, PoolName: "gpu", CpuMillicores: 1000, MemoryMib: 1024, PrivateIp: "10.0.0.1"},
+		TtlMs: machineTTL.Milliseconds(),
+	}}})
+}
+
+// beat brings a sign of life, and tries again as a gateway would, for as long as a gateway would.
+func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.RenewalAnswer_Outcome, error) {
+	deadline := time.Now().Add(8 * time.Second)
+	for time.Now().Before(deadline) {
+		answer := make(chan *internalv1.RenewalAnswer, 1)
+		l.engine.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: kind, Id: id}}, func(a *internalv1.RenewalAnswer) { answer <- a })
+		select {
+		case a := <-answer:
+			if a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER {
+				return a.GetOutcome(), nil
+			}
+		case <-time.After(2 * time.Second):
+		}
+		time.Sleep(50 * time.Millisecond) // sleep: in bubble time
+	}
+	return 0, fmt.Errorf("no leader has taken the sign of life of %s", id)
+}
+
+func (l *lab) agentState(id string) holdfastv1.Agent_State {
+	m, _ := l.state.View().Machine(id)
+	return m.GetStatus().GetAgentState()
+}

@@ -1,0 +1,53 @@
+package lease
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics of the leases. Without a registerer they count for nobody.
+type metrics struct {
+	commits, lost *prometheus.CounterVec
+	recorded      prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
+	m := &metrics{
+		commits:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_commits_total", Help: "Commands that put signs of life on record."}, []string{"outcome"}),
+		lost:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_expiries_total", Help: "Leases proposed to be over."}, []string{"outcome"}),
+		recorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "holdfast_lease_recorded_total", Help: "Signs of life put on record."}),
+	}
+	if reg == nil {
+		return m
+	}
+	reg.MustRegister(m.commits, m.lost, m.recorded,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_leases", Help: "Live leases that this leader keeps; 0 on followers."}, func() float64 {
+			if r := e.current.Load(); r != nil {
+				return float64(r.live())
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_lease_load", Help: "Signs of life a second that this leader takes."}, func() float64 {
+			r := e.current.Load()
+			if r == nil {
+				return 0
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.meter.load
+		}))
+	return m
+}
+
+func outcome(err error) string {
+	if err != nil {
+		return "failed"
+	}
+	return "applied"
+}
+
+func (m *metrics) committed(n int, err error) {
+	m.commits.WithLabelValues(outcome(err)).Inc()
+	if err == nil {
+		m.recorded.Add(float64(n))
+	}
+}
+
+func (m *metrics) expired(n int, err error) { m.lost.WithLabelValues(outcome(err)).Add(float64(n)) }

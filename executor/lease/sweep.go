@@ -1,0 +1,74 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// sweep declares losses until ctx ends.
+func (r *reign) sweep(ctx context.Context) error {
+	tick := time.NewTicker(r.cfg.Sweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			r.mu.Lock()
+			r.clock.now()
+			r.meter.tick(now)
+			r.follow()
+			r.mu.Unlock()
+		}
+		for {
+			n, err := r.expire(ctx)
+			if err != nil {
+				return err
+			}
+			if n < maxPerCommand {
+				break
+			}
+		}
+	}
+}
+
+// expire ends leases whose time is up, as many as go into one command, and says how many it tried.
+func (r *reign) expire(ctx context.Context) (int, error) {
+	r.mu.Lock()
+	now := r.clock.now()
+	over := r.order.overdue(now, maxPerCommand)
+	cmd := &internalv1.ExpireLeases{ClockMs: now.Milliseconds()}
+	for _, e := range over {
+		cmd.Leases = append(cmd.Leases, &internalv1.LeaseRef{Kind: e.kind, Id: e.id, Generation: e.gen})
+	}
+	r.mu.Unlock()
+	if len(over) == 0 {
+		return 0, nil
+	}
+	// A sign of life that comes from here on is put on record before it is answered: the one on record is older than the lease is long. The
+	// log orders the two, and the FSM refuses an expiry that comes second.
+	err := r.term.Confirm(ctx)
+	if err == nil {
+		_, err = r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_ExpireLeases{ExpireLeases: cmd}})
+	}
+	r.metrics.expired(len(over), err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.follow()
+	for _, e := range over {
+		if r.table[e.key] == e { // it is not over after all, or nobody knows: look again soon
+			r.order.add(e)
+		}
+	}
+	if err != nil {
+		return 0, ended(err)
+	}
+	for _, ref := range cmd.GetLeases() {
+		if l, ok := r.state.View().Lease(ref.GetKind(), ref.GetId()); ok && l.GetExpiredAt() != nil {
+			r.cfg.Logger.Info("lease is lost", "kind", ref.GetKind().String(), "id", ref.GetId(), "generation", ref.GetGeneration())
+		}
+	}
+	return len(over), nil
+}
