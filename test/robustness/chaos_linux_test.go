@@ -108,8 +108,8 @@ func inPrivate(t *testing.T) bool {
 	return private.Missing() != "" || private.Inside() || private.Again(t, binaryVar+"="+binary(t))
 }
 
-// cluster starts one for chaos. When the test has failed its report is kept, and its path printed.
-func cluster(t *testing.T, seed int64) *harness.Cluster {
+// cluster starts one for chaos. The multiplier is of Raft's timeouts. When the test has failed its report is kept, and its path printed.
+func cluster(t *testing.T, seed int64, multiplier float64) *harness.Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp(os.Getenv("CHAOS_DIR"), fmt.Sprintf("holdfast-chaos-%d-", seed))
 	if err != nil {
@@ -121,7 +121,7 @@ func cluster(t *testing.T, seed int64) *harness.Cluster {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: binary(t), Dir: dir, Seed: seed, Args: harness.OftenSnapshots(),
+	c, err := harness.Start(ctx, harness.Config{Binary: binary(t), Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: harness.OftenSnapshots(),
 		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func (o output2) Write(b []byte) (int, error) {
 
 func round(t *testing.T, r chaos.Round) {
 	t.Helper()
-	c := cluster(t, r.Seed)
+	c := cluster(t, r.Seed, harness.QuickRaft)
 	r.Report = c.Dir
 	c.Log.Info("round", "seed", r.Seed, "faults", r.Count)
 	injected, err := r.Run(t.Context(), c)

@@ -3,21 +3,27 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 )
 
-// Size is how much the largest peer takes while nothing happens.
+// Size is how much the largest peer takes while nothing happens, and how much this process does.
 type Size struct {
 	Goroutines int64
 	Heap       int64 // bytes in use
+	State      int64 // bytes of the newest snapshot: what the peer has to remember
+	Driver     int64 // goroutines of this process
 }
 
 func (s Size) String() string {
-	return fmt.Sprintf("the largest peer has %d goroutines and a heap of %d MiB", s.Goroutines, s.Heap>>20)
+	return fmt.Sprintf("the largest peer has %d goroutines and a heap of %d MiB for a state of %.1f MiB, the driver %d goroutines",
+		s.Goroutines, s.Heap>>20, float64(s.State)/(1<<20), s.Driver)
 }
 
 // Idle measures the peers. Traffic has ended.
 func (c *Cluster) Idle(ctx context.Context) (Size, error) {
-	var s Size
+	s := Size{Driver: int64(runtime.NumGoroutine())}
 	for _, p := range c.Peers() {
 		m, err := c.Metrics(ctx, p)
 		if err != nil {
@@ -25,6 +31,15 @@ func (c *Cluster) Idle(ctx context.Context) (Size, error) {
 		}
 		s.Goroutines = max(s.Goroutines, int64(m["go_goroutines"]))
 		s.Heap = max(s.Heap, int64(m["go_memstats_heap_inuse_bytes"]))
+		snapshots, err := filepath.Glob(filepath.Join(p.DataDir, "snapshots", "*", "state.bin"))
+		if err != nil {
+			return s, err
+		}
+		for _, name := range snapshots {
+			if st, err := os.Stat(name); err == nil { // else it has been replaced meanwhile
+				s.State = max(s.State, st.Size())
+			}
+		}
 	}
 	if s.Goroutines == 0 || s.Heap == 0 {
 		return s, fmt.Errorf("no peer says how large it is")
