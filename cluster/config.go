@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -52,6 +53,9 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// DialOptions are for connections to other peers' gRPC. Default: no transport security.
 	DialOptions []grpc.DialOption
+	// ForwardMetadata changes the metadata of a call before it is forwarded to another peer, nil does not: the edge says there who the
+	// caller is. The context is the call's.
+	ForwardMetadata func(ctx context.Context, md metadata.MD)
 	// BeforeHandover is called when a leader stops on purpose: its tasks have ended, it still leads. It has 5 s.
 	BeforeHandover func(ctx context.Context)
 	// LeaveOnStop takes the peer out of the cluster when Run's context ends. Without it a stop never

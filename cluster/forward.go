@@ -131,6 +131,9 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	ctx, sent := withSent(ctx)
 	md = md.Copy()
 	md.Set(headerHop, c.n.cfg.NodeID)
+	if f := c.n.cfg.ForwardMetadata; f != nil {
+		f(ctx, md)
+	}
 	reply := c.route.out.New().Interface()
 	var header, trailer metadata.MD
 	err = cc.Invoke(metadata.NewOutgoingContext(ctx, md), c.method, c.req, reply, grpc.Header(&header), grpc.Trailer(&trailer))

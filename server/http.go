@@ -22,7 +22,9 @@ const (
 )
 
 // HTTPHandler serves what is not gRPC. Each API adds its routes, with a rule for each, and calls gRPC methods of this process.
-func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) http.Handler { return s.mux(apis...) }
+func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) http.Handler {
+	return s.mux(apis...)
+}
 
 func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *auth.Mux {
 	m := s.cfg.Gate.NewMux()

@@ -137,7 +137,7 @@ func (d *Denials) merge(e *holdfastv1.AuditEvent) {
 }
 
 // failed keeps a failed authentication: by source, method and reason.
-func (d *Denials) failed(p presented, peer string, err *Error) {
+func (d *Denials) failed(p *presented, peer string, err *Error) {
 	d.note(&holdfastv1.AuditEvent{
 		At: timestamppb.New(d.now()), Principal: unknownPrincipal, Source: p.source, Peer: peer, Method: p.method,
 		Outcome: outcome(err.Code), Reason: err.Reason, Count: 1,

@@ -24,9 +24,9 @@ const (
 	ReasonTokenInvalid       = "TOKEN_INVALID" // an access token that its issuer did not make so, or not for us
 	ReasonCertificateExpired = "CERTIFICATE_EXPIRED"
 	ReasonIssuerUnreachable  = "ISSUER_UNREACHABLE"
-	ReasonRole               = "ROLE"      // the role does not allow it
-	ReasonScope              = "SCOPE"     // only somebody who is scoped to no pool may
-	ReasonNotOwn             = "NOT_OWN"   // an agent may speak for itself only
+	ReasonRole               = "ROLE"    // the role does not allow it
+	ReasonScope              = "SCOPE"   // only somebody who is scoped to no pool may
+	ReasonNotOwn             = "NOT_OWN" // an agent may speak for itself only
 	ReasonPeersOnly          = "PEERS_ONLY"
 	ReasonNoRule             = "NO_RULE"
 	ReasonRateLimit          = "RATE_LIMIT"

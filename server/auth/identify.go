@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -11,34 +10,41 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // presented is what came with a call.
 type presented struct {
 	source    string
-	tls       *tls.ConnectionState // nil without TLS
+	cert      *peertls.Caller // nil without one
+	certError *Error          // of one that is not good
 	bearer    []string
 	forwarded []string
 	method    string // as the audit trail names it
 }
 
+// peer says whether a call came over a connection of another peer of this cluster.
+func (p *presented) peer() bool { return p.cert != nil && p.cert.Peer != "" }
+
 // fromGRPC gives what came with a gRPC call, and its metadata.
-func fromGRPC(ctx context.Context, method string) (presented, metadata.MD) {
+func (g *Gate) fromGRPC(ctx context.Context, method string) (presented, metadata.MD) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p := presented{bearer: md[headerToken], forwarded: md[headerIdentity], method: method}
 	if from, ok := peer.FromContext(ctx); ok {
 		p.source = sourceOf(from.Addr.String())
 		if info, ok := from.AuthInfo.(credentials.TLSInfo); ok {
-			p.tls = &info.State
+			p.cert, p.certError = g.certificateOf(&info.State)
 		}
 	}
 	return p, md
 }
 
 // fromHTTP gives what came with a request. Headers that name an address of the client are not believed: anybody can set them.
-func fromHTTP(r *http.Request, method string) presented {
-	return presented{source: sourceOf(r.RemoteAddr), tls: r.TLS, bearer: r.Header.Values("Authorization"), method: method}
+func (g *Gate) fromHTTP(r *http.Request, method string) presented {
+	p := presented{source: sourceOf(r.RemoteAddr), bearer: r.Header.Values("Authorization"), method: method}
+	p.cert, p.certError = g.certificateOf(r.TLS)
+	return p
 }
 
 // sourceOf gives an address without its port.
@@ -53,44 +59,47 @@ func sourceOf(addr string) string {
 //
 // A peer's certificate speaks for whom it forwards. Else a token goes before a certificate: it was sent with this call. One that
 // is bad is refused even beside a good certificate.
-func (g *Gate) identify(ctx context.Context, p presented) (*Caller, error) {
+func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	if g.cfg.Insecure {
 		return g.unknown(p), nil
 	}
-	cert, bad := g.certificateOf(p.tls)
-	token, err := parseBearer(p.bearer)
+	token, bad := parseBearer(p.bearer)
 	switch {
-	case bad != nil && token == "":
+	case p.certError != nil && token == "":
+		return nil, p.certError
+	case bad != nil:
 		return nil, bad
-	case err != nil:
-		return nil, err
-	case bad == nil && cert != nil && cert.Peer != "" && len(p.forwarded) > 0:
+	case p.peer() && len(p.forwarded) > 0:
 		c, err := forwarded(p.forwarded)
 		if err != nil {
 			return nil, err
 		}
 		return c, nil
 	}
-	var id *holdfastv1.Identity
-	switch {
-	case token != "":
-		known, err := g.bearer(ctx, token, p.source)
-		if err != nil {
-			return nil, err
-		}
-		id = known
-	case cert != nil:
-		if id, err = fromCertificate(cert); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, unauthenticated(ReasonNoCredentials, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate")
+	id, err := g.own(ctx, token, p)
+	if err != nil {
+		return nil, err
 	}
 	return &Caller{Identity: id, Source: p.source, Peer: g.cfg.PeerID, Method: p.method}, nil
 }
 
+// own gives the identity of who is at the other end himself.
+func (g *Gate) own(ctx context.Context, token string, p *presented) (*holdfastv1.Identity, error) {
+	if token != "" {
+		return g.bearer(ctx, token, p.source)
+	}
+	if p.cert == nil {
+		return nil, unauthenticated(ReasonNoCredentials, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate")
+	}
+	id, err := fromCertificate(p.cert)
+	if err != nil {
+		return nil, err
+	}
+	return id, nil
+}
+
 // unknown is the caller where nobody is known. What peers forward is taken for the audit trail, but for the identity.
-func (g *Gate) unknown(p presented) *Caller {
+func (g *Gate) unknown(p *presented) *Caller {
 	c := &Caller{Identity: anonymous(), Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
 	if len(p.forwarded) > 0 {
 		if f, err := forwarded(p.forwarded); err == nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-
 )
 
 // The limits of HTTP requests.
@@ -76,9 +75,9 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, h http.Handler) htt
 			h.ServeHTTP(w, r)
 			return
 		}
-		p := fromHTTP(r, pattern)
+		p := g.fromHTTP(r, pattern)
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
-		c, err := g.admit(r.Context(), p, read)
+		c, err := g.admit(r.Context(), &p, read)
 		if err == nil {
 			err = g.mayEnter(c, &rule, pattern)
 		}
@@ -142,4 +141,3 @@ func TooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok
 }
-

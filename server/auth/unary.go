@@ -47,24 +47,24 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 	if rule.Public || CallerFrom(ctx) != nil {
 		return ctx, nil
 	}
-	p, md := fromGRPC(ctx, rule.name)
-	c, err := g.admit(ctx, p, rule.read)
+	p, md := g.fromGRPC(ctx, rule.name)
+	c, err := g.admit(ctx, &p, rule.read)
 	if err != nil {
 		return nil, err
 	}
-	if !g.cfg.Insecure && !g.byPeer(p) {
+	if !g.cfg.Insecure && !p.peer() {
 		ctx = stripped(ctx, md)
 	}
 	return NewContext(ctx, c), nil
 }
 
 // admit identifies a caller and counts the call.
-func (g *Gate) admit(ctx context.Context, p presented, read bool) (*Caller, error) {
+func (g *Gate) admit(ctx context.Context, p *presented, read bool) (*Caller, error) {
 	c, err := g.identify(ctx, p)
 	if err != nil {
 		return nil, g.stranger(p, err)
 	}
-	if c.Peer != g.cfg.PeerID && g.byPeer(p) {
+	if c.Peer != g.cfg.PeerID && p.peer() {
 		return c, nil // the peer that took the call has counted it
 	}
 	if e := g.limits.allow(c.Identity); e != nil {
@@ -78,7 +78,7 @@ func (g *Gate) admit(ctx context.Context, p presented, read bool) (*Caller, erro
 }
 
 // stranger counts a failed authentication.
-func (g *Gate) stranger(p presented, err error) error {
+func (g *Gate) stranger(p *presented, err error) error {
 	e, ok := isRefusal(err)
 	if !ok {
 		return err
@@ -89,12 +89,6 @@ func (g *Gate) stranger(p presented, err error) error {
 	}
 	g.denials.failed(p, g.cfg.PeerID, e)
 	return e
-}
-
-// byPeer says whether a call came over a connection of a peer.
-func (g *Gate) byPeer(p presented) bool {
-	cert, err := g.certificateOf(p.tls)
-	return err == nil && cert != nil && cert.Peer != ""
 }
 
 // Unary authorizes calls where they are served: it stands behind the cluster's interceptor. A change that is refused is on

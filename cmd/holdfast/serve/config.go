@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
 // Config is all that a peer can be told. Each field is a flag, an environment variable and a key of the
@@ -34,7 +35,10 @@ type Config struct {
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
 	RaftSnapshotInterval, RaftStallTimeout                          time.Duration // the same
 
-	Providers map[string]providers.Config // in the file only
+	RateLimitPerSecond float64
+
+	Providers   map[string]providers.Config // in the file only
+	OIDCIssuers []auth.Issuer               // the same
 }
 
 // flags declares every key once. The file and the environment go through the same table.
@@ -63,6 +67,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "`runs` at work at once; the others wait in line")
 	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600, "`seconds` for steps that set no timeout")
 	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
+	fs.Float64Var(&c.RateLimitPerSecond, "rate-limit-per-second", 1000, "`calls` a second of one user; agents may make a twentieth of it; 0: any number")
 	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30, "`seconds` between two looks at a machine's conditions")
 	c.hidden(fs)
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -67,6 +68,12 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 			}
 			continue
 		}
+		if name == "oidc-issuers" {
+			if err := c.parseIssuers(value); err != nil {
+				return err
+			}
+			continue
+		}
 		f := fs.Lookup(name)
 		if f == nil || name == "config" || name == "help" {
 			return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
@@ -114,6 +121,24 @@ func (c *Config) parseProviders(n *yaml.Node) error {
 	}
 	if err := json.Unmarshal(b, &c.Providers); err != nil {
 		return fmt.Errorf("line %d: key \"providers\": %w", n.Line, err)
+	}
+	return nil
+}
+
+// parseIssuers reads the OIDC issuers whose access tokens are taken (docs/security.md).
+func (c *Config) parseIssuers(n *yaml.Node) error {
+	var tree []map[string]any
+	if err := n.Decode(&tree); err != nil {
+		return fmt.Errorf("line %d: key \"oidc_issuers\": want a list of issuers: %w", n.Line, err)
+	}
+	b, err := json.Marshal(tree)
+	if err != nil {
+		return fmt.Errorf("line %d: key \"oidc_issuers\": %w", n.Line, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&c.OIDCIssuers); err != nil {
+		return fmt.Errorf("line %d: key \"oidc_issuers\": %w", n.Line, err)
 	}
 	return nil
 }

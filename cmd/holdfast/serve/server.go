@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
 // Command gives the command that runs a peer. Version is the build's.
@@ -91,7 +92,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
 		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
-		Version: version, Logger: log, Registerer: reg, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop,
+		Version: version, Logger: log, Registerer: reg, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop, ForwardMetadata: auth.Forward,
 		SnapshotThreshold: cfg.RaftSnapshotThreshold, SnapshotInterval: cfg.RaftSnapshotInterval, TrailingLogs: cfg.RaftTrailingLogs, StallTimeout: cfg.RaftStallTimeout,
 	}, state)
 	if err != nil {
@@ -104,12 +105,17 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if retries == 0 {
 		retries = -1 // none: zero is the server's word for its default
 	}
-	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg,
+	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg), p.node, state)
+	if err != nil {
+		return err
+	}
+	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
 	api := grpc.NewServer(append(server.GRPCOptions(),
-		grpc.ChainUnaryInterceptor(append(srv.UnaryInterceptors(), p.node.UnaryInterceptor())...),
-		grpc.ChainStreamInterceptor(append(srv.StreamInterceptors(), p.node.StreamInterceptor())...))...) //nolint:contextcheck // streams bring their own
+		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...),
+		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...) //nolint:contextcheck // streams bring their own
 	srv.Register(api)
+	relay.Register(api)
 	p.node.RegisterPeerService(api)
 
 	peerLog.Info("peer is up", "version", version, "grpc", grpcLn.Addr().String(), "http", httpLn.Addr().String(), "raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr())
@@ -128,9 +134,14 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		srv.Drain() // watchers go on with another peer while this one hands over
 		return nil
 	})
+	g.Go(func() error { return gate.Denials().Run(web) })
+	tasks := []cluster.LeaderTask{p.exec, reconciler}
+	if !cfg.Insecure {
+		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
+	}
 	g.Go(func() error {
 		// The API goes on while the node hands over: what comes meanwhile is forwarded.
-		err := p.node.Run(gctx, p.exec, reconciler)
+		err := p.node.Run(gctx, tasks...)
 		stopWeb()
 		if ctx.Err() == nil {
 			api.Stop() // the peer cannot go on: no time for manners
@@ -144,6 +155,15 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		peerLog.Info("peer has stopped")
 	}
 	return err
+}
+
+// gate says how the callers of this peer are known.
+func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer) auth.Config {
+	perSecond := c.RateLimitPerSecond
+	if perSecond == 0 {
+		perSecond = -1 // zero is the gate's word for its default
+	}
+	return auth.Config{Insecure: c.Insecure, PeerID: c.NodeID, Issuers: c.OIDCIssuers, RatePerSecond: perSecond, Logger: log, Registerer: reg}
 }
 
 // peer is what the parts of a running peer need of each other.
