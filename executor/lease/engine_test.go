@@ -47,12 +47,12 @@ func TestLife(t *testing.T) {
 		l.wantBeat("m-1", renewed)
 		l.wantState("m-1", holdfastv1.Agent_READY)
 		for range 10 {
-			time.Sleep(time.Minute) // sleep: in bubble time
+			pass(time.Minute)
 			l.wantBeat("m-1", renewed)
 		}
-		time.Sleep(machineTTL - time.Second)
+		pass(machineTTL - time.Second)
 		l.wantState("m-1", holdfastv1.Agent_READY)
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
 		l.wantBeat("m-1", expired)
 		l.register("m-1")
@@ -67,11 +67,11 @@ func TestSilentRegistration(t *testing.T) {
 		l := newLab(t, 1)
 		l.lead(0)
 		defer l.depose()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		l.register("m-1")
-		time.Sleep(machineTTL - time.Second)
+		pass(machineTTL - time.Second)
 		l.wantState("m-1", holdfastv1.Agent_REGISTERED)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
 	})
 }
@@ -88,14 +88,14 @@ func TestWallClockSteps(t *testing.T) {
 			l.mu.Lock()
 			l.skew += step
 			l.mu.Unlock()
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			l.wantState("m-1", holdfastv1.Agent_READY)
 			l.wantBeat("m-1", renewed)
 			l.lead(time.Second) // the next leader starts from the record
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			l.wantState("m-1", holdfastv1.Agent_READY)
 		}
-		time.Sleep(machineTTL)
+		pass(machineTTL)
 		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
 	})
 }
@@ -111,10 +111,10 @@ func TestLongOutage(t *testing.T) {
 		l.wantBeat("m-1", renewed)
 		l.wantBeat("m-2", renewed)
 		l.lead(2 * time.Hour)
-		time.Sleep(machineTTL - time.Second)
+		pass(machineTTL - time.Second)
 		l.wantState("m-1", holdfastv1.Agent_READY)
 		l.wantBeat("m-1", renewed)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.wantState("m-1", holdfastv1.Agent_READY)
 		l.wantState("m-2", holdfastv1.Agent_EXPIRED)
 	})
@@ -172,14 +172,14 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 					case <-beats:
 					}
 				}
-				time.Sleep(s.after)
+				pass(s.after)
 				l.mu.Lock()
 				l.skew = s.skew
 				l.mu.Unlock()
 				l.lead(s.outage)
 			}
 			if wait := silentFor - time.Since(silence); wait > 0 {
-				time.Sleep(wait)
+				pass(wait)
 			}
 			l.wantState("silent", holdfastv1.Agent_EXPIRED)
 			close(end)
@@ -205,13 +205,13 @@ func TestAnsweredFromMemory(t *testing.T) {
 		defer l.depose()
 		l.register("m-1")
 		l.wantBeat("m-1", renewed)
-		time.Sleep(14 * time.Second)
+		pass(14 * time.Second)
 		l.wantBeat("m-1", renewed)
 		if e, _ := l.state.View().Lease(machine, "m-1"); e.GetSeenMs() > 5000 {
 			t.Errorf("seen at %d ms is on record: want it in memory alone", e.GetSeenMs())
 		}
 		l.lead(time.Second)
-		time.Sleep(machineTTL - 2*time.Second)
+		pass(machineTTL - 2*time.Second)
 		l.wantBeat("m-1", renewed)
 	})
 }
@@ -224,10 +224,10 @@ func TestLateSignOfLifeIsRecorded(t *testing.T) {
 		defer l.depose()
 		l.register("m-1")
 		l.wantBeat("m-1", renewed)
-		time.Sleep(machineTTL - 2*time.Second)
+		pass(machineTTL - 2*time.Second)
 		l.wantBeat("m-1", renewed)
 		l.lead(time.Second)
-		time.Sleep(machineTTL - 2*time.Second)
+		pass(machineTTL - 2*time.Second)
 		l.wantBeat("m-1", renewed)
 	})
 }

@@ -56,7 +56,7 @@ type proposer struct {
 var errCut = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("cut off")}
 
 func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
-	time.Sleep(time.Duration(1+p.rnd.IntN(20)) * time.Millisecond) // sleep: a disk, in bubble time
+	pass(time.Duration(1+p.rnd.IntN(20)) * time.Millisecond) // a disk
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *p.cut || ctx.Err() != nil {
@@ -96,7 +96,7 @@ func (l *lab) must(cmd *internalv1.Command) fsm.Result {
 // lead makes another peer the leader. The one before is cut off at the same time; he notices when it is over.
 func (l *lab) lead(outage time.Duration) {
 	l.depose()
-	time.Sleep(outage) // sleep: nobody leads, in bubble time
+	pass(outage) // nobody leads
 	l.term++
 	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p", Term: l.term}}})
 	cut := false
@@ -154,7 +154,7 @@ func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.Renewal
 			}
 		case <-time.After(2 * time.Second):
 		}
-		time.Sleep(50 * time.Millisecond) // sleep: in bubble time
+		pass(50 * time.Millisecond)
 	}
 	return 0, fmt.Errorf("no leader has taken the sign of life of %s", id)
 }
@@ -162,4 +162,9 @@ func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.Renewal
 func (l *lab) agentState(id string) holdfastv1.Agent_State {
 	m, _ := l.state.View().Machine(id)
 	return m.GetStatus().GetAgentState()
+}
+
+// pass lets time pass in the bubble.
+func pass(d time.Duration) {
+	time.Sleep(d) // sleep: it takes none
 }

@@ -1,3 +1,5 @@
+// Package holdfastv1 is the public API of Holdfast, generated from the .proto files beside it. Written by hand is what every program must
+// do in the same way: AuditHash. It must not know anything else of Holdfast.
 package holdfastv1
 
 import (
