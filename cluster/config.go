@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -51,7 +52,13 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer takes the metrics of this peer; nil registers none.
 	Registerer prometheus.Registerer
-	// DialOptions are for connections to other peers' gRPC. Default: no transport security.
+	// TLS has the certificates of this peer: Raft, and gRPC to other peers, go over mutual TLS. The gRPC server that
+	// RegisterPeerService is called with must use them too (peertls.Store.API). Run reloads them. Nil: no transport security.
+	TLS *peertls.Store
+	// GossipKeyFile holds the keys that encrypt gossip, base64, one a line: the first one encrypts, all are understood. It is
+	// read again when it changes. Empty: gossip is not encrypted.
+	GossipKeyFile string
+	// DialOptions are added for connections to other peers' gRPC.
 	DialOptions []grpc.DialOption
 	// ForwardMetadata changes the metadata of a call before it is forwarded to another peer, nil does not: the edge says there who the
 	// caller is. The context is the call's.
@@ -76,6 +83,7 @@ type Config struct {
 	// For tests.
 	wrapLogs     func(raft.LogStore) raft.LogStore // puts a failing disk under Raft
 	levelsBehind uint32                            // makes this peer an older build
+	keyInterval  time.Duration                     // between two looks at GossipKeyFile; default 5 s
 }
 
 // level is the highest feature level that this peer understands.
@@ -114,6 +122,7 @@ func (c *Config) complete() error {
 	setDefault(&c.TrailingLogs, 10240)
 	setDefault(&c.BeatInterval, 5*time.Second)
 	setDefault(&c.StallTimeout, 30*time.Second)
+	setDefault(&c.keyInterval, gossipKeyInterval)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

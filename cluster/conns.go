@@ -3,12 +3,14 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
 
@@ -20,6 +22,7 @@ const maxMessage = 64 << 20 // bytes, between peers
 // conns are the gRPC connections to the other peers, one each, made when first needed.
 type conns struct {
 	lookup func(id string) (addr string, ok bool)
+	secure func(id string) credentials.TransportCredentials // that the server be that peer
 	opts   []grpc.DialOption
 
 	mu     sync.Mutex
@@ -33,12 +36,13 @@ type conn struct {
 }
 
 func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
-	opts := cfg.DialOptions
-	if len(opts) == 0 {
-		opts = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	secure := func(string) credentials.TransportCredentials { return insecure.NewCredentials() }
+	if cfg.TLS != nil {
+		secure = cfg.TLS.PeerCredentials
 	}
 	return &conns{
 		lookup: lookup,
+		secure: secure,
 		byID:   map[string]*conn{},
 		opts: append([]grpc.DialOption{
 			grpc.WithNoProxy(),
@@ -50,7 +54,7 @@ func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
 				Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 				MinConnectTimeout: time.Second,
 			}),
-		}, opts...),
+		}, cfg.DialOptions...),
 	}
 }
 
@@ -69,7 +73,7 @@ func (c *conns) get(id string) (*grpc.ClientConn, error) {
 	if old != nil && old.addr == addr {
 		return old.ClientConn, nil
 	}
-	cc, err := grpc.NewClient(addr, c.opts...)
+	cc, err := grpc.NewClient(addr, append(slices.Clip(c.opts), grpc.WithTransportCredentials(c.secure(id)))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to peer %s at %s: %w", id, addr, err)
 	}

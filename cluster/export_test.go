@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
 // CleanUp ends what Run has left behind with ErrStalled.
@@ -25,12 +27,8 @@ func (n *Node) Expel() { n.gate.admitted.Store(false) }
 
 // AskVote sends the peer a vote request over its own Raft port, as another peer would, and says whether it was granted.
 func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
-	req.RPCHeader = header()
-	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: mustListen(), MaxPool: 1, MsgpackUseNewTimeFormat: true})
-	defer func() { _ = t.Close() }()
-	var resp raft.RequestVoteResponse
-	err := t.RequestVote(raft.ServerID(n.cfg.NodeID), raft.ServerAddress(n.RaftAddr()), &req, &resp)
-	return err == nil && resp.Granted
+	granted, _ := n.AskVoteAs(n.cfg.TLS, req)
+	return granted
 }
 
 func mustListen() *stream {
@@ -49,3 +47,18 @@ func (c *Config) MakeOld() { c.levelsBehind = 1 }
 
 // CallElection lets the peer stand for election although there is a leader.
 func (n *Node) CallElection() { n.gate.callElection(time.Second) }
+
+// FastKeys makes the peer look at its gossip keys often.
+func (c *Config) FastKeys() { c.keyInterval = 50 * time.Millisecond }
+
+// AskVoteAs is AskVote with the certificate of a store, or without TLS when there is none.
+func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (granted bool, err error) {
+	req.RPCHeader = header()
+	s := mustListen()
+	s.sec = newStreamTLS(store, func(string) []string { return nil })
+	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: s, MaxPool: 1, MsgpackUseNewTimeFormat: true, Timeout: 5 * time.Second})
+	defer func() { _ = t.Close() }()
+	var resp raft.RequestVoteResponse
+	err = t.RequestVote(raft.ServerID(n.cfg.NodeID), raft.ServerAddress(n.RaftAddr()), &req, &resp)
+	return err == nil && resp.Granted, err
+}

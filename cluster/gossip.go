@@ -34,7 +34,8 @@ type gossip struct {
 	meta    func() *internalv1.GossipMeta // of this peer
 	changed *signal                       // fired when a member changes
 	list    *memberlist.Memberlist
-	at      string // this peer's own gossip address
+	at      string      // this peer's own gossip address
+	keys    *gossipKeys // nil when gossip is not encrypted
 
 	mu      sync.Mutex
 	members map[string]member // by id, this peer and dead ones included
@@ -56,6 +57,12 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 		return nil, fmt.Errorf("what this peer tells of itself is longer than %d bytes: use shorter addresses or a shorter node id", memberlist.MetaMaxSize)
 	}
 	c := memberlist.DefaultLANConfig()
+	if cfg.GossipKeyFile != "" {
+		if g.keys, err = openGossipKeys(cfg.GossipKeyFile, cfg.keyInterval, cfg.Logger); err != nil {
+			return nil, err
+		}
+		c.Keyring = g.keys.ring
+	}
 	c.Name, c.Label = cfg.NodeID, "holdfast"
 	c.BindAddr, c.BindPort, c.AdvertisePort = host, port, port
 	if cfg.AdvertiseGossip != "" {

@@ -11,19 +11,22 @@ import (
 // UnaryInterceptor lets any peer take any unary call. Calls that change something are made on the leader; reads
 // are made here once the local state is as new as the call asks for (metadata holdfast-consistency and
 // holdfast-min-index), or on the leader when this peer is behind. Every answer tells the
-// index, the leader and the last contact with it (DESIGN §5). Calls between peers,
-// health and reflection pass untouched; ClusterService always answers for the peer asked.
+// index, the leader and the last contact with it (DESIGN §5). Health and reflection pass untouched; calls between peers pass
+// when a peer makes them, and are refused to others; ClusterService always answers for the peer asked.
 //
 // Answers come before the caller's deadline: UNAVAILABLE with an ErrorInfo, and a word on what is missing.
 func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if err := n.checkPeer(ctx, info.FullMethod); err != nil {
+			return nil, err
+		}
 		r := n.routes.get(info.FullMethod)
 		if r == nil {
 			return next(ctx, req)
 		}
+		ctx, md := n.believed(ctx)
 		in, cancel := inTime(ctx)
 		defer cancel()
-		md, _ := metadata.FromIncomingContext(ctx)
 		c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, md: md}
 		var (
 			reply any
@@ -52,6 +55,9 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 // peer has lost touch with the cluster.
 func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if err := n.checkPeer(ss.Context(), info.FullMethod); err != nil {
+			return err
+		}
 		r := n.routes.get(info.FullMethod)
 		if r == nil || r.local || !r.read {
 			return next(srv, ss)

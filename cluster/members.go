@@ -101,6 +101,9 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 		}
 	}
 	if !in {
+		if err := r.proven(ctx, id); err != nil {
+			return err
+		}
 		r.n.log.Info("peer joins", "id", id, "raft", m.meta.GetRaftAddr(), "instance", m.meta.GetInstance())
 		return r.change(ctx, r.n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
 	}
@@ -128,6 +131,20 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 		return r.admit(ctx, m)
 	}
 	return r.promote(ctx, m)
+}
+
+// proven makes sure that a newcomer is who it says: in gossip anybody who has the key says what he likes. Its certificate
+// tells, when it is asked something.
+func (r *reconciler) proven(ctx context.Context, id string) error {
+	if r.n.cfg.TLS == nil || id == r.n.cfg.NodeID {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	if _, err := r.n.peerStats(ctx, id); err != nil {
+		return fmt.Errorf("it is not let in before it has shown its certificate: %w", err)
+	}
+	return nil
 }
 
 // refuse says once that a peer is too old.

@@ -97,6 +97,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft, func() string { return n.ident.get().ClusterID }, n.log); err != nil {
 		return nil, err
 	}
+	n.stream.sec = newStreamTLS(cfg.TLS, n.peersAt)
 	n.gate = newGate(n.stream, n, n.log)
 	undo = append(undo, func() { _ = n.gate.Close() })
 	admitted := n.ident.get().Admitted

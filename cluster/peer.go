@@ -139,6 +139,9 @@ func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*int
 
 // Leave takes a peer out of the cluster.
 func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*internalv1.LeaveResponse, error) {
+	if err := s.n.checkSelf(ctx, req.GetPeerId()); err != nil {
+		return nil, err
+	}
 	if err := s.n.remove(ctx, req.GetPeerId()); err != nil {
 		return nil, s.n.refusal(err)
 	}

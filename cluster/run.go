@@ -49,6 +49,10 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.forgetStrayLeader)
 	do(n.bootstrap)
 	do(n.keepJoined)
+	do(n.gossip.keys.run)
+	if n.cfg.TLS != nil {
+		do(n.cfg.TLS.Run)
+	}
 	do(n.keepIdentity)
 	do(n.watchdog)
 	do(n.watchHalt)

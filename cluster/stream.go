@@ -12,7 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stream is the layer that Raft's transport dials and accepts through: plain TCP. TLS belongs here.
+// stream is the layer that Raft's transport dials and accepts through: mutual TLS, or plain TCP for a cluster that is
+// insecure on purpose.
 //
 // It remembers its connections, so that closing it closes them too: the transport would
 // leave idle ones open, and others would believe that this peer is alive.
@@ -23,6 +24,7 @@ type stream struct {
 	net.Listener
 	advertise address
 	cluster   func() string // empty while it is not known
+	sec       *streamTLS    // nil for plain TCP; set before anybody uses the stream
 	log       *slog.Logger
 
 	mu     sync.Mutex
@@ -61,6 +63,9 @@ func (s *stream) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.sec != nil {
+		c = s.sec.server(c)
+	}
 	return s.track(&greetedConn{Conn: c, s: s})
 }
 
@@ -69,6 +74,11 @@ func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 	c, err := dialer(timeout).Dial("tcp", string(addr))
 	if err != nil {
 		return nil, err
+	}
+	if s.sec != nil {
+		if c, err = s.sec.client(c, string(addr), timeout); err != nil {
+			return nil, fmt.Errorf("connect to the peer at %s: %w", addr, err)
+		}
 	}
 	if _, err := c.Write(greeting(s.cluster())); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet %s: %w", addr, err), c.Close())
@@ -107,7 +117,12 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 }
 
 func (c *greetedConn) greet() error {
-	err := c.SetReadDeadline(time.Now().Add(greetingTimeout))
+	err := c.SetDeadline(time.Now().Add(greetingTimeout))
+	if secure, ok := c.Conn.(*secureConn); ok && err == nil {
+		if err = secure.Handshake(); err != nil {
+			c.s.sec.refused(c.s.log, c.RemoteAddr(), err)
+		}
+	}
 	head := make([]byte, len(greetingMagic)+1)
 	if err == nil {
 		_, err = io.ReadFull(c.Conn, head)
@@ -127,7 +142,7 @@ func (c *greetedConn) greet() error {
 		c.s.log.Error("raft connection refused: it comes from another cluster", "from", c.RemoteAddr(), "cluster", string(id), "own", own)
 		return errors.New("another cluster")
 	}
-	return c.SetReadDeadline(time.Time{})
+	return c.SetDeadline(time.Time{})
 }
 
 func (s *stream) track(c net.Conn) (net.Conn, error) {

@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 	Peers int
 	// OnDisk gives each peer a data directory, so that it keeps its data when it restarts.
 	OnDisk bool
+	// TLS gives the peers certificates and gossip keys. Without it they are insecure.
+	TLS bool
 	// Configure changes a peer's configuration before it starts.
 	Configure func(i int, c *cluster.Config)
 	// Register adds services to a peer's gRPC server. PeerService and Machines are there already.
@@ -43,7 +46,8 @@ type Cluster struct {
 	t     testing.TB
 	opts  Options
 	dir   string
-	Peers []*Peer // by number, from 0
+	Peers []*Peer   // by number, from 0
+	CA    *issue.CA // that has made the peers' certificates, with TLS
 }
 
 // Peer is one peer. Its Node and the rest change when it restarts.
@@ -79,6 +83,9 @@ func Start(t testing.TB, opts Options) *Cluster {
 			first = p.gossip
 		}
 		c.Peers = append(c.Peers, p)
+	}
+	if opts.TLS {
+		c.secure()
 	}
 	t.Cleanup(c.stopAll)
 	for i, p := range c.Peers {
@@ -132,6 +139,10 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	if c.opts.OnDisk {
 		cfg.DataDir = c.DataDir(p)
 	}
+	options, creds, err := c.protect(p, &cfg)
+	if err != nil {
+		return err
+	}
 	if c.opts.Configure != nil {
 		c.opts.Configure(p.i, &cfg)
 	}
@@ -145,12 +156,12 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 		n.Close()
 		return err
 	}
-	cc, err := grpc.NewClient(p.grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
+	cc, err := grpc.NewClient(p.grpcAddr, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry())
 	if err != nil {
 		n.Close()
 		return err
 	}
-	s := grpc.NewServer(grpc.UnaryInterceptor(n.UnaryInterceptor()), grpc.StreamInterceptor(n.StreamInterceptor()))
+	s := grpc.NewServer(append(options, grpc.UnaryInterceptor(n.UnaryInterceptor()), grpc.StreamInterceptor(n.StreamInterceptor()))...)
 	n.RegisterPeerService(s)
 	p.mu.Lock()
 	p.Node, p.FSM, p.GRPC, p.Conn, p.up = n, f, s, cc, true
@@ -160,7 +171,7 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	if c.opts.Register != nil {
 		c.opts.Register(p.i, p)
 	}
-	go func() { _ = s.Serve(l) }() // ends with s.Stop
+	go func() { _ = s.Serve(peertls.Listen(l)) }() // ends with s.Stop
 	var tasks []cluster.LeaderTask
 	if c.opts.Tasks != nil {
 		tasks = c.opts.Tasks(p.i)

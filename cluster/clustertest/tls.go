@@ -1,0 +1,148 @@
+package clustertest
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+)
+
+// ClusterName is the cluster in the certificates of a cluster with TLS.
+const ClusterName = "test"
+
+// reloadInterval is short: tests wait for it.
+const reloadInterval = 50 * time.Millisecond
+
+// certLife is longer than any test.
+const certLife = 24 * time.Hour
+
+func (c *Cluster) tlsDir(p *Peer) string { return filepath.Join(c.dir, "tls-"+p.ID) }
+
+// GossipKeyFile gives the file with a peer's gossip keys, in a cluster with TLS.
+func (c *Cluster) GossipKeyFile(p *Peer) string { return filepath.Join(c.tlsDir(p), "gossip.key") }
+
+// NewCA makes a CA of that cluster's name.
+func (c *Cluster) NewCA(name string) *issue.CA {
+	c.t.Helper()
+	ca, err := issue.NewCA(name, time.Now().Add(certLife))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return ca
+}
+
+// GossipKey makes a line for a file of gossip keys.
+func GossipKey() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	return base64.StdEncoding.EncodeToString(key) + "\n"
+}
+
+// secure makes the certificates and gossip keys of all peers.
+func (c *Cluster) secure() {
+	c.CA = c.NewCA(ClusterName)
+	key := GossipKey()
+	for _, p := range c.Peers {
+		if err := os.Mkdir(c.tlsDir(p), 0o700); err != nil {
+			c.t.Fatal(err)
+		}
+		c.WriteFile(c.GossipKeyFile(p), []byte(key))
+		c.Certify(p, c.CA, ClusterName, c.CA.Pair.Cert)
+	}
+}
+
+// Certify gives a peer a new certificate by a CA, and the CAs that it trusts from now on (PEM). A peer that runs reloads them.
+func (c *Cluster) Certify(p *Peer, by *issue.CA, name string, trusted []byte) {
+	c.t.Helper()
+	pair, err := by.Peer(name, p.ID, nil, time.Now().Add(certLife))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Trust(p, trusted)
+	c.WriteFile(filepath.Join(c.tlsDir(p), "cert.pem"), pair.Cert)
+	c.WriteFile(filepath.Join(c.tlsDir(p), "key.pem"), pair.Key)
+}
+
+// Trust changes the CAs that a peer trusts.
+func (c *Cluster) Trust(p *Peer, trusted []byte) {
+	c.t.Helper()
+	c.WriteFile(filepath.Join(c.tlsDir(p), "ca.pem"), trusted)
+}
+
+// WriteFile replaces a file as a whole.
+func (c *Cluster) WriteFile(path string, data []byte) {
+	c.t.Helper()
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Store opens the certificates of a peer.
+func (c *Cluster) Store(p *Peer) (*peertls.Store, error) {
+	dir := c.tlsDir(p)
+	return peertls.Open(peertls.Config{
+		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"),
+		PeerID: p.ID, Interval: reloadInterval, Logger: Logger().With("peer", p.ID),
+	})
+}
+
+// ClientCredentials are those of a client with a certificate of a CA that takes any server, or of one without a certificate.
+func (c *Cluster) ClientCredentials(pair issue.Pair) credentials.TransportCredentials {
+	c.t.Helper()
+	cfg := &tls.Config{InsecureSkipVerify: true}
+	if pair.Cert != nil {
+		cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
+	}
+	return credentials.NewTLS(cfg)
+}
+
+// protect puts TLS into the configuration of a peer, and gives the options of its gRPC server and what its own
+// client, who has a certificate too, dials with.
+func (c *Cluster) protect(p *Peer, cfg *cluster.Config) ([]grpc.ServerOption, credentials.TransportCredentials, error) {
+	if !c.opts.TLS {
+		return nil, insecure.NewCredentials(), nil
+	}
+	store, err := c.Store(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.TLS, cfg.GossipKeyFile = store, c.GossipKeyFile(p)
+	pair, err := c.CA.Client("tester", []string{"admin"}, time.Now().Add(certLife))
+	if err != nil {
+		return nil, nil, err
+	}
+	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}, c.ClientCredentials(pair), nil
+}
+
+// ReadGossipKey gives what is in a peer's file of gossip keys.
+func (c *Cluster) ReadGossipKey(p *Peer) string {
+	c.t.Helper()
+	b, err := os.ReadFile(c.GossipKeyFile(p))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// CopyGossipKey gives a peer the keys of another.
+func (c *Cluster) CopyGossipKey(from, to *Peer) {
+	c.t.Helper()
+	c.WriteFile(c.GossipKeyFile(to), []byte(c.ReadGossipKey(from)))
+}

@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/holdfast-metal/holdfast/cluster/keyfile"
+)
+
+// gossipKeyInterval is the time between two looks at the file with the keys.
+const gossipKeyInterval = 5 * time.Second
+
+// gossipKeys are the keys of gossip, read from a file: one a line, the first one encrypts, all of them are understood.
+type gossipKeys struct {
+	file  string
+	ring  *memberlist.Keyring
+	log   *slog.Logger
+	every time.Duration
+
+	data []byte // what was in the file
+	told string // what is wrong with the file and has been logged
+}
+
+// openGossipKeys reads the file.
+func openGossipKeys(file string, every time.Duration, log *slog.Logger) (*gossipKeys, error) {
+	data, err := keyfile.ReadPrivate(file)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := parseGossipKeys(data)
+	if err != nil {
+		return nil, fmt.Errorf("read gossip keys %s: %w", file, err)
+	}
+	ring, err := memberlist.NewKeyring(keys, keys[0])
+	if err != nil {
+		return nil, fmt.Errorf("read gossip keys %s: %w", file, err)
+	}
+	return &gossipKeys{file: file, ring: ring, log: log, every: every, data: data}, nil
+}
+
+// parseGossipKeys reads keys in base64, one a line. Empty lines and those that begin with # are passed over. No error shows
+// what is in a line.
+func parseGossipKeys(data []byte) ([][]byte, error) {
+	var keys [][]byte
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d is not base64: make a key with: holdfast gossip keygen", n)
+		}
+		if memberlist.ValidateKey(key) != nil {
+			return nil, fmt.Errorf("line %d: the key has %d bytes, want 16, 24 or 32: make one with: holdfast gossip keygen", n, len(key))
+		}
+		if !slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			keys = append(keys, key)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, errors.New("a line is far too long")
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("there is no key in it: make one with: holdfast gossip keygen")
+	}
+	return keys, nil
+}
+
+// run takes the keys of the file into use whenever it has changed, until ctx ends.
+func (k *gossipKeys) run(ctx context.Context) error {
+	if k == nil {
+		return nil
+	}
+	t := time.NewTicker(k.every)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			k.reload()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// reload leaves the keys as they are when the file cannot be used, and says so once.
+func (k *gossipKeys) reload() {
+	data, err := keyfile.ReadPrivate(k.file)
+	if err == nil && bytes.Equal(data, k.data) {
+		k.told = ""
+		return
+	}
+	var keys [][]byte
+	if err == nil {
+		keys, err = parseGossipKeys(data)
+	}
+	if err == nil {
+		err = k.use(keys)
+	}
+	switch {
+	case err == nil:
+		k.data, k.told = data, ""
+		k.log.Info("gossip keys reloaded", "file", k.file, "keys", len(keys))
+	case err.Error() != k.told:
+		k.told = err.Error()
+		k.log.Error("the gossip keys cannot be used: the last good ones stay in use until the file is mended", "file", k.file, "error", err)
+	}
+}
+
+// use makes keys those of the ring. New ones are understood before the first of them encrypts, and old ones until then.
+func (k *gossipKeys) use(keys [][]byte) error {
+	for _, key := range keys {
+		if err := k.ring.AddKey(key); err != nil {
+			return err
+		}
+	}
+	// From the last to the first: that puts them in the order of the file, before those that go. RemoveKey changes the list
+	// while others read it, unless what it removes is the last one.
+	for _, key := range slices.Backward(keys) {
+		if err := k.ring.UseKey(key); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Backward(slices.Clone(k.ring.GetKeys())) {
+		if slices.ContainsFunc(keys, func(kept []byte) bool { return bytes.Equal(kept, key) }) {
+			continue
+		}
+		if err := k.ring.RemoveKey(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/base64"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func gossipKey(b byte, n int) []byte { return bytes.Repeat([]byte{b}, n) }
+
+func gossipLine(b byte, n int) string {
+	return base64.StdEncoding.EncodeToString(gossipKey(b, n)) + "\n"
+}
+
+func TestParseGossipKeys(t *testing.T) {
+	for _, tc := range []struct {
+		name, file string
+		want       [][]byte
+		err        string
+	}{
+		{"one", gossipLine(1, 32), [][]byte{gossipKey(1, 32)}, ""},
+		{"three sizes, in order", gossipLine(2, 16) + gossipLine(1, 24) + gossipLine(3, 32), [][]byte{gossipKey(2, 16), gossipKey(1, 24), gossipKey(3, 32)}, ""},
+		{"twice the same", gossipLine(1, 32) + gossipLine(1, 32), [][]byte{gossipKey(1, 32)}, ""},
+		{"comments, empty lines, spaces and CR", "# new\n\n  " + strings.TrimSpace(gossipLine(1, 32)) + " \r\n", [][]byte{gossipKey(1, 32)}, ""},
+		{"nothing", "", nil, "holdfast gossip keygen"},
+		{"comments only", "# x\n", nil, "there is no key"},
+		{"too short", gossipLine(1, 32) + gossipLine(1, 8), nil, "line 2: the key has 8 bytes, want 16, 24 or 32"},
+		{"not base64", "hunter2!\n", nil, "line 1 is not base64"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := parseGossipKeys([]byte(tc.file))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+			if (err == nil) != (tc.err == "") || err != nil && (!strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "hunter2")) {
+				t.Errorf("error = %v, want it to say %q and to show no key", err, tc.err)
+			}
+		})
+	}
+}
+
+// The ring follows the file, while others read it.
+func TestGossipKeysFollowTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "gossip.key")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(gossipLine(1, 32))
+	var log bytes.Buffer
+	k, err := openGossipKeys(file, 0, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { // as memberlist does with each packet
+		for {
+			for _, key := range k.ring.GetKeys() {
+				if len(key) == 0 || bytes.Count(key, key[:1]) != len(key) {
+					t.Error("a key is torn")
+				}
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	one, two, three := gossipLine(1, 32), gossipLine(2, 16), gossipLine(3, 32)
+	for range 50 {
+		for _, text := range []string{one + two, two + one, two, three + two + one, three + one, one + three + two, one} {
+			write(text)
+			k.reload()
+			want, err := parseGossipKeys([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, k.ring.GetKeys()); diff != "" {
+				t.Fatalf("ring after %q (-want +got):\n%s", text, diff)
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+
+	log.Reset()
+	for _, spoil := range []func(){
+		func() { write("rubbish\n") },
+		func() { _ = os.Chmod(file, 0o644) },
+		func() { _ = os.Remove(file) },
+	} {
+		spoil()
+		k.reload()
+		k.reload()
+		if diff := cmp.Diff([][]byte{gossipKey(1, 32)}, k.ring.GetKeys()); diff != "" {
+			t.Errorf("a file that cannot be used changed the ring (-want +got):\n%s", diff)
+		}
+	}
+	if n := strings.Count(log.String(), "cannot be used"); n != 3 || strings.Contains(log.String(), "rubbish") {
+		t.Errorf("told %d times, want 3 times and without what is in the file:\n%s", n, log.String())
+	}
+}
+
+func FuzzParseGossipKeys(f *testing.F) {
+	f.Add([]byte(gossipLine(1, 32) + "# x\n" + gossipLine(2, 16)))
+	f.Add([]byte("x"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		keys, err := parseGossipKeys(data)
+		if (err == nil) != (len(keys) > 0) {
+			t.Errorf("%d keys and error %v", len(keys), err)
+		}
+		for _, k := range keys {
+			if len(k) != 16 && len(k) != 24 && len(k) != 32 {
+				t.Errorf("a key of %d bytes", len(k))
+			}
+		}
+	})
+}

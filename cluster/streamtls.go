@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+)
+
+// maxStreamAge is how long a connection between peers lives: a certificate is judged when it begins, and a CA that has been
+// taken out of the file is to lose its last friends one day. Raft and the death watch connect again at once.
+const maxStreamAge = 24 * time.Hour
+
+// streamTLS puts TLS on the connections of a stream.
+type streamTLS struct {
+	store *peertls.Store
+	at    func(addr string) []string // the peers that may be at an address; none when it is not known
+	serve *tls.Config
+}
+
+// newStreamTLS gives nil when there is no store.
+func newStreamTLS(store *peertls.Store, at func(addr string) []string) *streamTLS {
+	if store == nil {
+		return nil
+	}
+	return &streamTLS{store: store, at: at, serve: store.PeerServer()}
+}
+
+// server does no handshake yet: nobody who says nothing must hold up the listener.
+func (t *streamTLS) server(c net.Conn) net.Conn {
+	raw := peertls.Bounded(c)
+	peertls.Bound(raw, time.Now().Add(maxStreamAge))
+	return &secureConn{Conn: tls.Server(raw, t.serve), raw: raw}
+}
+
+// client does the handshake with one of the peers that are known at the address. It closes c when it fails.
+func (t *streamTLS) client(c net.Conn, addr string, timeout time.Duration) (net.Conn, error) {
+	raw := peertls.Bounded(c)
+	s := &secureConn{Conn: tls.Client(raw, t.store.PeerClient(t.at(addr)...)), raw: raw}
+	err := s.SetDeadline(time.Now().Add(timeout))
+	if err == nil {
+		err = s.Handshake()
+	}
+	if err == nil {
+		err = s.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	peertls.Bound(raw, time.Now().Add(maxStreamAge))
+	peertls.Bound(raw, s.ConnectionState().PeerCertificates[0].NotAfter)
+	return s, nil
+}
+
+// refused logs a handshake that failed, unless the other side has just gone away.
+func (t *streamTLS) refused(log *slog.Logger, from net.Addr, err error) {
+	say := log.Warn
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) {
+		say = log.Debug
+	}
+	say("raft connection refused: want a certificate of a peer of this cluster", "from", from, "cluster", t.store.Cluster(), "error", err)
+}
+
+// peersAt gives the peers whose Raft address that is, as gossip or the state tells.
+func (n *Node) peersAt(addr string) []string {
+	var ids []string
+	for _, rec := range n.fsm.View().Peers() {
+		if rec.GetRaftAddr() == addr {
+			ids = append(ids, rec.GetId())
+		}
+	}
+	if n.gossip == nil {
+		return ids
+	}
+	for _, m := range n.gossip.peers() {
+		if m.meta.GetRaftAddr() == addr {
+			ids = append(ids, m.meta.GetId())
+		}
+	}
+	return ids
+}
+
+// secureConn is a TLS connection that closes as TCP does. TLS would say goodbye first, and wait seconds for a peer that hangs;
+// Raft's messages tell by themselves whether they are whole.
+type secureConn struct {
+	*tls.Conn
+	raw net.Conn
+}
+
+// Read implements net.Conn.
+func (c *secureConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *secureConn) Close() error { return c.raw.Close() }

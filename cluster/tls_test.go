@@ -1,0 +1,350 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// dialAs connects to a peer's gRPC with a certificate, or without one.
+func dialAs(t testing.TB, c *clustertest.Cluster, p *clustertest.Peer, pair issue.Pair) *grpc.ClientConn {
+	t.Helper()
+	cc, err := grpc.NewClient(p.Conn.Target(), grpc.WithTransportCredentials(c.ClientCredentials(pair)), grpc.WithDisableRetry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cc.Close() })
+	return cc
+}
+
+func peerPair(t testing.TB, ca *issue.CA, name, id string) issue.Pair {
+	t.Helper()
+	p, err := ca.Peer(name, id, nil, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func clientPair(t testing.TB, ca *issue.CA, user string) issue.Pair {
+	t.Helper()
+	p, err := ca.Client(user, []string{"admin"}, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// What peers ask each other is answered to peers of this cluster only.
+func TestOnlyPeersCallPeers(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{TLS: true})
+	leader := c.Leader()
+	settled(t, c, 3)
+	from := c.Followers(leader)[0].ID
+	other := c.NewCA(clustertest.ClusterName)
+	for _, tc := range []struct {
+		name string
+		pair issue.Pair
+		want codes.Code
+	}{
+		{"a peer", peerPair(t, c.CA, clustertest.ClusterName, from), codes.OK},
+		{"nobody", issue.Pair{}, codes.PermissionDenied},
+		{"an admin", clientPair(t, c.CA, "root"), codes.PermissionDenied},
+		{"an admin with the name of a peer", clientPair(t, c.CA, from), codes.PermissionDenied},
+		{"a peer of another cluster", peerPair(t, c.CA, "lab", from), codes.Unavailable}, // the handshake is refused
+		{"a peer of another CA", peerPair(t, other, clustertest.ClusterName, from), codes.Unavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cc := dialAs(t, c, leader, tc.pair)
+			peers := internalv1.NewPeerServiceClient(cc)
+			_, err := peers.Stats(t.Context(), &internalv1.StatsRequest{})
+			if got := status.Code(err); got != tc.want {
+				t.Errorf("Stats: got %v (%v), want %v", got, err, tc.want)
+			}
+			if tc.want == codes.OK {
+				return
+			}
+			for name, call := range map[string]func() error{
+				"Confirm":   func() error { _, err := peers.Confirm(t.Context(), &internalv1.ConfirmRequest{}); return err },
+				"ReadIndex": func() error { _, err := peers.ReadIndex(t.Context(), &internalv1.ReadIndexRequest{}); return err },
+				"StandDown": func() error {
+					_, err := peers.StandDown(t.Context(), &internalv1.StandDownRequest{Term: 1 << 40})
+					return err
+				},
+				"Admit": func() error { _, err := peers.Admit(t.Context(), &internalv1.AdmitRequest{}); return err },
+				"Leave": func() error {
+					_, err := peers.Leave(t.Context(), &internalv1.LeaveRequest{PeerId: from})
+					return err
+				},
+			} {
+				if got := status.Code(call()); got != tc.want {
+					t.Errorf("%s: got %v, want %v", name, got, tc.want)
+				}
+			}
+		})
+	}
+	// A peer leaves for itself only.
+	pair := peerPair(t, c.CA, clustertest.ClusterName, from)
+	_, err := internalv1.NewPeerServiceClient(dialAs(t, c, leader, pair)).Leave(t.Context(), &internalv1.LeaveRequest{PeerId: c.Followers(leader)[1].ID})
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("leave for another peer: %v", err)
+	}
+	if !leader.Node.Ready() || c.Leader() != leader {
+		t.Error("the leader has been dethroned")
+	}
+}
+
+// The mark of a forwarded call is believed from the peer that it names.
+func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{TLS: true})
+	leader := c.Leader()
+	settled(t, c, 3)
+	f := c.Followers(leader)
+	for i, tc := range []struct {
+		name     string
+		pair     issue.Pair
+		mark     string
+		believed bool // then a follower serves it by itself, which it cannot
+	}{
+		{"the peer itself", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), f[1].ID, true},
+		{"another peer", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), leader.ID, false},
+		{"a client", clientPair(t, c.CA, "root"), f[1].ID, false},
+		{"nobody", issue.Pair{}, f[1].ID, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			ctx = metadata.AppendToOutgoingContext(ctx, "holdfast-forwarded-by", tc.mark)
+			_, err := holdfastv1.NewMachineServiceClient(dialAs(t, c, f[0], tc.pair)).RegisterMachine(ctx,
+				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m%d", i)}})
+			if (err != nil) != tc.believed {
+				t.Errorf("error = %v, want one: %t", err, tc.believed)
+			}
+		})
+	}
+}
+
+// Somebody with the key of gossip and a certificate of another cluster gets no further than gossip.
+func TestStrangerDoesNotJoin(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(c *clustertest.Cluster, p *clustertest.Peer)
+	}{
+		{"another cluster", func(c *clustertest.Cluster, p *clustertest.Peer) { c.Certify(p, c.CA, "lab", c.CA.Pair.Cert) }},
+		{"another CA", func(c *clustertest.Cluster, p *clustertest.Peer) {
+			ca := c.NewCA(clustertest.ClusterName)
+			c.Certify(p, ca, clustertest.ClusterName, slices.Concat(ca.Pair.Cert, c.CA.Pair.Cert))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := fourth(t)
+			leader, p := c.Leader(), c.Peers[3]
+			settled(t, c, 3)
+			tc.spoil(c, p)
+			if err := c.TryStart(p, leader.Node.GossipAddr()); err != nil {
+				t.Fatal(err)
+			}
+			clustertest.Eventually(t, 10*time.Second, "it is seen in gossip", func() error {
+				for _, s := range leader.Node.Status(t.Context()).GetPeers() {
+					if s.GetId() == p.ID && s.GetAlive() {
+						return nil
+					}
+				}
+				return fmt.Errorf("it is not")
+			})
+			time.Sleep(time.Second) // sleep: as long as nothing must happen
+			if got := suffrage(t, leader, p); got != "none" {
+				t.Errorf("it has become a %s", got)
+			}
+			store, err := c.Store(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range c.Peers[:3] {
+				if granted, err := q.Node.AskVoteAs(store, bold()); granted || err == nil {
+					t.Errorf("%s let it stand: granted %t, %v", q.ID, granted, err)
+				}
+				if granted, err := q.Node.AskVoteAs(nil, bold()); granted || err == nil {
+					t.Errorf("%s takes votes without TLS: granted %t, %v", q.ID, granted, err)
+				}
+			}
+			if c.Leader() != leader {
+				t.Error("there is another leader now")
+			}
+			// With the right certificate it is let in, without a restart.
+			c.Certify(p, c.CA, clustertest.ClusterName, c.CA.Pair.Cert)
+			if tc.name == "another cluster" {
+				c.Kill(p) // a peer cannot change its cluster while it runs
+				c.Restart(p)
+			}
+			settled(t, c, 4)
+		})
+	}
+}
+
+// fourth starts three peers; the fourth only joins, and is not started.
+func fourth(t *testing.T) *clustertest.Cluster {
+	return clustertest.Start(t, clustertest.Options{Peers: 4, TLS: true, Stopped: func(i int) bool { return i == 3 },
+		Configure: func(i int, c *cluster.Config) {
+			c.BootstrapExpect = 3
+			if i == 3 {
+				c.BootstrapExpect = 0
+			}
+			c.FastKeys()
+		}})
+}
+
+func TestWrongGossipKeyDoesNotJoin(t *testing.T) {
+	c := fourth(t)
+	leader, p := c.Leader(), c.Peers[3]
+	settled(t, c, 3)
+	c.WriteFile(c.GossipKeyFile(p), []byte(clustertest.GossipKey()))
+	if err := c.TryStart(p, leader.Node.GossipAddr()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // sleep: as long as nothing must happen
+	for _, s := range leader.Node.Status(t.Context()).GetPeers() {
+		if s.GetId() == p.ID {
+			t.Errorf("it is seen in gossip: %v", s)
+		}
+	}
+	c.CopyGossipKey(c.Peers[0], p)
+	settled(t, c, 4)
+}
+
+// load writes through every peer, over connections that stay and over new ones, until stopped. Every failure is told.
+type load struct {
+	writes atomic.Int64
+	stop   func()
+}
+
+func startLoad(t *testing.T, c *clustertest.Cluster) *load {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{}
+	done := make(chan struct{})
+	running := 0
+	go1 := func(f func(n int) error) {
+		running++
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for n := 0; ctx.Err() == nil; n++ {
+				if err := f(n); err != nil && ctx.Err() == nil {
+					t.Errorf("write %d failed: %v", n, err)
+					return
+				}
+				l.writes.Add(1)
+			}
+		}()
+	}
+	for _, p := range c.Peers {
+		go1(func(n int) error {
+			return register(ctx, p, fmt.Sprintf("stay-%s-%d", p.ID, n))
+		})
+		go1(func(n int) error {
+			cc, err := grpc.NewClient(p.Conn.Target(), grpc.WithTransportCredentials(c.ClientCredentials(issue.Pair{})), grpc.WithDisableRetry())
+			if err != nil {
+				return err
+			}
+			defer cc.Close()
+			_, err = holdfastv1.NewMachineServiceClient(cc).RegisterMachine(ctx,
+				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("new-%s-%d", p.ID, n)}})
+			return err
+		})
+	}
+	l.stop = func() {
+		cancel()
+		for ; running > 0; running-- {
+			<-done
+		}
+	}
+	t.Cleanup(l.stop)
+	return l
+}
+
+// more waits until there have been some more writes.
+func (l *load) more(t *testing.T, n int64) {
+	t.Helper()
+	want := l.writes.Load() + n
+	clustertest.Eventually(t, 30*time.Second, "writes go on", func() error {
+		if got := l.writes.Load(); got < want && !t.Failed() {
+			return fmt.Errorf("%d of %d", got, want)
+		}
+		return nil
+	})
+}
+
+// The CA, all certificates and the keys of gossip are replaced under load: no election, no write fails.
+func TestRotationUnderLoad(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) { c.FastKeys() }})
+	leader := c.Leader()
+	settled(t, c, 3)
+	term := leader.Node.Status(t.Context()).GetTerm()
+	l := startLoad(t, c)
+	l.more(t, 30)
+
+	old, next := c.CA, c.NewCA(clustertest.ClusterName)
+	both := slices.Concat(old.Pair.Cert, next.Pair.Cert)
+	each := func(f func(p *clustertest.Peer)) {
+		for _, p := range c.Peers {
+			f(p)
+		}
+	}
+	// taken waits until a peer takes a client of that CA, or no longer does.
+	taken := func(p *clustertest.Peer, ca *issue.CA, want bool) {
+		pair := clientPair(t, ca, "probe")
+		clustertest.Eventually(t, 10*time.Second, fmt.Sprintf("%s takes the CA: %t", p.ID, want), func() error {
+			cc := dialAs(t, c, p, pair)
+			defer cc.Close()
+			_, err := holdfastv1.NewClusterServiceClient(cc).GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
+			if (err == nil) != want {
+				return fmt.Errorf("%w", err)
+			}
+			return nil
+		})
+	}
+	each(func(p *clustertest.Peer) { c.Trust(p, both); taken(p, next, true) })
+	l.more(t, 30)
+	each(func(p *clustertest.Peer) { c.Certify(p, next, clustertest.ClusterName, both); l.more(t, 10) })
+	l.more(t, 30)
+	each(func(p *clustertest.Peer) { c.Trust(p, next.Pair.Cert); taken(p, old, false) })
+	l.more(t, 30)
+
+	key, newKey := c.ReadGossipKey(c.Peers[0]), clustertest.GossipKey()
+	for _, keys := range []string{key + newKey, newKey + key, newKey} {
+		each(func(p *clustertest.Peer) { c.WriteFile(c.GossipKeyFile(p), []byte(keys)); l.more(t, 10) })
+		time.Sleep(200 * time.Millisecond) // sleep: peers reload every 50 ms, and nothing tells when
+		settled(t, c, 3)
+	}
+	l.more(t, 30)
+	if got := leader.Node.Status(t.Context()).GetTerm(); got != term || c.Leader() != leader {
+		t.Errorf("there was an election: term %d, it was %d", got, term)
+	}
+	l.stop()
+	t.Logf("%d writes", l.writes.Load())
+
+	// What was replaced is in use: a peer that has only seen the new files works with the others, also as the leader's successor.
+	c.CA = next
+	c.Kill(leader)
+	c.Leader()
+	c.Restart(leader)
+	settled(t, c, 3)
+	for _, p := range c.Peers {
+		if err := register(t.Context(), p, "after-"+p.ID); err != nil {
+			t.Errorf("write through %s: %v", p.ID, err)
+		}
+	}
+}
