@@ -40,6 +40,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// Gate says who callers are and what they may do; default: everybody is anonymous, an admin.
 	Gate *auth.Gate
+	// Leases takes signs of life; without it they are UNAVAILABLE.
+	Leases Leases
 	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a peer alone.
 	Forwarder Forwarder
 }
@@ -139,6 +141,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
 	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
 	holdfastv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
+	holdfastv1.RegisterHeartbeatServiceServer(r, &heartbeatService{Server: s})
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
 	if rs, ok := r.(reflection.GRPCServer); ok {
 		reflection.Register(rs)
