@@ -71,13 +71,13 @@ func TestManagerFromStartToEnd(t *testing.T) {
 		if m.Phase() != Initial || m.Target().ID != "" {
 			t.Errorf("phase %s, id %q before the beginning", m.Phase(), m.Target().ID)
 		}
-		time.Sleep(time.Second) // sleep: of the bubble
+		sleep(time.Second)
 		synctest.Wait()
 		first := m.Target().ID
 		if m.Phase() != Registered || len(first) != 36 {
 			t.Errorf("phase %s, id %q, want REGISTERED and a UUID", m.Phase(), first)
 		}
-		time.Sleep(DefaultPeriod) // sleep: of the bubble
+		sleep(DefaultPeriod)
 		if m.Phase() != Active {
 			t.Errorf("phase %s, want ACTIVE", m.Phase())
 		}
@@ -90,7 +90,7 @@ func TestManagerFromStartToEnd(t *testing.T) {
 		}
 		// It comes back as who it was.
 		m, stop = start(t, cfg)
-		time.Sleep(time.Second) // sleep: of the bubble
+		sleep(time.Second)
 		synctest.Wait()
 		stop()
 		if m.Target().ID != first || s.bad != nil {
@@ -127,7 +127,7 @@ func TestManagerPingsOnSchedule(t *testing.T) {
 			cfg.Period, cfg.InitialDelay = period, 7*time.Second
 			began := time.Now()
 			_, stop := start(t, cfg)
-			time.Sleep(10 * time.Minute) // sleep: of the bubble
+			sleep(10 * time.Minute)
 			stop()
 			if period == 0 {
 				period = 5 * time.Second // as the document's table says
@@ -169,18 +169,18 @@ func TestManagerRidesOutTrouble(t *testing.T) {
 				s := new(router)
 				n := cluster(s)
 				m, stop := start(t, config(n))
-				time.Sleep(time.Minute) // sleep: of the bubble
+				sleep(time.Minute)
 				id := m.Target().ID
 				for _, h := range tt.hosts {
 					n.Serve(h, tt.trouble)
 				}
 				m.Unhealthy("first")
 				m.Unhealthy("second")
-				time.Sleep(5 * time.Minute) // sleep: of the bubble
+				sleep(5 * time.Minute)
 				for _, h := range tt.hosts {
 					n.Serve(h, s.ServeHTTP)
 				}
-				time.Sleep(maxWait + 31*time.Second) // sleep: of the bubble
+				sleep(maxWait + 31*time.Second)
 				stop()
 				if len(s.registers) != 1 || m.Target().ID != id {
 					t.Errorf("registered %d times, id %s, want once, %s", len(s.registers), m.Target().ID, id)
@@ -214,7 +214,7 @@ func TestManagerRetriesTheRegistration(t *testing.T) {
 		cfg := config(n)
 		cfg.BaseURLs = []string{"https://a"}
 		m, stop := start(t, cfg)
-		time.Sleep(10 * time.Minute) // sleep: of the bubble
+		sleep(10 * time.Minute)
 		if m.Phase() != Initial {
 			t.Errorf("phase %s, want INITIAL", m.Phase())
 		}
@@ -241,17 +241,17 @@ func TestManagerRegistersAgainWhenForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(router)
 		m, stop := start(t, config(cluster(s)))
-		time.Sleep(time.Minute) // sleep: of the bubble
+		sleep(time.Minute)
 		id := m.Target().ID
 		s.forget()
-		time.Sleep(DefaultPeriod) // sleep: of the bubble
+		sleep(DefaultPeriod)
 		if got := s.ids(); !slices.Equal(got, []string{id}) {
 			t.Errorf("registered as %v, want %s again", got, id)
 		}
 		// A report finds it out too, and is not lost.
 		s.forget()
 		m.Unhealthy("Database connection lost")
-		time.Sleep(time.Second) // sleep: of the bubble; it was lost twice in a row
+		sleep(time.Second) // it was lost twice in a row
 		if got := s.ids(); !slices.Equal(got, []string{id}) || len(s.updates) != 1 {
 			t.Errorf("registered as %v, %d reports, want %s again and one", got, len(s.updates), id)
 		}
@@ -276,7 +276,7 @@ func TestManagerBacksOffFromAForgetfulRouter(t *testing.T) {
 		m, stop := start(t, cfg)
 		for range 300 {
 			m.Healthy()
-			time.Sleep(time.Second) // sleep: of the bubble
+			sleep(time.Second)
 		}
 		stop()
 		if got := len(s.registers); got < 8 || got > 25 {
@@ -308,7 +308,7 @@ func TestManagerGivesUpAnIDThatIsRefused(t *testing.T) {
 		cfg := config(n)
 		cfg.BaseURLs, cfg.DataDir = []string{"https://a"}, dir
 		m, stop := start(t, cfg)
-		time.Sleep(2 * time.Second) // sleep: of the bubble
+		sleep(2 * time.Second)
 		id := m.Target().ID
 		stop()
 		if refused != 1 || id == old || len(id) != 36 {
@@ -419,7 +419,7 @@ func TestManagerThatNeverRegisteredJustLeaves(t *testing.T) {
 			cfg := config(n)
 			cfg.InitialDelay = delay
 			_, stop := start(t, cfg)
-			time.Sleep(time.Minute) // sleep: of the bubble
+			sleep(time.Minute)
 			began := time.Now()
 			stop()
 			if d := time.Since(began); d > 0 {

@@ -54,7 +54,7 @@ func TestTokensAreFoundAndRenewed(t *testing.T) {
 				var e events
 				cfg.Callbacks = []Callback{&e}
 				_, stop := start(t, cfg)
-				time.Sleep(10 * time.Minute) // sleep: of the bubble
+				sleep(10 * time.Minute)
 				stop()
 				if len(s.registers) != 1 || len(s.deregistered) != 1 || slices.Contains(e.seen, "ping 401") {
 					t.Errorf("registered %d times, deregistered %d times, callbacks %q", len(s.registers), len(s.deregistered), e.seen)
@@ -85,7 +85,7 @@ func TestManagerRenewsARefusedToken(t *testing.T) {
 		cfg.Callbacks = []Callback{&e}
 		_, stop := start(t, cfg)
 		for range 20 {
-			time.Sleep(time.Minute) // sleep: of the bubble
+			sleep(time.Minute)
 			i.revoke()
 		}
 		stop()
@@ -105,12 +105,12 @@ func TestManagerOutlivesItsIssuer(t *testing.T) {
 		for trouble, h := range map[string]http.HandlerFunc{"gone": nil, "silent": resttest.Silent, "torn": resttest.Torn, "500": resttest.Answer(500, "<html>")} {
 			n.Serve("issuer", h)
 			m, stop := start(t, cfg)
-			time.Sleep(10 * time.Minute) // sleep: of the bubble
+			sleep(10 * time.Minute)
 			if m.Phase() != Initial {
 				t.Errorf("%s: phase %s, want INITIAL", trouble, m.Phase())
 			}
 			n.Serve("issuer", i.ServeHTTP)
-			time.Sleep(time.Minute) // sleep: of the bubble
+			sleep(time.Minute)
 			if m.Phase() != Active {
 				t.Errorf("%s: phase %s afterwards, want ACTIVE", trouble, m.Phase())
 			}
@@ -130,12 +130,12 @@ func TestTokensComeFromAnyPeer(t *testing.T) {
 		n.Serve("second", i.ServeHTTP)
 		cfg.TokenEndpoints = append(cfg.TokenEndpoints, "https://second/realm")
 		_, stop := start(t, cfg)
-		time.Sleep(5 * time.Minute) // sleep: of the bubble
+		sleep(5 * time.Minute)
 		n.Serve("issuer", nil)
-		time.Sleep(5 * time.Minute) // sleep: of the bubble
+		sleep(5 * time.Minute)
 		n.Serve("issuer", i.ServeHTTP)
 		n.Serve("second", resttest.Silent)
-		time.Sleep(5 * time.Minute) // sleep: of the bubble
+		sleep(5 * time.Minute)
 		stop()
 		if len(s.registers) != 1 || len(s.pings) < 15*12-4 {
 			t.Errorf("%d registrations, %d pings in 15 minutes", len(s.registers), len(s.pings))
@@ -151,10 +151,10 @@ func TestTheSecretStaysSecret(t *testing.T) {
 		cfg.Secret = "wr0ng-s3cret"
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		_, stop := start(t, cfg)
-		time.Sleep(time.Minute) // sleep: of the bubble
+		sleep(time.Minute)
 		// An issuer that sends its clients to a place where everybody can read along.
 		n.Serve("issuer", resttest.Answer(200, `{"token_endpoint":"http://elsewhere/token"}`))
-		time.Sleep(time.Minute) // sleep: of the bubble
+		sleep(time.Minute)
 		stop()
 		if n.Calls("elsewhere") != 0 {
 			t.Error("the secret went over http to another machine")

@@ -226,10 +226,7 @@ func (a *Agent) pause(ctx context.Context, what string, failures int, err error)
 		return ctx.Err()
 	}
 	a.failed(err)
-	wait := a.backoff.Delay(failures)
-	if e, ok := errors.AsType[*rest.StatusError](err); ok {
-		wait = max(wait, e.RetryAfter)
-	}
+	wait := max(a.backoff.Delay(failures), rest.RetryAfter(err))
 	level := slog.LevelWarn
 	if s := rest.Status(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
 		level = slog.LevelError // it will not pass by itself

@@ -65,7 +65,7 @@ func TestAgentSendsWhatTheDocumentSays(t *testing.T) {
 			t.Errorf("status %+v, want ready, a minute", s)
 		}
 		source.change(func(b *box) { b.metrics = nil })
-		time.Sleep(a.Status().Interval) // sleep: of the bubble
+		sleep(a.Status().Interval)
 		stop()
 		if diff := cmp.Diff(map[string]any{
 			"token": "abc123", "machine_id": "1165a9b6", "hostname": "gpu-worker-1", "provider_name": "generic", "pool_name": "gpu",
@@ -130,15 +130,15 @@ func TestAgentRidesOutTrouble(t *testing.T) {
 				g := &gateway{token: "abc123", pool: "gpu"}
 				n := cluster(g)
 				a, stop := start(t, config(n), worker())
-				time.Sleep(10 * time.Minute) // sleep: of the bubble
+				sleep(10 * time.Minute)
 				for _, host := range tt.hosts {
 					n.Serve(host, tt.trouble)
 				}
-				time.Sleep(tt.lasts) // sleep: of the bubble
+				sleep(tt.lasts)
 				for _, host := range tt.hosts {
 					n.Serve(host, g.ServeHTTP)
 				}
-				time.Sleep(5 * time.Minute) // sleep: of the bubble
+				sleep(5 * time.Minute)
 				if s := a.Status(); !s.Ready || s.Failures != 0 || s.Err != nil {
 					t.Errorf("status afterwards: %+v", s)
 				}
@@ -155,10 +155,10 @@ func TestAgentRegistersAgainWhenForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateway{token: "abc123", pool: "gpu"}
 		a, stop := start(t, config(cluster(g)), worker())
-		time.Sleep(90 * time.Second) // sleep: of the bubble
+		sleep(90 * time.Second)
 		g.forget()
 		forgotten := time.Now()
-		time.Sleep(61 * time.Second) // sleep: of the bubble
+		sleep(61 * time.Second)
 		if s := a.Status(); !s.Ready {
 			t.Errorf("status %+v, want ready again", s)
 		}
@@ -184,7 +184,7 @@ func TestAgentBacksOffFromAForgetfulServer(t *testing.T) {
 		cfg := config(n)
 		cfg.Servers = []string{"https://a"}
 		_, stop := start(t, cfg, worker())
-		time.Sleep(5 * time.Minute) // sleep: of the bubble
+		sleep(5 * time.Minute)
 		stop()
 		if r, k := g.counts(); r < 10 || r > 25 || k != 0 {
 			t.Errorf("%d registrations and %d keepalives in five minutes, want 10 to 25 and none", r, k)
@@ -197,7 +197,7 @@ func TestAgentWaitsForTheServerToBeThere(t *testing.T) {
 		n := new(resttest.Network)
 		n.Serve("x", nil)
 		a, stop := start(t, config(n), worker())
-		time.Sleep(time.Hour) // sleep: of the bubble
+		sleep(time.Hour)
 		// 1+2+4+8+16+30+30+… seconds, three addresses each, between half of that and all.
 		if calls := n.Calls("a") + n.Calls("b") + n.Calls("c"); calls < 3*120 || calls > 3*245 {
 			t.Errorf("%d requests in an hour, want about 3 each 15 to 30 s", calls)
@@ -208,7 +208,7 @@ func TestAgentWaitsForTheServerToBeThere(t *testing.T) {
 		}
 		g := &gateway{token: "abc123", pool: "gpu"}
 		n.Serve("b", g.ServeHTTP)
-		time.Sleep(31 * time.Second) // sleep: of the bubble
+		sleep(31 * time.Second)
 		if !a.Status().Ready {
 			t.Errorf("status %+v, want ready 30 s after a server is there", a.Status())
 		}
@@ -242,7 +242,7 @@ func TestAgentObeysTheAskedInterval(t *testing.T) {
 				cfg := config(cluster(g))
 				cfg.Interval = tt.configured
 				_, stop := start(t, cfg, worker())
-				time.Sleep(time.Hour) // sleep: of the bubble
+				sleep(time.Hour)
 				stop()
 				for i := 1; i < len(g.keeps); i++ {
 					if d := g.keeps[i].Sub(g.keeps[i-1]); d > tt.want || d < tt.want*9/10 {
@@ -262,15 +262,15 @@ func TestAgentTellsOfAChange(t *testing.T) {
 		g := &gateway{token: "abc123", pool: "gpu"}
 		source := worker()
 		a, stop := start(t, config(cluster(g)), source)
-		time.Sleep(time.Minute) // sleep: of the bubble
+		sleep(time.Minute)
 		source.change(func(b *box) { b.specs.PrivateIP = "192.168.1.101" })
-		time.Sleep(specsEvery + time.Minute) // sleep: of the bubble
+		sleep(specsEvery + time.Minute)
 		if !a.Status().Ready {
 			t.Errorf("status %+v, want ready", a.Status())
 		}
 		// What cannot be read is no change.
 		source.change(func(b *box) { b.specs, b.err = Specs{}, errors.New("no /proc today") })
-		time.Sleep(specsEvery + time.Minute) // sleep: of the bubble
+		sleep(specsEvery + time.Minute)
 		stop()
 		if r, _ := g.counts(); r != 2 || g.lastReg["private_ip"] != "192.168.1.101" {
 			t.Errorf("registered %d times, at last with %v, want twice, with the new address", r, g.lastReg["private_ip"])
@@ -288,14 +288,14 @@ func TestAgentTakesANewToken(t *testing.T) {
 		cfg := config(cluster(g))
 		cfg.Token, cfg.TokenFile = "", path
 		a, stop := start(t, cfg, worker())
-		time.Sleep(time.Minute) // sleep: of the bubble
+		sleep(time.Minute)
 		if s := a.Status(); s.Ready || s.Err == nil || strings.Contains(s.Err.Error(), "yesterday") {
 			t.Errorf("status %+v, want refused", s)
 		}
 		if err := os.WriteFile(path, []byte("abc123\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute) // sleep: of the bubble
+		sleep(time.Minute)
 		if s := a.Status(); !s.Ready {
 			t.Errorf("status %+v, want ready with the new token", s)
 		}
@@ -313,7 +313,7 @@ func TestAgentHonoursRetryAfter(t *testing.T) {
 		cfg := config(n)
 		cfg.Servers = []string{"https://a"}
 		_, stop := start(t, cfg, worker())
-		time.Sleep(499 * time.Second) // sleep: of the bubble
+		sleep(499 * time.Second)
 		stop()
 		if got := n.Calls("a"); got != 10 {
 			t.Errorf("%d requests in 499 s, want one each 50 s", got)

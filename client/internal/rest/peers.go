@@ -67,10 +67,12 @@ func New(cfg Config) (*Peers, error) {
 		if err != nil {
 			return nil, err
 		}
-		if secret && Plaintext(u) {
-			return nil, fmt.Errorf("use address %s: refusing to send a token over http to another machine: use https, or allow it", u)
-		}
 		p.bases = append(p.bases, u)
+	}
+	if secret {
+		if err := p.RequireSecret(); err != nil {
+			return nil, err
+		}
 	}
 	if len(p.bases) == 0 {
 		return nil, errors.New("no address: give one or more base URLs, e.g. https://peer-1:7401")
@@ -85,6 +87,16 @@ func New(cfg Config) (*Peers, error) {
 	// A token stays with the address that it was meant for, so no redirect is followed.
 	p.http = &http.Client{Transport: transport, CheckRedirect: NoRedirect}
 	return p, nil
+}
+
+// RequireSecret refuses addresses where everybody could read along.
+func (p *Peers) RequireSecret() error {
+	for _, u := range p.bases {
+		if Plaintext(u) {
+			return fmt.Errorf("use address %s: refusing to send a token over http to another machine: use https, or allow it", u)
+		}
+	}
+	return nil
 }
 
 // Close ends idle connections.

@@ -198,3 +198,11 @@ func retryAfter(h http.Header) time.Duration {
 	}
 	return min(time.Duration(n)*time.Second, maxRetryAfter)
 }
+
+// RetryAfter gives how long the answer behind an error asked to wait, zero when it did not.
+func RetryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*StatusError](err); ok {
+		return e.RetryAfter
+	}
+	return 0
+}

@@ -1,0 +1,459 @@
+package poolreg
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/holdfast-metal/holdfast/client/internal/resttest"
+)
+
+func config(network http.RoundTripper) Config {
+	return Config{
+		Pool:         Pool{ID: "pool-1", Endpoint: "http://192.168.1.100:9200", NodeID: "gpu-node-1", Region: "EU", Version: "0.1.0"},
+		Orchestrator: &Server{URLs: []string{"http://a", "http://b", "http://c"}},
+		Transport:    network,
+	}
+}
+
+func start(t *testing.T, cfg Config, s Source) (c *Client, stop func()) {
+	t.Helper()
+	c, err := New(cfg, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v, want nil", err)
+		}
+		done <- nil
+	}
+	t.Cleanup(stop)
+	return c, stop
+}
+
+func TestClientSendsWhatTheDocumentSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orchestratord{interval: 10000}
+		c, stop := start(t, config(cluster(o)), gpus())
+		synctest.Wait()
+		if s := c.Orchestrator(); !s.Connected || s.Interval != 10*time.Second {
+			t.Errorf("status %+v", s)
+		}
+		stop()
+		if c.Orchestrator().Connected {
+			t.Error("still connected after the end")
+		}
+		if diff := cmp.Diff([]map[string]any{decode(`{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1",
+			"gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"compute_capability":"8.9"}],"region":"EU","version":"0.1.0"}`)}, o.registers); diff != "" {
+			t.Errorf("register (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(decode(`{"pool_id":"pool-1","gpus":[{"id":0,"total_vram_gb":24,"available_vram_gb":8,"workers":["worker-abc"],"temperature_celsius":65}],
+			"workers_total":1,"workers_ready":1,"workers_busy":0,"uptime_seconds":3600}`), o.lastBeat); diff != "" {
+			t.Errorf("heartbeat (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]map[string]any{decode(`{"pool_id":"pool-1","reason":"graceful_shutdown"}`)}, o.deregisters); diff != "" {
+			t.Errorf("deregister (-want +got):\n%s", diff)
+		}
+		if o.bad != nil {
+			t.Errorf("not as the document says: %q", o.bad)
+		}
+	})
+}
+
+// Lists that are empty are lists.
+func TestClientWithoutGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := new(orchestratord)
+		_, stop := start(t, config(cluster(o)), &source{})
+		synctest.Wait()
+		stop()
+		if _, ok := o.registers[0]["gpus"].([]any); !ok {
+			t.Errorf("register: gpus is %v, want a list", o.registers[0]["gpus"])
+		}
+		if _, ok := o.lastBeat["gpus"].([]any); !ok {
+			t.Errorf("heartbeat: gpus is %v, want a list", o.lastBeat["gpus"])
+		}
+	})
+}
+
+func TestClientObeysTheAskedInterval(t *testing.T) {
+	tests := []struct {
+		name  string
+		asked int // milliseconds
+		own   time.Duration
+		want  time.Duration
+	}{
+		{"normal", 10000, 0, 10 * time.Second},
+		{"high load", 5000, 0, 5 * time.Second},
+		{"low activity", 30000, 0, 30 * time.Second},
+		{"nothing asked", 0, 0, 10 * time.Second},
+		{"nothing asked, configured", 0, 20 * time.Second, 20 * time.Second},
+		{"asked and configured", 5000, 20 * time.Second, 5 * time.Second},
+		{"far too short", 1, 0, minInterval},
+		{"far too long", 1 << 40, 0, maxInterval},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &orchestratord{interval: tt.asked}
+				cfg := config(cluster(o))
+				cfg.HeartbeatInterval = tt.own
+				_, stop := start(t, cfg, gpus())
+				sleep(20 * time.Minute)
+				stop()
+				for i := 1; i < len(o.beats); i++ {
+					if d := o.beats[i].Sub(o.beats[i-1]); d > tt.want || d < tt.want*9/10 {
+						t.Fatalf("heartbeat %d came after %v, want %v or up to a tenth less", i, d, tt.want)
+					}
+				}
+				if len(o.beats) < int(20*time.Minute/tt.want) || len(o.registers) != 1 {
+					t.Errorf("%d heartbeats, %d registrations in 20 minutes", len(o.beats), len(o.registers))
+				}
+			})
+		})
+	}
+}
+
+// The interval may change with each answer.
+func TestClientChangesItsPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orchestratord{interval: 10000}
+		_, stop := start(t, config(cluster(o)), gpus())
+		for _, asked := range []int{10000, 5000, 30000} {
+			o.ask(asked)
+			sleep(time.Minute)
+			before := o.sent()
+			sleep(10 * time.Minute)
+			got, want := o.sent()-before, 600000/asked
+			if got < want || got > want*10/9+1 {
+				t.Errorf("asked for %d ms: %d heartbeats in ten minutes, want %d or up to a tenth more", asked, got, want)
+			}
+		}
+		stop()
+	})
+}
+
+func TestClientRetriesTheRegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Duration
+		began := time.Now()
+		n := new(resttest.Network)
+		n.Serve("a", func(w http.ResponseWriter, _ *http.Request) {
+			tries = append(tries, time.Since(began))
+			w.WriteHeader(503)
+		})
+		cfg := config(n)
+		cfg.Orchestrator.URLs = []string{"http://a"}
+		reg := prometheus.NewPedanticRegistry()
+		cfg.Registerer = reg
+		c, stop := start(t, cfg, gpus())
+		sleep(10 * time.Minute)
+		if s := c.Orchestrator(); s.Connected || s.Failures != len(tries) || s.Err == nil {
+			t.Errorf("status %+v after %d tries", s, len(tries))
+		}
+		stop()
+		for i, ceiling := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
+			if wait := tries[i+1] - tries[i]; wait > ceiling*time.Second || wait < ceiling*time.Second/2 {
+				t.Errorf("wait %d was %v, want half of %d s to all of it", i+1, wait, ceiling)
+			}
+		}
+		if got := scrape(t, reg); !slices.Contains(got, "connection_status 0") {
+			t.Errorf("metrics %q, want not connected", got)
+		}
+	})
+}
+
+func TestClientRidesOutTrouble(t *testing.T) {
+	tests := []struct {
+		name      string
+		trouble   http.HandlerFunc // nil: nobody listens
+		hosts     []string
+		lasts     time.Duration
+		registers int           // afterwards, all in all
+		gap       time.Duration // the longest time without a heartbeat, afterwards as well
+	}{
+		{"a short election", resttest.Answer(503, ""), hosts(), 2 * time.Second, 1, 13 * time.Second},
+		{"500 for a minute", resttest.Answer(500, "{}"), hosts(), time.Minute, 2, 100 * time.Second},
+		{"silence", resttest.Silent, hosts(), 2 * time.Minute, 2, 200 * time.Second},
+		{"torn connections", resttest.Torn, hosts(), time.Minute, 2, 100 * time.Second},
+		{"nobody listens", nil, hosts(), 10 * time.Minute, 2, 11 * time.Minute},
+		{"401 for a minute", resttest.Answer(401, ""), hosts(), time.Minute, 2, 100 * time.Second},
+		{"a 404 of something else", resttest.Answer(404, "<html>"), hosts(), time.Minute, 2, 100 * time.Second},
+		{"two of three peers silent for an hour", resttest.Silent, []string{"a", "b"}, time.Hour, 1, 31 * time.Second},
+		{"one of three peers gone for an hour", nil, []string{"c"}, time.Hour, 1, 10 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &orchestratord{interval: 10000}
+				n := cluster(o)
+				c, stop := start(t, config(n), gpus())
+				sleep(time.Minute)
+				for _, h := range tt.hosts {
+					n.Serve(h, tt.trouble)
+				}
+				sleep(tt.lasts)
+				for _, h := range tt.hosts {
+					n.Serve(h, o.ServeHTTP)
+				}
+				sleep(2 * time.Minute)
+				if s := c.Orchestrator(); !s.Connected || s.Failures != 0 {
+					t.Errorf("status %+v", s)
+				}
+				stop()
+				if len(o.registers) != tt.registers || len(o.deregisters) != 1 {
+					t.Errorf("registered %d times, deregistered %d times, want %d and 1", len(o.registers), len(o.deregisters), tt.registers)
+				}
+				for i := 1; i < len(o.beats); i++ {
+					if d := o.beats[i].Sub(o.beats[i-1]); d > tt.gap {
+						t.Errorf("%v without a heartbeat, want at most %v", d, tt.gap)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An orchestrator that has restarted learns everything with the next heartbeat.
+func TestClientRegistersAgainWhenForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orchestratord{interval: 10000}
+		s := gpus()
+		_, stop := start(t, config(cluster(o)), s)
+		sleep(time.Minute)
+		s.change(func(s *source) { s.state.GPUs[0].AvailableVRAMGB = 3 })
+		o.forget()
+		sleep(10 * time.Second)
+		beat := o.lastBeat["gpus"].([]any)[0].(map[string]any)
+		if len(o.registers) != 2 || beat["available_vram_gb"] != 3.0 {
+			t.Errorf("registered %d times, last heartbeat %v", len(o.registers), beat)
+		}
+		stop()
+	})
+}
+
+func TestClientBacksOffFromAForgetfulOrchestrator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := new(orchestratord)
+		n := new(resttest.Network)
+		n.Serve("a", func(w http.ResponseWriter, r *http.Request) {
+			o.ServeHTTP(w, r)
+			o.forget()
+		})
+		cfg := config(n)
+		cfg.Orchestrator.URLs = []string{"http://a"}
+		_, stop := start(t, cfg, gpus())
+		sleep(5 * time.Minute)
+		stop()
+		if got := len(o.registers); got < 8 || got > 25 {
+			t.Errorf("%d registrations in five minutes, want 8 to 25", got)
+		}
+	})
+}
+
+func TestClientTellsOfNewGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orchestratord{interval: 10000}
+		s := gpus()
+		_, stop := start(t, config(cluster(o)), s)
+		sleep(time.Minute)
+		s.change(func(s *source) { s.state.GPUs = append(s.state.GPUs, GPU{ID: 1, Model: "H100", TotalVRAMGB: 80}) })
+		sleep(time.Minute)
+		stop()
+		if len(o.registers) != 2 || len(o.registers[1]["gpus"].([]any)) != 2 {
+			t.Errorf("registrations %v, want a second one with two GPUs", o.registers)
+		}
+	})
+}
+
+// What is not known is not told: no heartbeat with an old state.
+func TestClientWithoutAState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orchestratord{interval: 10000}
+		s := gpus()
+		c, stop := start(t, config(cluster(o)), s)
+		sleep(time.Minute)
+		s.change(func(s *source) { s.err = errNoGPUs })
+		before := o.sent()
+		sleep(10 * time.Minute)
+		if st := c.Orchestrator(); o.sent() != before || st.Connected {
+			t.Errorf("%d heartbeats without a state, status %+v", o.sent()-before, st)
+		}
+		s.change(func(s *source) { s.err = nil })
+		sleep(time.Minute)
+		if o.sent() == before {
+			t.Error("no heartbeat after the state is there again")
+		}
+		stop()
+	})
+}
+
+func TestClientLeavesInTime(t *testing.T) {
+	tests := []struct {
+		name    string
+		trouble http.HandlerFunc
+		hosts   []string
+		within  time.Duration
+		left    bool
+	}{
+		{"well", nil, nil, 0, true},
+		{"two silent peers", resttest.Silent, []string{"a", "b"}, farewell, true},
+		{"torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
+		{"silence", resttest.Silent, hosts(), farewell, false},
+		{"nobody listens", nil, hosts(), farewell, false},
+		{"forgotten", resttest.Answer(404, `{"error":"pool_not_found"}`), hosts(), 0, false},
+		{"refused", resttest.Answer(403, ""), hosts(), 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := new(orchestratord)
+				n := cluster(o)
+				_, stop := start(t, config(n), gpus())
+				synctest.Wait()
+				for _, h := range tt.hosts {
+					n.Serve(h, tt.trouble)
+				}
+				began := time.Now()
+				stop()
+				if d := time.Since(began); d > tt.within {
+					t.Errorf("left after %v, want within %v", d, tt.within)
+				}
+				if left := len(o.deregisters) == 1; left != tt.left {
+					t.Errorf("deregistered %d times", len(o.deregisters))
+				}
+			})
+		})
+	}
+}
+
+// A registration that was on its way when the end came may have been taken.
+func TestClientTakesBackARegistrationInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := new(orchestratord)
+		n := new(resttest.Network)
+		n.Serve("a", func(w http.ResponseWriter, r *http.Request) {
+			o.ServeHTTP(w, r)
+			if r.URL.Path == "/v2/pools/register" {
+				<-r.Context().Done() // taken, but the answer is lost
+			}
+		})
+		cfg := config(n)
+		cfg.Orchestrator.URLs = []string{"http://a"}
+		_, stop := start(t, cfg, gpus())
+		synctest.Wait()
+		stop()
+		if len(o.deregisters) != 1 || o.known {
+			t.Errorf("deregistered %d times, known: %v", len(o.deregisters), o.known)
+		}
+	})
+}
+
+func TestClientThatNeverRegisteredJustLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := new(resttest.Network)
+		n.Serve("x", nil)
+		_, stop := start(t, config(n), gpus())
+		sleep(time.Minute)
+		began := time.Now()
+		stop()
+		if d := time.Since(began); d > 0 {
+			t.Errorf("left after %v, want at once", d)
+		}
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orchestratord{interval: 10000}
+		n := new(resttest.Network)
+		cfg := config(n)
+		cfg.Orchestrator.URLs = []string{"http://a"}
+		reg := prometheus.NewPedanticRegistry()
+		cfg.Registerer = reg
+		n.Serve("a", resttest.Answer(503, ""))
+		_, stop := start(t, cfg, gpus())
+		sleep(400 * time.Millisecond)
+		n.Serve("a", o.ServeHTTP)
+		sleep(2 * time.Second)
+		got := scrape(t, reg)
+		for _, want := range []string{
+			"connection_status 1", `registration_attempts_total{outcome="failure"} 1`, `registration_attempts_total{outcome="success"} 1`,
+			`heartbeats_sent_total{outcome="success"} 1`, `heartbeats_sent_total{outcome="failure"} 0`, "heartbeat_latency_ms_count 1",
+		} {
+			if !slices.Contains(got, want) {
+				t.Errorf("no %q in %q", want, got)
+			}
+		}
+		n.Serve("a", resttest.Answer(503, ""))
+		sleep(11 * time.Second)
+		n.Serve("a", o.ServeHTTP)
+		sleep(5 * time.Second)
+		got = scrape(t, reg)
+		for _, want := range []string{"connection_status 1", `heartbeats_sent_total{outcome="success"} 2`, "heartbeat_latency_ms_count 2"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("after a failure: no %q in %q", want, got)
+			}
+		}
+		if slices.Contains(got, `heartbeats_sent_total{outcome="failure"} 0`) {
+			t.Errorf("no failure counted: %q", got)
+		}
+		stop()
+		// A second client of the same program goes on counting.
+		_, stop = start(t, cfg, gpus())
+		synctest.Wait()
+		stop()
+		got = scrape(t, reg)
+		// It was the third: three heartbeats had failed.
+		for _, want := range []string{"connection_status 0", `registration_attempts_total{outcome="success"} 3`} {
+			if !slices.Contains(got, want) {
+				t.Errorf("after a second client: no %q in %q", want, got)
+			}
+		}
+	})
+}
+
+// scrape gives the lines that Prometheus would read.
+func scrape(t *testing.T, reg *prometheus.Registry) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return strings.Split(w.Body.String(), "\n")
+}
+
+func TestNewRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"neither an orchestrator nor":    func(c *Config) { c.Orchestrator = nil },
+		"no pool id":                     func(c *Config) { c.Pool.ID = "" },
+		"is negative":                    func(c *Config) { c.HeartbeatInterval = -1 },
+		"is no URL":                      func(c *Config) { c.Pool.Endpoint = "192.168.1.100:9200" },
+		"is shorter than the first":      func(c *Config) { c.RetryBackoffMax = time.Millisecond },
+		"orchestrator: no address":       func(c *Config) { c.Orchestrator.URLs = nil },
+		"orchestrator: use address http": func(c *Config) { c.Orchestrator.Token = "x" },
+		"platform: no provider id":       func(c *Config) { c.Platform = &Platform{} },
+		"platform: no address":           func(c *Config) { c.Platform = &Platform{ProviderID: "p"} },
+		"platform: use address http": func(c *Config) {
+			c.Platform = &Platform{ProviderID: "p", AuthToken: "x", Server: Server{URLs: []string{"http://market"}}}
+		},
+	} {
+		cfg := config(nil)
+		change(&cfg)
+		if _, err := New(cfg, gpus()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New: %v, want an error with %q", err, want)
+		}
+	}
+}

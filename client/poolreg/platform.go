@@ -1,0 +1,135 @@
+package poolreg
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
+)
+
+// Platform is a marketplace to register with (POOLREG-18060).
+type Platform struct {
+	Server
+	ProviderID string // required
+	Endpoint   string // that the platform reaches the provider at. Empty: the pool's
+	// AuthToken is what the platform shows at the endpoint. It is told to the platform only.
+	AuthToken string
+	Pricing   Pricing
+	// Capacity is what is offered. Nil: all GPUs of the pool.
+	Capacity *Capacity
+	SLA      SLA
+	Geo      Geo
+	// Refresh is the time between registrations: there are no heartbeats, and a platform that has lost its
+	// memory learns of the provider by the next one. Zero: DefaultPlatformRefresh.
+	Refresh time.Duration
+}
+
+// Pricing is what the provider takes.
+type Pricing struct {
+	PerToken float64 `json:"per_token"`
+	PerHour  float64 `json:"per_hour"`
+	Currency string  `json:"currency"` // "EUR"
+}
+
+// SLA is what the provider promises.
+type SLA struct {
+	UptimeGuarantee float64 `json:"uptime_guarantee"` // percent
+	MaxLatencyMs    int     `json:"max_latency_ms"`
+}
+
+// Geo is where the provider is.
+type Geo struct {
+	Country string `json:"country"`
+	Region  string `json:"region"`
+}
+
+// providerRequest is the body of POST /v2/platform/providers/register.
+type providerRequest struct {
+	ProviderID string   `json:"provider_id"`
+	Endpoint   string   `json:"endpoint"`
+	AuthToken  string   `json:"auth_token"`
+	Pricing    Pricing  `json:"pricing"`
+	Capacity   Capacity `json:"capacity"`
+	SLA        SLA      `json:"sla"`
+	Geo        Geo      `json:"geo"`
+}
+
+// platform is the registration there.
+type platform struct {
+	*link
+	cfg    Platform
+	source Source
+}
+
+func newPlatform(cfg Config, source Source) (*platform, error) {
+	p := *cfg.Platform
+	if p.ProviderID == "" {
+		return nil, errors.New("no provider id")
+	}
+	if p.Endpoint == "" {
+		p.Endpoint = cfg.Pool.Endpoint
+	}
+	if p.Refresh <= 0 {
+		p.Refresh = DefaultPlatformRefresh
+	}
+	l, err := newLink(cfg, p.Server, "platform_", p.Refresh, cfg.Logger.With("provider_id", p.ProviderID))
+	if err != nil {
+		return nil, err
+	}
+	if p.AuthToken != "" && !cfg.AllowPlaintext {
+		if err := l.peers.RequireSecret(); err != nil {
+			return nil, err
+		}
+	}
+	return &platform{link: l, cfg: p, source: source}, nil
+}
+
+// run registers again and again. The document knows no farewell to a platform.
+func (p *platform) run(ctx context.Context) {
+	defer p.peers.Close()
+	defer p.gone()
+	for {
+		if p.retry(ctx, p.register) != nil {
+			return
+		}
+		if rest.Sleep(ctx, rest.Early(p.get().Interval)) != nil {
+			return
+		}
+	}
+}
+
+func (p *platform) register(ctx context.Context) error {
+	req := providerRequest{
+		ProviderID: p.cfg.ProviderID, Endpoint: p.cfg.Endpoint, AuthToken: p.cfg.AuthToken,
+		Pricing: p.cfg.Pricing, SLA: p.cfg.SLA, Geo: p.cfg.Geo,
+	}
+	if p.cfg.Capacity != nil {
+		req.Capacity = *p.cfg.Capacity
+	} else {
+		state, err := p.source.State(ctx)
+		if err != nil {
+			return fmt.Errorf("collect the state: %w", err)
+		}
+		req.Capacity = state.capacity()
+	}
+	if req.Capacity.GPUModels == nil {
+		req.Capacity.GPUModels = []string{}
+	}
+	answer, err := p.post(ctx, "/v2/platform/providers/register", req)
+	if err != nil {
+		return err
+	}
+	first := !p.get().Connected
+	p.took(0)
+	if first {
+		var body struct {
+			Margin json.Number `json:"platform_margin_percent"`
+		}
+		_ = json.Unmarshal(answer.Body, &body)
+		p.log.InfoContext(ctx, "registered with the platform", "platform_margin_percent", body.Margin)
+	}
+	return nil
+}
