@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -35,6 +37,9 @@ func Command(version string) *cobra.Command {
 key of the configuration file (node_id); flags win over the environment, and that over the file.`,
 		Example: `  holdfast server --dev
   holdfast server --config /etc/holdfast/peer.yaml
+  holdfast server --node-id n1 --data-dir /var/lib/holdfast --grpc-addr 10.0.0.1:7400 --http-addr 10.0.0.1:7401 --raft-addr 10.0.0.1:7402 \
+    --gossip-addr 10.0.0.1:7403 --join 10.0.0.2:7403,10.0.0.3:7403 --bootstrap-expect 3 \
+    --tls-ca ca.pem --tls-cert n1.pem --tls-key n1-key.pem --gossip-key-file gossip.key
   holdfast server --insecure --node-id n1 --data-dir /tmp/n1 --bootstrap-expect 3 --join 127.0.0.1:7413,127.0.0.1:7423`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,6 +77,10 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err := cluster.BridgeMetrics(reg); err != nil {
 		return fmt.Errorf("bridge metrics: %w", err)
 	}
+	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, log.With("peer", cfg.NodeID), reg)
+	if err != nil {
+		return err
+	}
 	// Listen first: a port in use must be known before anything is written.
 	grpcLn, err := listen(ctx, "grpc-addr", cfg.GRPCAddr)
 	if err != nil {
@@ -91,6 +100,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		NodeID: cfg.NodeID, DataDir: cfg.DataDir, RaftAddr: cfg.RaftAddr, GossipAddr: cfg.GossipAddr,
 		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
 		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
+		TLS: store, GossipKeyFile: cfg.GossipKeyFile,
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
 		Version: version, Logger: log, Registerer: reg, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop, ForwardMetadata: auth.Forward,
 		SnapshotThreshold: cfg.RaftSnapshotThreshold, SnapshotInterval: cfg.RaftSnapshotInterval, TrailingLogs: cfg.RaftTrailingLogs, StallTimeout: cfg.RaftStallTimeout,
@@ -105,17 +115,21 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if retries == 0 {
 		retries = -1 // none: zero is the server's word for its default
 	}
-	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg), p.node, state)
+	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg, clusterOf(store)), p.node, state)
 	if err != nil {
 		return err
 	}
-	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node,
+	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
+	gateway := lease.NewGateway(leases, p.node, peerLog)
+	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Leases: gateway,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
-	api := grpc.NewServer(append(server.GRPCOptions(),
+	apiLn, creds := secured(store, grpcLn)
+	api := grpc.NewServer(append(append(server.GRPCOptions(), creds...),
 		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...),
 		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...) //nolint:contextcheck // streams bring their own
 	srv.Register(api)
 	relay.Register(api)
+	leases.Register(api)
 	p.node.RegisterPeerService(api)
 
 	peerLog.Info("peer is up", "version", version, "grpc", grpcLn.Addr().String(), "http", httpLn.Addr().String(), "raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr())
@@ -123,19 +137,25 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	web, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWeb()
 	g.Go(func() error {
-		if err := api.Serve(grpcLn); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := api.Serve(apiLn); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("serve gRPC on %s: %w", grpcLn.Addr(), err)
 		}
 		return nil
 	})
-	g.Go(func() error { return serveHTTP(web, srv.HTTPServer(srv.HTTPHandler()), httpLn) })
+	site := srv.HTTPServer(srv.HTTPHandler())
+	webLn := httpLn
+	if store != nil {
+		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()
+	}
+	g.Go(func() error { return serveHTTP(web, site, webLn) })
 	g.Go(func() error {
 		<-gctx.Done()
 		srv.Drain() // watchers go on with another peer while this one hands over
 		return nil
 	})
 	g.Go(func() error { return gate.Denials().Run(web) })
-	tasks := []cluster.LeaderTask{p.exec, reconciler}
+	g.Go(func() error { return gateway.Run(web) })
+	tasks := []cluster.LeaderTask{p.exec, reconciler, leases}
 	if !cfg.Insecure {
 		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
 	}
@@ -158,12 +178,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 }
 
 // gate says how the callers of this peer are known.
-func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer) auth.Config {
+func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer, cluster string) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {
 		perSecond = -1 // zero is the gate's word for its default
 	}
-	return auth.Config{Insecure: c.Insecure, PeerID: c.NodeID, Issuers: c.OIDCIssuers, RatePerSecond: perSecond, Logger: log, Registerer: reg}
+	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Issuers: c.OIDCIssuers, RatePerSecond: perSecond, Logger: log, Registerer: reg}
 }
 
 // peer is what the parts of a running peer need of each other.
