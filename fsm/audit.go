@@ -58,8 +58,11 @@ func made(value proto.Message) string {
 // chainAudit adds an event to the chain. Sequences count from 1 without a hole, and each hash covers the one before: that is how it
 // is proved that none is missing.
 func (t *tx) chainAudit(e *holdfastv1.AuditEvent) {
-	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason, &e.TokenId} {
+	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason} {
 		*s = clip(*s, maxAuditText)
+	}
+	if e.GetTokenId() != "" {
+		e.TokenId = ident(e.GetTokenId())
 	}
 	e.Principal, e.Resource = clip(e.GetPrincipal(), maxAuditThing), clip(e.GetResource(), maxAuditThing)
 	t.meta.LastAudit++

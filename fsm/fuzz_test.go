@@ -46,6 +46,10 @@ func FuzzApply(f *testing.F) {
 		c := &internalv1.Command{Epoch: base.View().Meta().GetEpoch()}
 		c.ProtoReflect().Set(fields.Get(i), c.ProtoReflect().NewField(fields.Get(i)))
 		f.Add(fsmtest.Encode(c))
+		for _, o := range []*internalv1.Origin{{}, operator("pool-1"), agent("m-1"), {TokenId: "token-1"}} {
+			c.Origin = o
+			f.Add(fsmtest.Encode(c))
+		}
 	}
 	f.Add([]byte{})
 	f.Add([]byte("\xff"))

@@ -171,7 +171,7 @@ func (t *tx) newMachine(id, pool string) concern {
 // inventoryConcern is about a machine whose spec is replaced or merged: where it is, and where it will be.
 func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.Machine) *Error) concern {
 	about := machineConcern(in.GetMachineId())
-	if !t.scoped() { // the rest costs, and nobody asks for it
+	if in == nil || !t.scoped() { // the rest costs, and nobody asks for it
 		return about
 	}
 	old, exists := t.machines.get(in.GetMachineId())

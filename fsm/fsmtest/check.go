@@ -32,7 +32,7 @@ func Check(v *fsm.View) error {
 		if named, ok := v.RunByRequest(r.GetMachineId(), r.GetRequestId()); !ok || named.GetRunId() != r.GetRunId() {
 			add("request %s names %q, want %s", key, named.GetRunId(), r.GetRunId())
 		}
-		if p, ok := v.Plan(r.GetPlanId()); !ok || !p.GetReferenced() {
+		if p, ok := v.Plan(r.GetPlanId()); (!ok || !p.GetReferenced()) && !(r.GetObserved() && r.GetPlanId() == "") {
 			add("run %s refers to plan %s, which is gone or not marked", r.GetRunId(), r.GetPlanId())
 		}
 	}
@@ -52,7 +52,7 @@ func Check(v *fsm.View) error {
 	for m, r := range active {
 		add("run %s is active on machine %s, which is gone", r, m)
 	}
-	return errors.Join(append(errs, checkEvents(v))...)
+	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v))...)
 }
 
 // checkMachine checks that no two facets of a machine contradict each other (DESIGN §1).

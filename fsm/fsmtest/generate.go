@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -60,7 +61,7 @@ func choices() []choice {
 
 // Next makes a command that suits a state, or nearly so.
 func (g *Generator) Next(v *fsm.View) *internalv1.Command {
-	all, total := choices(), 0
+	all, total := slices.Concat(choices(), accessChoices(), fleetChoices()), 0
 	for _, c := range all {
 		total += c.weight
 	}
@@ -71,6 +72,7 @@ func (g *Generator) Next(v *fsm.View) *internalv1.Command {
 	}
 	c := Command(all[i].make(g, v))
 	c.FeatureLevel, c.Epoch, c.Principal = fsm.FeatureLevel, v.Meta().GetEpoch(), fmt.Sprintf("user-%d", g.Chooser.Choose("principal", 2))
+	c.Origin = g.origin(v, c)
 	if g.rarely("epoch of another leader") {
 		c.Epoch += uint64(g.Chooser.Choose("epoch", 3)) - 1
 	}
@@ -106,6 +108,7 @@ func (g *Generator) machine() *holdfastv1.Machine {
 	if g.rarely("with a provider") {
 		m.Spec.Provider = g.id("dc", 2)
 	}
+	g.place(m)
 	return m
 }
 
@@ -118,7 +121,7 @@ func (g *Generator) registerMachine(*fsm.View) proto.Message {
 }
 
 func (g *Generator) updateMachine(*fsm.View) proto.Message {
-	masks := [][]string{nil, {"spec.rack"}, {"labels"}, {"labels.env", "spec.serial"}, {"spec"}, {"status"}}
+	masks := [][]string{nil, {"spec.rack"}, {"labels"}, {"labels.env", "spec.serial"}, {"spec"}, {"spec.pool", "spec.bmc_credentials_ref"}, {"status"}}
 	return &internalv1.UpdateMachine{Machine: g.machine(), Paths: oneOf(g, "mask", masks)}
 }
 
@@ -126,7 +129,7 @@ func (g *Generator) setPhase(*fsm.View) proto.Message {
 	// RETIRED is the end, so it comes rarely; the others lead on.
 	phases := []holdfastv1.MachineStatus_Phase{2, 2, 2, 4, 4, 4, 5, 5, 5, 6, 6}
 	phase := oneOf(g, "phase", phases)
-	if g.rarely("any phase") {
+	if g.Chooser.Choose("any phase", 6) == 0 {
 		phase = holdfastv1.MachineStatus_Phase(g.Chooser.Choose("which", 8))
 	}
 	return &internalv1.SetMachinePhase{MachineId: g.id("m", machineIDs), Phase: phase, Comment: g.id("comment", 2)}

@@ -47,7 +47,7 @@ func CheckStep(before, after *fsm.View) error {
 			add("event %d of index %d comes after event %d of index %d", e.GetCursor(), e.GetIndex(), a.GetLastEvent(), a.GetAppliedIndex())
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkAccessStep(before, after), checkFleetStep(before, after))...)
 }
 
 func checkRunStep(old, r *holdfastv1.Run) error {

@@ -1,0 +1,276 @@
+package fsm_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// from proposes an operation that somebody asks for.
+func from(p *fsmtest.Peer, o *internalv1.Origin, op proto.Message) fsm.Result {
+	c := fsmtest.Command(op)
+	c.Origin = o
+	return p.Propose(c)[0]
+}
+
+// admin is a caller without any limit.
+func admin() *internalv1.Origin {
+	return &internalv1.Origin{Source: "10.0.0.1:5000", Peer: "p1", Method: "/m", RequestId: "call-1", Role: holdfastv1.Role_ADMIN}
+}
+
+func operator(pools ...string) *internalv1.Origin {
+	return &internalv1.Origin{Role: holdfastv1.Role_OPERATOR, Pools: pools}
+}
+
+func agent(machine string) *internalv1.Origin {
+	return &internalv1.Origin{Role: holdfastv1.Role_AGENT, MachineId: machine}
+}
+
+func inPool(id, pool string, refs ...string) *holdfastv1.Machine {
+	m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Pool: pool}}
+	if len(refs) > 0 {
+		m.Spec.BmcCredentialsRef = refs[0]
+	}
+	return m
+}
+
+// wantAnswer checks the code and reason of an answer; "" is no refusal.
+func wantAnswer(t *testing.T, what string, r fsm.Result, code fsm.Code, reason string) {
+	t.Helper()
+	var gotCode fsm.Code
+	var gotReason string
+	if r.Err != nil {
+		gotCode, gotReason = r.Err.Code, r.Err.Reason
+	}
+	if gotCode != code || gotReason != reason {
+		t.Errorf("%s: got %v %q (%v), want %v %q", what, gotCode, gotReason, r.Err, code, reason)
+	}
+}
+
+// TestEveryCommandIsAboutSomething walks the commands: one that is missing in the table of what commands are about would have no
+// resource, and no scope.
+func TestEveryCommandIsAboutSomething(t *testing.T) {
+	fields := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
+	for i := range fields.Len() {
+		name := fields.Get(i).Name()
+		p := fsmtest.NewPeer()
+		c := &internalv1.Command{Origin: operator("pool-none")}
+		c.ProtoReflect().Set(fields.Get(i), c.ProtoReflect().NewField(fields.Get(i)))
+		before := dump(t, p)
+		r := p.Propose(c)[0]
+		events := slices.Collect(p.View().AuditEvents(0))
+		if len(events) != 1 || events[0].GetResource() == "" {
+			t.Errorf("%s: got the events %v, want one with a resource", name, events)
+		}
+		if r.Err == nil {
+			t.Errorf("%s was not refused to a caller of another pool", name)
+		}
+		if diff := before.WithoutAudit().Diff(dump(t, p).WithoutAudit()); diff != "" {
+			t.Errorf("%s: refused, and yet:\n%s", name, diff)
+		}
+	}
+}
+
+func TestScope(t *testing.T) {
+	set := func(m *holdfastv1.Machine, paths ...string) proto.Message {
+		return &internalv1.UpdateMachine{Machine: m, Paths: paths}
+	}
+	const denied, scope = fsm.PermissionDenied, fsm.ReasonOutOfScope
+	for _, tt := range []struct {
+		name   string
+		origin *internalv1.Origin
+		op     proto.Message
+		code   fsm.Code
+		reason string
+		words  string
+	}{
+		{"a machine of the pool", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "", ""},
+		{"one of two pools", operator("x", "a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "", ""},
+		{"no limit", operator(), &internalv1.SetMachinePhase{MachineId: "m-none", Phase: maintenance}, 0, "", ""},
+		{"a foreign machine", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-b", Phase: maintenance}, denied, scope, `machine "m-b" is in pool "b", and your scope is pool a`},
+		{"a machine of no pool", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-none", Phase: maintenance}, denied, scope, `machine "m-none" is in no pool`},
+		{"a machine that is not there", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-x", Phase: maintenance}, fsm.NotFound, "MACHINE_NOT_FOUND", ""},
+		{"delete a foreign machine", operator("a"), &internalv1.DeleteMachine{MachineId: "m-b"}, denied, scope, ""},
+		{"start a run", operator("a"), startOp("m-a", "r-2", "REBOOT", ""), 0, "", ""},
+		{"start a foreign run", operator("a"), startOp("m-b", "r-2", "REBOOT", ""), denied, scope, ""},
+		{"replay a foreign run", operator("a"), startOp("m-b", "r-1", "REBOOT", ""), denied, scope, ""},
+		{"cancel a foreign run", operator("a"), &internalv1.CancelRun{RunId: "run-r-1"}, denied, scope, `machine "m-b" is in pool "b"`},
+		{"cancel a run", operator("b"), &internalv1.CancelRun{RunId: "run-r-1"}, 0, "", ""},
+		{"cancel no run", operator("a"), &internalv1.CancelRun{RunId: "run-x"}, fsm.NotFound, "RUN_NOT_FOUND", ""},
+
+		{"register into the pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "a")}, 0, "", ""},
+		{"register into a foreign pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "b")}, denied, scope, `is about pool "b"`},
+		{"register into no pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "")}, denied, scope, "would be in no pool"},
+		{"register without a spec", operator("a"), &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-new"}}, denied, scope, "would be in no pool"},
+		{"labels of a machine of the pool", operator("a"), &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a", Labels: map[string]string{"x": "y"}}}, 0, "", ""},
+		{"take a foreign machine over", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-b", "a")}, denied, scope, ""},
+		{"move a machine away", operator("a"), set(inPool("m-a", "b"), "spec.pool"), denied, scope, `is about pool "b"`},
+		{"move it between one's pools", operator("a", "b"), set(inPool("m-a", "b"), "spec.pool"), 0, "", ""},
+		{"out of the pool by an empty spec", operator("a"), set(&holdfastv1.Machine{MachineId: "m-a"}), denied, scope, ""},
+		{"labels only", operator("a"), set(&holdfastv1.Machine{MachineId: "m-a", Labels: map[string]string{"x": "y"}}, "labels"), 0, "", ""},
+		{"a mask that does not exist", operator("a"), set(inPool("m-a", "a"), "status"), fsm.InvalidArgument, "INVALID_FIELD", ""},
+		{"a secret of the pool", operator("a"), set(inPool("m-a2", "a", "bmc-a"), "spec.bmc_credentials_ref"), 0, "", ""},
+		{"a secret of others", operator("a"), set(inPool("m-a", "a", "bmc-b"), "spec.bmc_credentials_ref"), denied, scope, `secret "bmc-b"`},
+		{"a secret of others on a new machine", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "a", "bmc-b")}, denied, scope, ""},
+		{"a secret by somebody without limits", operator(), set(inPool("m-a", "a", "bmc-b"), "spec.bmc_credentials_ref"), 0, "", ""},
+
+		{"a plan", operator("a"), &internalv1.CreatePlan{Plan: planOf("p", "ssh")}, denied, scope, "plans/p belongs to no pool, and your scope is pool a"},
+		{"a token", operator("a"), createToken("t-1", holdfastv1.Role_AGENT), denied, scope, ""},
+		{"a secret", operator("a"), putSecret("s", 1), denied, scope, ""},
+		{"the cluster", operator("a"), &internalv1.RemovePeer{Id: "p1"}, denied, scope, ""},
+
+		{"an agent's other machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-b", Phase: maintenance}, denied, scope, `machine "m-b" is not machine "m-a"`},
+		{"an agent's own machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "", ""},
+		{"an agent that moves", agent("m-a"), set(inPool("m-a", "b"), "spec.pool"), denied, scope, "does not move it"},
+		{"an agent and a plan", agent("m-a"), &internalv1.DeletePlan{PlanId: "plan/reboot"}, denied, scope, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fsmtest.NewPeer()
+			for _, m := range []*holdfastv1.Machine{inPool("m-a", "a", "bmc-a"), inPool("m-a2", "a"), inPool("m-b", "b", "bmc-b"), inPool("m-none", "")} {
+				do(t, p, &internalv1.RegisterMachine{Machine: m})
+			}
+			start(t, p, "m-b", "r-1", "REBOOT", "")
+			before := dump(t, p)
+			r := from(p, tt.origin, tt.op)
+			wantAnswer(t, tt.name, r, tt.code, tt.reason)
+			if tt.words != "" && (r.Err == nil || !strings.Contains(r.Err.Message, tt.words)) {
+				t.Errorf("got the message %v, want %q in it", r.Err, tt.words)
+			}
+			if diff := before.WithoutAudit().Diff(dump(t, p).WithoutAudit()); r.Err != nil && diff != "" {
+				t.Errorf("refused, and yet:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOriginsToken(t *testing.T) {
+	op := func() proto.Message { return &internalv1.SetMachinePhase{MachineId: "m-1", Phase: maintenance} }
+	for _, tt := range []struct {
+		name   string
+		token  *holdfastv1.Token
+		edge   func(o *internalv1.Origin, p *fsmtest.Peer)
+		code   fsm.Code
+		reason string
+	}{
+		{"good", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, nil, 0, ""},
+		{"unknown", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, func(o *internalv1.Origin, _ *fsmtest.Peer) { o.TokenId = "t-2" }, fsm.Unauthenticated, fsm.ReasonTokenUnknown},
+		{"revoked", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, func(_ *internalv1.Origin, p *fsmtest.Peer) {
+			p.Do(&internalv1.RevokeToken{TokenId: "t-1"})
+		}, fsm.Unauthenticated, fsm.ReasonTokenRevoked},
+		{"expired", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR, ExpiresAt: timestamppb.New(fsmtest.NewPeer().Now.Add(time.Minute))}, func(_ *internalv1.Origin, p *fsmtest.Peer) {
+			p.Now = p.Now.Add(time.Minute)
+		}, fsm.Unauthenticated, fsm.ReasonTokenExpired},
+		{"an edge that forgets the pools", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}}, nil, fsm.PermissionDenied, fsm.ReasonOutOfScope},
+		{"an edge that forgets the machine", &holdfastv1.Token{Role: holdfastv1.Role_AGENT, MachineId: "m-2"}, nil, fsm.PermissionDenied, fsm.ReasonOutOfScope},
+		{"an edge that says less", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, func(o *internalv1.Origin, _ *fsmtest.Peer) { o.Pools = []string{"a"} }, fsm.PermissionDenied, fsm.ReasonOutOfScope},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fsmtest.NewPeer()
+			register(t, p, "m-1", ready)
+			tok := proto.CloneOf(tt.token)
+			tok.TokenId, tok.Name = "t-1", "ci"
+			do(t, p, &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: fsmtest.TokenValue("t-1")}})
+			o := &internalv1.Origin{TokenId: "t-1", Role: tt.token.GetRole()}
+			if tt.edge != nil {
+				tt.edge(o, p)
+			}
+			wantAnswer(t, "with the token", from(p, o, op()), tt.code, tt.reason)
+			phase := maintenance
+			if tt.code != 0 {
+				phase = ready
+			}
+			if got := getMachine(t, p, "m-1").GetStatus().GetPhase(); got != phase {
+				t.Errorf("the machine is %v, want %v", got, phase)
+			}
+		})
+	}
+}
+
+// TestScopedCallersStayInTheirPools draws logs: whatever somebody with a scope asks for, no machine outside it changes, comes or goes, and
+// nothing does that belongs to no pool.
+func TestScopedCallersStayInTheirPools(t *testing.T) {
+	allowed, refused := 0, 0
+	check := func(t interface{ Fatalf(string, ...any) }, p *fsmtest.Peer, c *internalv1.Command) {
+		pools, machine := c.GetOrigin().GetPools(), c.GetOrigin().GetMachineId()
+		if tok, ok := p.View().Token(c.GetOrigin().GetTokenId()); ok && len(pools) == 0 && machine == "" {
+			pools, machine = tok.GetPools(), tok.GetMachineId()
+		}
+		before := p.View()
+		r := p.Propose(c)[0]
+		if len(pools) == 0 && machine == "" {
+			return
+		}
+		if r.Err == nil {
+			allowed++
+		} else {
+			refused++
+		}
+		mine := func(m *holdfastv1.Machine) bool {
+			return m.GetMachineId() == machine || machine == "" && slices.Contains(pools, m.GetSpec().GetPool())
+		}
+		if diff := cmp.Diff(foreign(before, mine), foreign(p.View(), mine)); diff != "" {
+			t.Fatalf("entry %d: %v has changed what is outside its scope:\n%s", p.Index, c, diff)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}
+		for range rapid.IntRange(1, 40).Draw(t, "length") {
+			check(t, p, g.Next(p.View()))
+		}
+	})
+	for seed := range uint64(60) {
+		p, g := furnished(), &fsmtest.Generator{Chooser: seeded{rand.New(rand.NewPCG(seed, 7))}}
+		for range 120 {
+			c := g.Next(p.View())
+			if c.GetOrigin() != nil && g.Chooser.Choose("scoped", 2) == 0 {
+				c.Origin.TokenId, c.Origin.Pools = "", []string{fmt.Sprintf("pool-%d", g.Chooser.Choose("pool", 3))}
+			}
+			check(t, p, c)
+		}
+	}
+	if allowed < 50 || refused < 50 {
+		t.Errorf("%d commands of scoped callers were allowed and %d refused, want 50 of both: this proves little", allowed, refused)
+	}
+}
+
+// foreign lists what a scoped caller must not change: machines that are not his, their runs, tokens, secrets and the ids of plans.
+func foreign(v *fsm.View, mine func(*holdfastv1.Machine) bool) map[string]string {
+	all, own := map[string]string{}, map[string]bool{}
+	for m := range v.Machines("") {
+		if own[m.GetMachineId()] = mine(m); !own[m.GetMachineId()] {
+			all["machine "+m.GetMachineId()] = m.String()
+		}
+	}
+	for _, r := range v.Runs("") {
+		if mine, exists := own[r.GetMachineId()]; exists && !mine {
+			r.QueuePosition = 0 // others before it may go
+			all["run "+r.GetRunId()] = r.String()
+		}
+	}
+	for tok := range v.Tokens("") {
+		if m, ok := v.Machine(tok.GetMachineId()); !ok || !mine(m) { // those of a machine go with it
+			all["token "+tok.GetTokenId()] = tok.String()
+		}
+	}
+	for s := range v.Secrets("") {
+		s.Secret.Uses, s.Secret.UsedBy = 0, nil
+		all["secret "+s.GetSecret().GetName()] = s.String()
+	}
+	for p := range v.Plans("") {
+		all["plan "+p.GetPlanId()] = "" // a run of one's own marks it as referenced
+	}
+	return all
+}
