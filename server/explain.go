@@ -18,7 +18,7 @@ func (s *machineService) ExplainMachine(ctx context.Context, r *holdfastv1.Expla
 	if err != nil {
 		return nil, err
 	}
-	m, ok := v.Machine(r.GetMachineId())
+	m, ok := machineFor(ctx, v, r.GetMachineId())
 	if !ok {
 		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}

@@ -29,7 +29,7 @@ func (s *runService) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, stream gr
 	if err != nil {
 		return err
 	}
-	if run, ok := v.Run(r.GetRunId()); ok && r.GetOffset() > run.GetLogBytes() {
+	if run, ok := runFor(ctx, v, r.GetRunId()); ok && r.GetOffset() > run.GetLogBytes() {
 		return &fsm.Error{
 			Code: fsm.OutOfRange, Reason: "OFFSET_BEYOND_END", Meta: map[string]string{"run_id": run.GetRunId(), "log_bytes": fmt.Sprint(run.GetLogBytes())},
 			Message: fmt.Sprintf("offset %d lies beyond the log of run %s, which has %d bytes", r.GetOffset(), run.GetRunId(), run.GetLogBytes()),
@@ -38,7 +38,7 @@ func (s *runService) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, stream gr
 	for offset := r.GetOffset(); ; {
 		changed := s.state.Changed()
 		v := s.state.View() // not older than the first one
-		run, ok := v.Run(r.GetRunId())
+		run, ok := runFor(ctx, v, r.GetRunId())
 		if !ok {
 			return notFound("RUN_NOT_FOUND", "run", r.GetRunId())
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
 // machineService is MachineService of the bare-metal API.
@@ -55,7 +56,7 @@ func (s *machineService) GetMachine(ctx context.Context, r *holdfastv1.GetMachin
 	if err != nil {
 		return nil, err
 	}
-	m, ok := v.Machine(r.GetMachineId())
+	m, ok := machineFor(ctx, v, r.GetMachineId())
 	if !ok {
 		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
@@ -77,11 +78,12 @@ func (s *machineService) ListMachines(ctx context.Context, r *holdfastv1.ListMac
 		return nil, err
 	}
 	rows := keyed(v.Machines(p.after), (*holdfastv1.Machine).GetMachineId)
-	if id, ok := f.Pinned("machine_id"); ok {
-		rows = single(p, id, v.Machine)
+	if pinned, ok := f.Pinned("machine_id"); ok {
+		rows = single(p, pinned, v.Machine)
 	}
+	id := auth.From(ctx)
 	resp := &holdfastv1.ListMachinesResponse{}
-	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool { return f.Match(m) })
+	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool { return f.Match(m) && visible(id, m) })
 	return resp, err
 }
 
@@ -156,13 +158,17 @@ func (s *machineService) ListMachineHistory(ctx context.Context, r *holdfastv1.L
 	if err != nil {
 		return nil, err
 	}
+	_, exists := machineFor(ctx, v, id)
+	if !exists && auth.Scoped(auth.From(ctx)) {
+		return nil, notFound("MACHINE_NOT_FOUND", "machine", id)
+	}
 	rows := keyed(v.History(id, before), func(e *holdfastv1.HistoryEntry) string { return strconv.FormatUint(e.GetSequence(), 10) })
 	resp := &holdfastv1.ListMachineHistoryResponse{}
 	resp.Entries, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.HistoryEntry) bool { return true })
 	if err != nil {
 		return nil, err
 	}
-	if _, exists := v.Machine(id); !exists && len(resp.GetEntries()) == 0 && p.after == "" {
+	if !exists && len(resp.GetEntries()) == 0 && p.after == "" {
 		return nil, notFound("MACHINE_NOT_FOUND", "machine", id)
 	}
 	return resp, nil

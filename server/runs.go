@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
@@ -25,7 +26,7 @@ func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	run, ok := v.Run(r.GetRunId())
+	run, ok := runFor(ctx, v, r.GetRunId())
 	if !ok {
 		return nil, notFound("RUN_NOT_FOUND", "run", r.GetRunId())
 	}
@@ -52,8 +53,9 @@ func (s *runService) ListRuns(ctx context.Context, r *holdfastv1.ListRunsRequest
 	} else if id, ok := f.Pinned("machine_id"); ok {
 		rows = v.MachineRuns(id, p.after)
 	}
+	sees := seesRuns(auth.From(ctx), func() *fsm.View { return v })
 	resp := &holdfastv1.ListRunsResponse{}
-	resp.Runs, resp.NextPageToken, err = collect(ctx, p, rows, func(run *holdfastv1.Run) bool { return f.Match(run) })
+	resp.Runs, resp.NextPageToken, err = collect(ctx, p, rows, func(run *holdfastv1.Run) bool { return f.Match(run) && sees(run) })
 	if err != nil {
 		return nil, err
 	}

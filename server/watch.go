@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
@@ -39,7 +40,7 @@ func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.Serve
 		return err
 	}
 	w := &runWatch{
-		filter: f, send: stream.Send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0,
+		filter: f, sees: seesRuns(auth.From(ctx), s.state.View), send: stream.Send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0,
 		bookmarks: r.GetBookmarks(), told: r.GetCursor(), toldAt: time.Now(),
 	}
 	switch {
@@ -62,6 +63,7 @@ func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.Serve
 // runWatch is one stream of events.
 type runWatch struct {
 	filter  *filter.Filter
+	sees    func(*holdfastv1.Run) bool // that the caller may see; nil: all
 	send    func(*holdfastv1.RunEvent) error
 	cursor  uint64
 	resumed bool            // runs that are not in matched may have matched before
@@ -83,7 +85,7 @@ func (w *runWatch) current(v *fsm.View) error {
 	var held *holdfastv1.RunEvent
 	now := v.Meta().GetNow()
 	for run := range runsByAge(v, w.filter) {
-		if !w.filter.Match(run) {
+		if !w.filter.Match(run) || w.hides(run) {
 			continue
 		}
 		w.note(run, true)
@@ -151,6 +153,9 @@ func (w *runWatch) next(t *tail) (bool, error) {
 // wants says whether a transition is sent: the run matches after it or did before it.
 func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 	run := e.GetSnapshot()
+	if w.hides(run) {
+		return false
+	}
 	matches := w.filter.Match(run)
 	if w.filter.Fixed() {
 		return matches
@@ -162,6 +167,8 @@ func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 	w.note(run, matches)
 	return matches || before
 }
+
+func (w *runWatch) hides(run *holdfastv1.Run) bool { return w.sees != nil && !w.sees(run) }
 
 // note remembers whether a run matches, as long as it can change.
 func (w *runWatch) note(run *holdfastv1.Run, matches bool) {
