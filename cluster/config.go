@@ -116,6 +116,9 @@ func (c *Config) complete() error {
 			return fmt.Errorf("%s address %q: want host:port: %w", a.what, a.addr, err)
 		}
 	}
+	if err := reachable("grpc", c.AdvertiseGRPC); err != nil {
+		return err
+	}
 	setDefault(&c.RaftMultiplier, 1)
 	setDefault(&c.SnapshotThreshold, 8192)
 	setDefault(&c.SnapshotInterval, 30*time.Second)

@@ -19,6 +19,8 @@ const (
 	pingIdleClientsAfter = 30 * time.Second
 	pingTimeout          = 10 * time.Second
 	handshakeTimeout     = 10 * time.Second
+	maxConnectionAge     = 24 * time.Hour // then a client connects again and shows its certificate anew
+	lastCallsTimeout     = 5 * time.Minute
 )
 
 // GRPCOptions gives the limits that a gRPC server of the public API should have.
@@ -29,7 +31,9 @@ func GRPCOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		// Clients ping every 10 s to notice a vanished host, watchers without a call in flight too.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingIdleClientsAfter, Timeout: pingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: pingIdleClientsAfter, Timeout: pingTimeout, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: lastCallsTimeout,
+		}),
 	}
 }
 

@@ -37,6 +37,8 @@ type Config struct {
 
 	RateLimitPerSecond float64
 
+	tlsConfig
+
 	Providers   map[string]providers.Config // in the file only
 	OIDCIssuers []auth.Issuer               // the same
 }
@@ -57,6 +59,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.AdvertiseGossip, "advertise-gossip", "", "`address` others reach gossip at, where it differs")
 	fs.StringSliceVar(&c.Join, "join", nil, "gossip `addresses` of other peers, host:port,…")
 	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "`peers` that must see each other before a new cluster forms; 0 only joins")
+	c.tlsConfig.flags(fs)
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover", "what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
@@ -105,8 +108,11 @@ func (c *Config) settle() error {
 	if c.BootstrapExpect != 1 && len(c.Join) == 0 {
 		return errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)")
 	}
+	if err := c.tlsConfig.settle(c.Insecure, c.NodeID); err != nil {
+		return err
+	}
 	if !c.Insecure {
-		return errors.New("pass --insecure: this build serves without TLS and authentication only, and so on loopback addresses only")
+		return nil
 	}
 	return c.checkLoopback()
 }

@@ -62,6 +62,7 @@ func TestBadFilesNameKeyAndLine(t *testing.T) {
 
 func TestSettleRefuses(t *testing.T) {
 	base := []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=1", "--insecure"}
+	secure := append(base[:3:3], "--tls-ca=ca.pem", "--tls-cert=c.pem", "--tls-key=k.pem", "--gossip-key-file=g")
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -72,6 +73,10 @@ func TestSettleRefuses(t *testing.T) {
 		{"three with addresses to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--join=127.0.0.1:1", "--insecure"}, ""},
 		{"no data directory", []string{"--node-id=n1", "--insecure"}, "--data-dir"},
 		{"no TLS and not insecure", base[:3], "--insecure"},
+		{"says how certificates are made", base[:3], "--tls-cert (made by: holdfast tls cert create --peer n1)"},
+		{"TLS, for all to reach", append([]string{"--grpc-addr=0.0.0.0:7400"}, secure...), ""},
+		{"one is missing", secure[:6], "set --gossip-key-file (made by: holdfast gossip keygen)"},
+		{"TLS and insecure", append([]string{"--insecure"}, secure...), "leave out --insecure, or --tls-ca"},
 		{"insecure for all to reach", append([]string{"--grpc-addr=0.0.0.0:7400"}, base...), "--grpc-addr 0.0.0.0:7400"},
 		{"insecure on a name", append([]string{"--http-addr=example.org:80"}, base...), "--http-addr"},
 		{"insecure, advertised elsewhere", append([]string{"--advertise-raft=10.0.0.1:7402"}, base...), "--advertise-raft"},

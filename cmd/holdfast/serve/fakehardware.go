@@ -77,11 +77,15 @@ in their configuration. GET /effects answers every effect that really happened, 
 	return cmd
 }
 
-// serveHTTP serves until ctx ends, then lets requests end for a moment.
+// serveHTTP serves, with TLS where that is configured, until ctx ends, then lets requests end for a moment.
 func serveHTTP(ctx context.Context, s *http.Server, ln net.Listener) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		serve := s.Serve
+		if s.TLSConfig != nil {
+			serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+		}
+		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve HTTP on %s: %w", ln.Addr(), err)
 		}
 		return nil

@@ -1,0 +1,76 @@
+package serve
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+)
+
+// tlsConfig says where the certificates of a peer and the keys of gossip are.
+type tlsConfig struct {
+	TLSCA, TLSCert, TLSKey, GossipKeyFile string
+}
+
+func (c *tlsConfig) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.TLSCA, "tls-ca", "", "`file` with the CA certificates of the cluster, PEM")
+	fs.StringVar(&c.TLSCert, "tls-cert", "", "`file` with this peer's certificate, PEM (see: holdfast tls cert create --help)")
+	fs.StringVar(&c.TLSKey, "tls-key", "", "`file` with its key, PEM, for nobody else to read; credential:NAME is one that systemd gives")
+	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", "", "`file` with the keys of gossip, one a line: the first encrypts, all are understood")
+}
+
+// settle wants all of it, or none with --insecure.
+func (c *tlsConfig) settle(insecure bool, id string) error {
+	keys := []struct{ flag, value, made string }{
+		{"tls-ca", c.TLSCA, "holdfast tls ca create"},
+		{"tls-cert", c.TLSCert, "holdfast tls cert create --peer " + id},
+		{"tls-key", c.TLSKey, "holdfast tls cert create --peer " + id},
+		{"gossip-key-file", c.GossipKeyFile, "holdfast gossip keygen"},
+	}
+	var given, missing []string
+	for _, k := range keys {
+		if k.value == "" {
+			missing = append(missing, fmt.Sprintf("--%s (made by: %s)", k.flag, k.made))
+		} else {
+			given = append(given, "--"+k.flag)
+		}
+	}
+	switch {
+	case insecure && len(given) > 0:
+		return fmt.Errorf("leave out --insecure, or %s: --insecure means no TLS", strings.Join(given, ", "))
+	case !insecure && len(missing) > 0:
+		return fmt.Errorf("set %s; or pass --insecure to serve without TLS and authentication, on loopback addresses only", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// open reads the certificates; without TLS there are none, and the store is nil.
+func (c *tlsConfig) open(insecure bool, id string, log *slog.Logger, reg prometheus.Registerer) (*peertls.Store, error) {
+	if insecure {
+		return nil, nil
+	}
+	return peertls.Open(peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log, Registerer: reg})
+}
+
+// secured makes a listener end connections with the certificates that opened them, and gives what its gRPC server needs besides.
+func secured(store *peertls.Store, l net.Listener) (net.Listener, []grpc.ServerOption) {
+	if store == nil {
+		return l, nil
+	}
+	return peertls.Listen(l), []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}
+}
+
+// clusterOf gives the cluster in the peer's certificate.
+func clusterOf(store *peertls.Store) string {
+	if store == nil {
+		return ""
+	}
+	return store.Cluster()
+}
