@@ -1,0 +1,39 @@
+package server
+
+import (
+	"context"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// visible says whether somebody may see a machine: it is in one of the pools that he is scoped to. What he may not see is
+// not found.
+func visible(id *holdfastv1.Identity, m *holdfastv1.Machine) bool {
+	return auth.InScope(id, m.GetSpec().GetPool())
+}
+
+// machineFor gives a machine that the caller may see.
+func machineFor(ctx context.Context, v *fsm.View, id string) (*holdfastv1.Machine, bool) {
+	m, ok := v.Machine(id)
+	return m, ok && visible(auth.From(ctx), m)
+}
+
+// runFor gives a run that the caller may see.
+func runFor(ctx context.Context, v *fsm.View, id string) (*holdfastv1.Run, bool) {
+	r, ok := v.Run(id)
+	return r, ok && seesRuns(auth.From(ctx), func() *fsm.View { return v })(r)
+}
+
+// seesRuns says of each run whether somebody may see it: its machine is one that he sees now. Those of machines that are gone are for
+// people who are scoped to no pool.
+func seesRuns(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Run) bool {
+	if !auth.Scoped(id) {
+		return func(*holdfastv1.Run) bool { return true }
+	}
+	return func(r *holdfastv1.Run) bool {
+		m, ok := view().Machine(r.GetMachineId())
+		return ok && visible(id, m)
+	}
+}
