@@ -114,7 +114,9 @@ func (g *Generator) registerAgent(v *fsm.View) proto.Message {
 	return &internalv1.RegisterAgent{Agent: in, TtlMs: leaseTTL}
 }
 
-func (g *Generator) mac() string { return fmt.Sprintf("02:00:00:00:00:0%d", g.Chooser.Choose("mac", macs)) }
+func (g *Generator) mac() string {
+	return fmt.Sprintf("02:00:00:00:00:0%d", g.Chooser.Choose("mac", macs))
+}
 
 func (g *Generator) nodeRecord() *holdfastv1.NodeRecord {
 	n := &holdfastv1.NodeRecord{Hostname: g.id("host", 3), Arch: "x86_64"}
@@ -164,7 +166,11 @@ func (g *Generator) transitionNode(v *fsm.View) proto.Message {
 }
 
 func (g *Generator) reportNode(v *fsm.View) proto.Message {
-	r := &holdfastv1.ReportNodeRequest{MacAddress: g.mac(), Facts: &holdfastv1.NodeRecord{IpAddress: g.id("10.0.0", 3)}}
+	mac := g.mac()
+	if m := oneOf(g, "node", slices.Collect(v.Machines(""))); len(m.GetSpec().GetMacAddresses()) > 0 && !g.rarely("any MAC") {
+		mac = m.GetSpec().GetMacAddresses()[0]
+	}
+	r := &holdfastv1.ReportNodeRequest{MacAddress: mac, Facts: &holdfastv1.NodeRecord{IpAddress: g.id("10.0.0", 3)}}
 	r.InstallationStatus = oneOf(g, "status", []string{"started", "started", "progress", "complete", "failed", "failed", "failed", "", "dancing"})
 	if r.GetInstallationStatus() == "progress" {
 		r.HasProgress, r.InstallationProgress = true, int32(g.Chooser.Choose("progress", 102))

@@ -91,6 +91,9 @@ func (g *Generator) advance(v *fsm.View) proto.Message {
 		return g.startRun(v)
 	}
 	r := g.someRun(v)
+	if r.GetObserved() && !g.rarely("an executor that does not see that it is observed") {
+		return g.reportNode(v)
+	}
 	var step *holdfastv1.StepStatus
 	for _, s := range r.GetSteps() {
 		if s.GetName() == r.GetCurrentStep() {
