@@ -46,6 +46,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.NodeService", operator, "CreateNode", "UpdateNode", "TransitionNode")
 	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
+	add("holdfast.v1.AgentService", also(viewer, agents), "ListAgentMachines")
 	add("holdfast.v1.AgentService", Rule{Also: agents, Own: ownMachine}, "RegisterAgent")
 	add("holdfast.v1.HeartbeatService", Rule{Also: agents, Own: ownMachine}, "KeepMachineAlive")
 	add("holdfast.v1.HeartbeatService", Rule{Also: pools, Own: ownPool}, "HeartbeatPool")

@@ -257,6 +257,7 @@ type Token struct {
 	CreatedBy     string                 `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
 	Bootstrap     bool                   `protobuf:"varint,10,opt,name=bootstrap,proto3" json:"bootstrap,omitempty"` // the first one of the cluster
 	Comment       string                 `protobuf:"bytes,11,opt,name=comment,proto3" json:"comment,omitempty"`
+	State         string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"` // active, revoked or expired; computed on read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,6 +365,13 @@ func (x *Token) GetBootstrap() bool {
 func (x *Token) GetComment() string {
 	if x != nil {
 		return x.Comment
+	}
+	return ""
+}
+
+func (x *Token) GetState() string {
+	if x != nil {
+		return x.State
 	}
 	return ""
 }
@@ -506,7 +514,7 @@ func (x *CreateTokenResponse) GetSecret() string {
 
 type ListTokensRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on name, role, pool, machine_id, revoked
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on token_id, name, role, pools, machine_id, state, created_by, and the times
 	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -684,7 +692,7 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\x05AGENT\x10\x04\x12\x0e\n" +
 	"\n" +
 	"POOL_AGENT\x10\x05\x12\v\n" +
-	"\aSERVICE\x10\x06\"\xa0\x03\n" +
+	"\aSERVICE\x10\x06\"\xb6\x03\n" +
 	"\x05Token\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
@@ -702,7 +710,8 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"created_by\x18\t \x01(\tR\tcreatedBy\x12\x1c\n" +
 	"\tbootstrap\x18\n" +
 	" \x01(\bR\tbootstrap\x12\x18\n" +
-	"\acomment\x18\v \x01(\tR\acomment\"\xc5\x01\n" +
+	"\acomment\x18\v \x01(\tR\acomment\x12\x14\n" +
+	"\x05state\x18\f \x01(\tR\x05state\"\xc5\x01\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x17.holdfast.v1.Role.ValueR\x04role\x12\x14\n" +

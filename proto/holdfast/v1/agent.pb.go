@@ -23,6 +23,102 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ListAgentMachinesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PoolName      string                 `protobuf:"bytes,1,opt,name=pool_name,json=poolName,proto3" json:"pool_name,omitempty"`             // empty: all
+	ProviderName  string                 `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"` // empty: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAgentMachinesRequest) Reset() {
+	*x = ListAgentMachinesRequest{}
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAgentMachinesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAgentMachinesRequest) ProtoMessage() {}
+
+func (x *ListAgentMachinesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAgentMachinesRequest.ProtoReflect.Descriptor instead.
+func (*ListAgentMachinesRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListAgentMachinesRequest) GetPoolName() string {
+	if x != nil {
+		return x.PoolName
+	}
+	return ""
+}
+
+func (x *ListAgentMachinesRequest) GetProviderName() string {
+	if x != nil {
+		return x.ProviderName
+	}
+	return ""
+}
+
+type ListAgentMachinesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAgentMachinesResponse) Reset() {
+	*x = ListAgentMachinesResponse{}
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAgentMachinesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAgentMachinesResponse) ProtoMessage() {}
+
+func (x *ListAgentMachinesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAgentMachinesResponse.ProtoReflect.Descriptor instead.
+func (*ListAgentMachinesResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListAgentMachinesResponse) GetMachines() []*Machine {
+	if x != nil {
+		return x.Machines
+	}
+	return nil
+}
+
 type CreateAgentMachineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
@@ -35,7 +131,7 @@ type CreateAgentMachineRequest struct {
 
 func (x *CreateAgentMachineRequest) Reset() {
 	*x = CreateAgentMachineRequest{}
-	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -47,7 +143,7 @@ func (x *CreateAgentMachineRequest) String() string {
 func (*CreateAgentMachineRequest) ProtoMessage() {}
 
 func (x *CreateAgentMachineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -60,7 +156,7 @@ func (x *CreateAgentMachineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachineRequest.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachineRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{0}
+	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *CreateAgentMachineRequest) GetPool() string {
@@ -102,7 +198,7 @@ type CreateAgentMachineResponse struct {
 
 func (x *CreateAgentMachineResponse) Reset() {
 	*x = CreateAgentMachineResponse{}
-	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -114,7 +210,7 @@ func (x *CreateAgentMachineResponse) String() string {
 func (*CreateAgentMachineResponse) ProtoMessage() {}
 
 func (x *CreateAgentMachineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -127,7 +223,7 @@ func (x *CreateAgentMachineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachineResponse.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachineResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{1}
+	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CreateAgentMachineResponse) GetMachine() *Machine {
@@ -167,7 +263,7 @@ type RegisterAgentRequest struct {
 
 func (x *RegisterAgentRequest) Reset() {
 	*x = RegisterAgentRequest{}
-	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -179,7 +275,7 @@ func (x *RegisterAgentRequest) String() string {
 func (*RegisterAgentRequest) ProtoMessage() {}
 
 func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -192,7 +288,7 @@ func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*RegisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{2}
+	return file_proto_holdfast_v1_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RegisterAgentRequest) GetMachineId() string {
@@ -255,7 +351,12 @@ var File_proto_holdfast_v1_agent_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/agent.proto\x12\vholdfast.v1\x1a\x1fproto/holdfast/v1/machine.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x94\x01\n" +
+	"\x1dproto/holdfast/v1/agent.proto\x12\vholdfast.v1\x1a\x1fproto/holdfast/v1/machine.proto\x1a!proto/holdfast/v1/sensitive.proto\"\\\n" +
+	"\x18ListAgentMachinesRequest\x12\x1b\n" +
+	"\tpool_name\x18\x01 \x01(\tR\bpoolName\x12#\n" +
+	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\"M\n" +
+	"\x19ListAgentMachinesResponse\x120\n" +
+	"\bmachines\x18\x01 \x03(\v2\x14.holdfast.v1.MachineR\bmachines\"\x94\x01\n" +
 	"\x19CreateAgentMachineRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
 	"\n" +
@@ -278,10 +379,11 @@ const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12\x1b\n" +
 	"\tgpu_count\x18\a \x01(\x05R\bgpuCount\x12\x1d\n" +
 	"\n" +
-	"private_ip\x18\b \x01(\tR\tprivateIp2\xbf\x01\n" +
+	"private_ip\x18\b \x01(\tR\tprivateIp2\xa8\x02\n" +
 	"\fAgentService\x12e\n" +
 	"\x12CreateAgentMachine\x12&.holdfast.v1.CreateAgentMachineRequest\x1a'.holdfast.v1.CreateAgentMachineResponse\x12H\n" +
-	"\rRegisterAgent\x12!.holdfast.v1.RegisterAgentRequest\x1a\x14.holdfast.v1.MachineBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\rRegisterAgent\x12!.holdfast.v1.RegisterAgentRequest\x1a\x14.holdfast.v1.Machine\x12g\n" +
+	"\x11ListAgentMachines\x12%.holdfast.v1.ListAgentMachinesRequest\x1a&.holdfast.v1.ListAgentMachinesResponse\"\x03\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_agent_proto_rawDescOnce sync.Once
@@ -295,24 +397,29 @@ func file_proto_holdfast_v1_agent_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_agent_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_proto_holdfast_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_proto_holdfast_v1_agent_proto_goTypes = []any{
-	(*CreateAgentMachineRequest)(nil),  // 0: holdfast.v1.CreateAgentMachineRequest
-	(*CreateAgentMachineResponse)(nil), // 1: holdfast.v1.CreateAgentMachineResponse
-	(*RegisterAgentRequest)(nil),       // 2: holdfast.v1.RegisterAgentRequest
-	(*Machine)(nil),                    // 3: holdfast.v1.Machine
+	(*ListAgentMachinesRequest)(nil),   // 0: holdfast.v1.ListAgentMachinesRequest
+	(*ListAgentMachinesResponse)(nil),  // 1: holdfast.v1.ListAgentMachinesResponse
+	(*CreateAgentMachineRequest)(nil),  // 2: holdfast.v1.CreateAgentMachineRequest
+	(*CreateAgentMachineResponse)(nil), // 3: holdfast.v1.CreateAgentMachineResponse
+	(*RegisterAgentRequest)(nil),       // 4: holdfast.v1.RegisterAgentRequest
+	(*Machine)(nil),                    // 5: holdfast.v1.Machine
 }
 var file_proto_holdfast_v1_agent_proto_depIdxs = []int32{
-	3, // 0: holdfast.v1.CreateAgentMachineResponse.machine:type_name -> holdfast.v1.Machine
-	0, // 1: holdfast.v1.AgentService.CreateAgentMachine:input_type -> holdfast.v1.CreateAgentMachineRequest
-	2, // 2: holdfast.v1.AgentService.RegisterAgent:input_type -> holdfast.v1.RegisterAgentRequest
-	1, // 3: holdfast.v1.AgentService.CreateAgentMachine:output_type -> holdfast.v1.CreateAgentMachineResponse
-	3, // 4: holdfast.v1.AgentService.RegisterAgent:output_type -> holdfast.v1.Machine
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5, // 0: holdfast.v1.ListAgentMachinesResponse.machines:type_name -> holdfast.v1.Machine
+	5, // 1: holdfast.v1.CreateAgentMachineResponse.machine:type_name -> holdfast.v1.Machine
+	2, // 2: holdfast.v1.AgentService.CreateAgentMachine:input_type -> holdfast.v1.CreateAgentMachineRequest
+	4, // 3: holdfast.v1.AgentService.RegisterAgent:input_type -> holdfast.v1.RegisterAgentRequest
+	0, // 4: holdfast.v1.AgentService.ListAgentMachines:input_type -> holdfast.v1.ListAgentMachinesRequest
+	3, // 5: holdfast.v1.AgentService.CreateAgentMachine:output_type -> holdfast.v1.CreateAgentMachineResponse
+	5, // 6: holdfast.v1.AgentService.RegisterAgent:output_type -> holdfast.v1.Machine
+	1, // 7: holdfast.v1.AgentService.ListAgentMachines:output_type -> holdfast.v1.ListAgentMachinesResponse
+	5, // [5:8] is the sub-list for method output_type
+	2, // [2:5] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_agent_proto_init() }
@@ -328,7 +435,7 @@ func file_proto_holdfast_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_agent_proto_rawDesc), len(file_proto_holdfast_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AgentService_CreateAgentMachine_FullMethodName = "/holdfast.v1.AgentService/CreateAgentMachine"
 	AgentService_RegisterAgent_FullMethodName      = "/holdfast.v1.AgentService/RegisterAgent"
+	AgentService_ListAgentMachines_FullMethodName  = "/holdfast.v1.AgentService/ListAgentMachines"
 )
 
 // AgentServiceClient is the client API for AgentService service.
@@ -35,6 +36,8 @@ type AgentServiceClient interface {
 	CreateAgentMachine(ctx context.Context, in *CreateAgentMachineRequest, opts ...grpc.CallOption) (*CreateAgentMachineResponse, error)
 	// An agent's registration: the machine becomes registered. A pool's token may bring a machine that is new.
 	RegisterAgent(ctx context.Context, in *RegisterAgentRequest, opts ...grpc.CallOption) (*Machine, error)
+	// Lists the machines that are ready, by id. A machine's agent sees that one alone.
+	ListAgentMachines(ctx context.Context, in *ListAgentMachinesRequest, opts ...grpc.CallOption) (*ListAgentMachinesResponse, error)
 }
 
 type agentServiceClient struct {
@@ -65,6 +68,16 @@ func (c *agentServiceClient) RegisterAgent(ctx context.Context, in *RegisterAgen
 	return out, nil
 }
 
+func (c *agentServiceClient) ListAgentMachines(ctx context.Context, in *ListAgentMachinesRequest, opts ...grpc.CallOption) (*ListAgentMachinesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAgentMachinesResponse)
+	err := c.cc.Invoke(ctx, AgentService_ListAgentMachines_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServiceServer is the server API for AgentService service.
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
@@ -75,6 +88,8 @@ type AgentServiceServer interface {
 	CreateAgentMachine(context.Context, *CreateAgentMachineRequest) (*CreateAgentMachineResponse, error)
 	// An agent's registration: the machine becomes registered. A pool's token may bring a machine that is new.
 	RegisterAgent(context.Context, *RegisterAgentRequest) (*Machine, error)
+	// Lists the machines that are ready, by id. A machine's agent sees that one alone.
+	ListAgentMachines(context.Context, *ListAgentMachinesRequest) (*ListAgentMachinesResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }
 
@@ -90,6 +105,9 @@ func (UnimplementedAgentServiceServer) CreateAgentMachine(context.Context, *Crea
 }
 func (UnimplementedAgentServiceServer) RegisterAgent(context.Context, *RegisterAgentRequest) (*Machine, error) {
 	return nil, status.Error(codes.Unimplemented, "method RegisterAgent not implemented")
+}
+func (UnimplementedAgentServiceServer) ListAgentMachines(context.Context, *ListAgentMachinesRequest) (*ListAgentMachinesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAgentMachines not implemented")
 }
 func (UnimplementedAgentServiceServer) mustEmbedUnimplementedAgentServiceServer() {}
 func (UnimplementedAgentServiceServer) testEmbeddedByValue()                      {}
@@ -148,6 +166,24 @@ func _AgentService_RegisterAgent_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentService_ListAgentMachines_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAgentMachinesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServiceServer).ListAgentMachines(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentService_ListAgentMachines_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServiceServer).ListAgentMachines(ctx, req.(*ListAgentMachinesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AgentService_ServiceDesc is the grpc.ServiceDesc for AgentService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +198,10 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RegisterAgent",
 			Handler:    _AgentService_RegisterAgent_Handler,
+		},
+		{
+			MethodName: "ListAgentMachines",
+			Handler:    _AgentService_ListAgentMachines_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -33,7 +33,7 @@ type AuditEvent struct {
 	Source        string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`                        // address of the caller
 	Peer          string                 `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"`                            // the peer that took the call
 	Method        string                 `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`                        // holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
-	Resource      string                 `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`                    // machines/m-1, runs/run-…, tokens/…
+	Resource      string                 `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`                    // machines/m-1, machines/m-1/runs/run-…, tokens/…: made of ids alone; what cannot be one is "?"
 	RequestId     string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // of the call, where it has one
 	Outcome       string                 `protobuf:"bytes,9,opt,name=outcome,proto3" json:"outcome,omitempty"`                      // OK, or the refusal's code: PERMISSION_DENIED, FAILED_PRECONDITION, …
 	Reason        string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`                       // of the refusal
@@ -183,7 +183,7 @@ func (x *AuditEvent) GetTokenId() string {
 
 type ListAuditEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on principal, method, resource, outcome, peer, source, request_id, sequence, at
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on principal, method, resource, outcome, reason, peer, source, request_id, token_id, sequence, index, count, at
 	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -295,7 +295,7 @@ func (x *ListAuditEventsResponse) GetNextPageToken() string {
 
 type ExportAuditEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	FromSequence  uint64                 `protobuf:"varint,1,opt,name=from_sequence,json=fromSequence,proto3" json:"from_sequence,omitempty"` // 0: from the oldest that is kept
+	FromSequence  uint64                 `protobuf:"varint,1,opt,name=from_sequence,json=fromSequence,proto3" json:"from_sequence,omitempty"` // 0: from the oldest that is kept; OUT_OF_RANGE when it is not kept any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

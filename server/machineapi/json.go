@@ -1,0 +1,54 @@
+package machineapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// text is a string. Agents send numbers in its place, too.
+type text string
+
+// UnmarshalJSON takes strings, numbers and null.
+func (t *text) UnmarshalJSON(b []byte) error {
+	switch {
+	case bytes.Equal(b, []byte("null")):
+		return nil
+	case len(b) > 0 && b[0] == '"':
+		var s string
+		if err := json.Unmarshal(b, &s); err != nil {
+			return err
+		}
+		*t = text(strings.TrimSpace(s))
+		return nil
+	case len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9'):
+		*t = text(b)
+		return nil
+	}
+	return fmt.Errorf("want a string, not %.20s", b)
+}
+
+// number is a number. Agents send strings in its place, too.
+type number float64
+
+// UnmarshalJSON takes numbers, strings of one, and null.
+func (n *number) UnmarshalJSON(b []byte) error {
+	var t text
+	if err := t.UnmarshalJSON(b); err != nil {
+		return err
+	}
+	if t == "" {
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(t), 64)
+	if err != nil || f != f || f > maxNumber || f < -maxNumber {
+		return fmt.Errorf("want a number, not %.20q", string(t))
+	}
+	*n = number(f)
+	return nil
+}
+
+// maxNumber keeps what is converted to integers exact.
+const maxNumber = 1 << 53

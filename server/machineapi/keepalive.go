@@ -1,0 +1,77 @@
+package machineapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// keepalive is the body of POST keepalive. Metrics may be missing.
+type keepalive struct {
+	MachineID    text `json:"machine_id"`
+	ProviderName text `json:"provider_name"`
+	PoolName     text `json:"pool_name"`
+	AgentVersion text `json:"agent_version"`
+	Metrics      *struct {
+		CPUUtilization    number `json:"cpu_utilization_pct"`
+		MemoryUtilization number `json:"memory_utilization_pct"`
+		TotalCPU          number `json:"total_cpu_available"`
+		TotalMemory       number `json:"total_memory_available"` // MiB; bytes in the field
+		FreeGPUs          number `json:"free_gpu_count"`
+	} `json:"metrics"`
+}
+
+// alive is the answer of POST keepalive. The interval is ours: agents may follow it.
+type alive struct {
+	Status          string       `json:"status"`
+	MachineState    machineState `json:"machine_state"`
+	NextKeepaliveMS int64        `json:"next_keepalive_ms,omitempty"`
+}
+
+func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
+	if !agentOnly(w, r) {
+		return
+	}
+	var in keepalive
+	if !read(w, r, &in) {
+		return
+	}
+	if in.MachineID == "" || in.PoolName == "" {
+		answer(w, http.StatusBadRequest, failure{Message: "machine_id and pool_name are required"})
+		return
+	}
+	req := &holdfastv1.KeepMachineAliveRequest{
+		MachineId: string(in.MachineID), ProviderName: string(in.ProviderName), PoolName: string(in.PoolName), AgentVersion: string(in.AgentVersion),
+	}
+	if m := in.Metrics; m != nil {
+		req.Metrics = &holdfastv1.AgentMetrics{
+			CpuUtilizationPct: float64(m.CPUUtilization), MemoryUtilizationPct: float64(m.MemoryUtilization),
+			TotalCpuAvailable: int64(m.TotalCPU), TotalMemoryAvailable: memoryMiB(m.TotalMemory), FreeGpuCount: int32(min(max(m.FreeGPUs, 0), 1<<20)),
+		}
+	}
+	resp, err := a.beats.KeepMachineAlive(r.Context(), req)
+	if err != nil {
+		other := failure{Message: "Failed to update keepalive"}
+		if status.Code(err) == codes.NotFound {
+			other = failure{Message: "Machine state expired", ErrorCode: "machine_not_found", Suggestion: "Register the machine again: POST /api/v1/machine/register"}
+		}
+		a.fail(w, err, other)
+		return
+	}
+	answer(w, http.StatusOK, alive{Status: "ok", NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
+		MachineID: resp.GetMachineId(), Status: "ready", PoolName: resp.GetPoolName(), LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
+		TTLSeconds: ttlSeconds, AgentVersion: resp.GetAgentVersion(),
+	}})
+}
+
+// unix gives seconds as the text that agents expect; empty for none.
+func unix(seconds int64) string {
+	if seconds == 0 {
+		return ""
+	}
+	return strconv.FormatInt(seconds, 10)
+}

@@ -1,0 +1,95 @@
+package machineapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// ttlSeconds is how long a machine lives without a keepalive (machine registration §States).
+const ttlSeconds = 300
+
+// registration is the body of POST register. Its token is "" in the field, and means something else to those agents: it is not looked at.
+type registration struct {
+	MachineID    text `json:"machine_id"`
+	Hostname     text `json:"hostname"`
+	ProviderName text `json:"provider_name"`
+	PoolName     text `json:"pool_name"`
+	CPU          text `json:"cpu"`
+	Memory       text `json:"memory"`
+	GPUCount     text `json:"gpu_count"`
+	PrivateIP    text `json:"private_ip"`
+}
+
+// machineState is what both answers say of a machine.
+type machineState struct {
+	MachineID     string `json:"machine_id"`
+	Status        string `json:"status"`
+	PoolName      string `json:"pool_name"`
+	LastKeepalive string `json:"last_keepalive,omitempty"` // unix seconds
+	TTLSeconds    int64  `json:"ttl_seconds"`
+	AgentVersion  string `json:"agent_version,omitempty"`
+}
+
+// registered is the answer of POST register; config is always there.
+type registered struct {
+	Config       any          `json:"config"`
+	MachineState machineState `json:"machine_state"`
+}
+
+func (a *api) register(w http.ResponseWriter, r *http.Request) {
+	if !agentOnly(w, r) {
+		return
+	}
+	var in registration
+	if !read(w, r, &in) {
+		return
+	}
+	for _, required := range []text{in.MachineID, in.Hostname, in.PoolName, in.CPU, in.Memory, in.GPUCount, in.PrivateIP} {
+		if required == "" {
+			answer(w, http.StatusBadRequest, failure{Message: "Invalid payload"})
+			return
+		}
+	}
+	cpu, err := millicores(string(in.CPU))
+	if err != nil {
+		answer(w, http.StatusInternalServerError, failure{Message: "Invalid machine cpu value"})
+		return
+	}
+	memory, err := mebibytes(string(in.Memory))
+	if err != nil {
+		answer(w, http.StatusInternalServerError, failure{Message: "Invalid machine memory value"})
+		return
+	}
+	gpus, err := strconv.ParseUint(string(in.GPUCount), 10, 31)
+	if err != nil {
+		answer(w, http.StatusInternalServerError, failure{Message: "Invalid gpu count"})
+		return
+	}
+	provider := string(in.ProviderName)
+	if provider == "" {
+		provider = "generic"
+	}
+	m, err := a.agents.RegisterAgent(r.Context(), &holdfastv1.RegisterAgentRequest{
+		MachineId: string(in.MachineID), Hostname: string(in.Hostname), ProviderName: provider, PoolName: string(in.PoolName),
+		CpuMillicores: cpu, MemoryMib: memory, GpuCount: int32(gpus), PrivateIp: string(in.PrivateIP),
+	})
+	if err != nil {
+		other := failure{Message: "Failed to register machine"}
+		if reason(err) == "POOL_UNKNOWN" {
+			other.Message = "Invalid pool name"
+		}
+		if status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.NotFound {
+			other.Suggestion = status.Convert(err).Message()
+		}
+		a.fail(w, err, other)
+		return
+	}
+	answer(w, http.StatusOK, registered{MachineState: machineState{
+		MachineID: m.GetMachineId(), Status: "registered", PoolName: m.GetSpec().GetPool(), TTLSeconds: ttlSeconds,
+	}})
+}

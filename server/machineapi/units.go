@@ -1,0 +1,51 @@
+package machineapi
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// millicores reads "8000m"; a bare "8" is 8 millicores too (specs/README.md, 000).
+func millicores(s string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSuffix(s, "m"), 10, 64)
+	if err != nil || n < 0 || n > maxCount {
+		return 0, fmt.Errorf("want millicores as in 8000m, not %.20q", s)
+	}
+	return n, nil
+}
+
+// mebibytes reads memory in Ki, Mi, Gi or bare MiB.
+func mebibytes(s string) (int64, error) {
+	digits, shift := s, 0
+	switch {
+	case strings.HasSuffix(s, "Ki"):
+		shift = -10
+	case strings.HasSuffix(s, "Gi"):
+		shift = 10
+	}
+	for _, unit := range []string{"Ki", "Mi", "Gi"} {
+		digits = strings.TrimSuffix(digits, unit)
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > maxCount || len(s)-len(digits) > 2 {
+		return 0, fmt.Errorf("want memory in Ki, Mi or Gi as in 16Gi, not %.20q", s)
+	}
+	if shift < 0 {
+		return n >> -shift, nil
+	}
+	return n << shift, nil
+}
+
+// maxCount bounds what agents count.
+const maxCount = 1 << 40
+
+// manyMiB is more memory than a machine has, in MiB: a number like that is of bytes, which agents in the field send.
+const manyMiB = 1 << 27
+
+func memoryMiB(n number) int64 {
+	if n >= manyMiB {
+		return int64(n) >> 20
+	}
+	return int64(n)
+}
