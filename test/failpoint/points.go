@@ -17,7 +17,7 @@ type Point struct {
 }
 
 // folders are the parts of the product with durable effects.
-func folders() []string { return []string{"cluster", "executor", "fsm"} }
+func folders() []string { return []string{"cluster", "executor", "fsm", "providers"} }
 
 var (
 	comment = regexp.MustCompile(`^(\s*)// failpoint: ([a-z-]+)$`)
@@ -77,6 +77,7 @@ func Arm(o *overlay.Overlay) ([]Point, error) {
 const code = `
 import (
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,7 +107,10 @@ func failpoint(name string) {
 	_, _ = f.WriteString(strconv.Itoa(os.Getpid()))
 	_ = f.Close()
 	if stop {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		// To this thread: another one would take a signal to the process a moment later, and this line would be passed.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))
 		return
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

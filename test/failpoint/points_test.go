@@ -42,7 +42,7 @@ func TestArm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			for _, dir := range []string{"cluster", "executor", "fsm"} {
+			for _, dir := range folders() {
 				if err := os.Mkdir(filepath.Join(root, dir), 0o750); err != nil {
 					t.Fatal(err)
 				}
@@ -85,6 +85,12 @@ func TestSwitches(t *testing.T) {
 	}
 	if err := os.WriteFile(s.file("b"), []byte("123"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if pid, ok := s.PID("b"); !ok || pid != 123 {
+		t.Errorf("pid = %d, %v, want 123", pid, ok)
+	}
+	if env := s.StopEnvironment("a", "b"); !strings.HasSuffix(env, "/b=stop") || !strings.Contains(env, "/a=stop,b@/") {
+		t.Errorf("environment = %s", env)
 	}
 	if fired, err := s.Disarm("b"); !fired || err != nil {
 		t.Errorf("fired = %v, %v: somebody was", fired, err)

@@ -43,7 +43,9 @@ func scenarios() map[string]scenario {
 		"entry-applied":         {},
 
 		"intent-committed":   {},
+		"effect-due":         {},
 		"term-confirmed":     {quick: true},
+		"effect-leaving":     {quick: true},
 		"effect-done":        {quick: true},
 		"progress-committed": {provoke: long},
 		"evidence-gathered":  {},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -36,13 +37,28 @@ func (s Switches) Environment(names ...string) string {
 	return "HOLDFAST_FAILPOINT=" + strings.Join(all, ",")
 }
 
-// Arm makes the next peer that comes to a point die there.
+// StopEnvironment is Environment for points at which peers stop themselves (SIGSTOP), until somebody lets them go on.
+func (s Switches) StopEnvironment(names ...string) string {
+	return strings.ReplaceAll(s.Environment(names...), ",", "=stop,") + "=stop"
+}
+
+// Arm makes the next peer that comes to a point die there, or stop.
 func (s Switches) Arm(name string) error { return os.Remove(s.file(name)) }
 
-// Fired says whether somebody has died at a point since it was armed.
+// Fired says whether somebody has died or stopped at a point since it was armed.
 func (s Switches) Fired(name string) bool {
 	st, err := os.Stat(s.file(name))
 	return err == nil && st.Size() > 0
+}
+
+// PID gives the id of the process that has died or stopped at a point since it was armed.
+func (s Switches) PID(name string) (pid int, ok bool) {
+	b, err := os.ReadFile(s.file(name))
+	if err != nil {
+		return 0, false
+	}
+	pid, err = strconv.Atoi(string(b))
+	return pid, err == nil
 }
 
 // Disarm makes sure that nobody dies at a point any more, and says whether somebody has.

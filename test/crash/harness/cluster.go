@@ -25,6 +25,7 @@ type Options struct {
 	FleetConfig    string   // its configuration, YAML
 	RaftMultiplier float64  // default 0.5
 	Args           []string // more arguments of each peer
+	Failpoints     string   // the variable that names the failpoints of the binary, if they are not Failpoints
 }
 
 // Cluster is three peers with fake hardware, and a client that knows all of them.
@@ -56,6 +57,9 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 	if c.Points, err = newFailpoints(filepath.Join(dir, "failpoints")); err != nil {
 		t.Fatal(err)
 	}
+	if o.Failpoints == "" {
+		o.Failpoints = c.Points.environment()
+	}
 	args := o.Fleet
 	if o.FleetConfig != "" {
 		file := filepath.Join(dir, "fleet.yaml")
@@ -70,7 +74,7 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 		t.Fatal(err)
 	}
 	c.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: b.Binary, Dir: dir, FakeEndpoint: c.Fake.Endpoint,
-		RaftMultiplier: o.RaftMultiplier, Env: []string{c.Points.environment()}, Args: o.Args})
+		RaftMultiplier: o.RaftMultiplier, Env: []string{o.Failpoints}, Args: o.Args})
 	if err != nil {
 		t.Fatal(err)
 	}

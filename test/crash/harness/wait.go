@@ -108,9 +108,15 @@ func (c *Cluster) Killed() (*localcluster.Peer, time.Time) {
 // Stopped waits until a peer has stopped itself at a failpoint, and gives it.
 func (c *Cluster) Stopped(point Failpoint) *localcluster.Peer {
 	c.t.Helper()
+	return c.StoppedAt(fmt.Sprint(point), func() (int, bool) { return c.Points.Reached(point) })
+}
+
+// StoppedAt is Stopped for a place of another kind: reached gives the id of the process that has come there.
+func (c *Cluster) StoppedAt(point string, reached func() (pid int, ok bool)) *localcluster.Peer {
+	c.t.Helper()
 	var stopped *localcluster.Peer
 	Until(c.t, "a leader to stop", func() (bool, any) {
-		pid, ok := c.Points.Reached(point)
+		pid, ok := reached()
 		for _, p := range c.Peers() {
 			if ok && p.PID() == pid && hasStopped(pid) {
 				stopped = p
