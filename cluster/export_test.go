@@ -39,6 +39,13 @@ func mustListen() *stream {
 	return s
 }
 
+// SetElectionTimeout changes how long the peer waits for a leader before it stands for election.
+func (n *Node) SetElectionTimeout(d time.Duration) error {
+	rc := n.raft.ReloadableConfig()
+	rc.HeartbeatTimeout, rc.ElectionTimeout = d, d
+	return n.raft.ReloadConfig(rc)
+}
+
 // WrapLogs puts something between Raft and its log.
 func (c *Config) WrapLogs(w func(raft.LogStore) raft.LogStore) { c.wrapLogs = w }
 

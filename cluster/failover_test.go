@@ -120,8 +120,9 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 }
 
 func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
-	// With these timeouts an election by timeout takes at least 2 s.
-	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 4 }})
+	// With these timeouts no follower calls an election by itself while the test lasts, however slow the machine is.
+	const timeout, within = 10 * time.Minute, 30 * time.Second
+	c := clustertest.Start(t, clustertest.Options{})
 	old := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(old)
@@ -139,16 +140,22 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 		}
 		return nil
 	})
+	for _, p := range rest {
+		if err := p.Node.SetElectionTimeout(timeout); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.Leader(); got != old {
+		t.Fatalf("%s leads already, it was %s", got.ID, old.ID)
+	}
 	start := time.Now()
 	c.Kill(old)
-	clustertest.Eventually(t, 10*time.Second, "a write after the leader was killed", func() error {
-		return register(t.Context(), rest[0], "after") // the first may have been on its way to the old leader
+	clustertest.Eventually(t, within, "a write after the leader was killed, by the death watch alone", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		return register(ctx, rest[0], "after") // the first may have been on its way to the old leader
 	})
-	if took := time.Since(start); took > 1500*time.Millisecond {
-		t.Errorf("writes were back after %v: the death watch did not work", took)
-	} else {
-		t.Logf("writes were back after %v", took)
-	}
+	t.Logf("writes were back after %v, with timeouts of %v", time.Since(start), timeout)
 }
 
 // spell records when leader tasks run.
@@ -300,8 +307,8 @@ func TestNoQuorum(t *testing.T) {
 		"write": func(ctx context.Context) error { return register(ctx, last, "m2") },
 		"read":  func(ctx context.Context) error { return get(ctx, last, "m") },
 	} {
-		// A machine that has other things to do may answer late, but not each time.
-		clustertest.Eventually(t, 3*deadline, name+" without a quorum is UNAVAILABLE in time", func() error {
+		// A machine that has other things to do may answer late, and a peer that leaves no time for its answer always does.
+		clustertest.Eventually(t, 30*deadline, name+" without a quorum is UNAVAILABLE in time", func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()
 			err := call(ctx)
