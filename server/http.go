@@ -65,6 +65,7 @@ type readiness struct {
 	Leader       string `json:"leader"`
 	AppliedIndex uint64 `json:"applied_index"`
 	Error        string `json:"error,omitempty"` // why the peer is not ready
+	Note         string `json:"note,omitempty"`  // what else people should know of it
 }
 
 // readyz is 503 when the peer cannot serve: it knows no leader, gives no vote yet, is shutting down, or its state has stopped.
@@ -74,6 +75,9 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	code := http.StatusOK
 	if err := s.ready(); err != nil {
 		code, r.Error = http.StatusServiceUnavailable, err.Error()
+	}
+	if s.cfg.Note != nil {
+		r.Note = s.cfg.Note()
 	}
 	s.answer(w, code, r)
 }

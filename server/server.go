@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
+	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // Config is what a Server can be told. The zero value works.
@@ -40,10 +41,18 @@ type Config struct {
 	CallTimeout time.Duration
 	// Gate says who callers are and what they may do; default: everybody is anonymous, an admin.
 	Gate *auth.Gate
+	// AutoDiscover makes machines of reports from MAC addresses that nobody knows; they await approval.
+	AutoDiscover bool
+	// PlatformMarginPercent is told to marketplace providers that register.
+	PlatformMarginPercent float64
 	// Leases takes signs of life; without it they are UNAVAILABLE.
 	Leases Leases
 	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a peer alone.
 	Forwarder Forwarder
+	// Keys seal secrets; without them, none can be stored.
+	Keys *seal.Keyring
+	// Note says what else people should know of this peer, for its status; nil or empty: nothing.
+	Note func() string
 }
 
 // Forwarder stands between who a caller is and what he may do (*cluster.Node).
@@ -141,7 +150,12 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
 	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
 	holdfastv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
+	holdfastv1.RegisterSecretServiceServer(r, &secretService{Server: s})
 	holdfastv1.RegisterHeartbeatServiceServer(r, &heartbeatService{Server: s})
+	holdfastv1.RegisterAgentServiceServer(r, &agentService{Server: s})
+	holdfastv1.RegisterNodeServiceServer(r, &nodeService{Server: s})
+	holdfastv1.RegisterPoolServiceServer(r, &poolService{Server: s})
+	holdfastv1.RegisterRegistryServiceServer(r, &registryService{Server: s})
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
 	if rs, ok := r.(reflection.GRPCServer); ok {
 		reflection.Register(rs)
