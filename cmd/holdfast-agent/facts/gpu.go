@@ -1,0 +1,67 @@
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+const (
+	pciDevices    = "sys/bus/pci/devices"
+	pciDisplay    = 0x03   // the base class of display controllers: VGA and 3D
+	pciVendorNVDA = 0x10de // NVIDIA
+)
+
+// GPU is an NVIDIA GPU as PCI sees it.
+type GPU struct {
+	Address string // on the bus: 0000:01:00.0
+	Device  string // its kind, 0x2684
+	Driver  string // nvidia, nouveau, vfio-pci …, empty when it has none
+}
+
+// GivenAway says that the GPU belongs to a virtual machine.
+func (g GPU) GivenAway() bool { return strings.HasPrefix(g.Driver, "vfio") }
+
+// GPUs lists the NVIDIA GPUs, in the order of their addresses. Virtual functions are not counted besides the
+// GPU that they are part of.
+func GPUs(fsys fs.FS) ([]GPU, error) {
+	entries, err := fs.ReadDir(fsys, pciDevices)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // no PCI at all
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the GPUs: %w", err)
+	}
+	var gpus []GPU
+	for _, e := range entries {
+		dir := path.Join(pciDevices, e.Name())
+		if hex(line(fsys, dir+"/vendor")) != pciVendorNVDA || hex(line(fsys, dir+"/class"))>>16 != pciDisplay {
+			continue
+		}
+		if _, err := fs.Stat(fsys, dir+"/physfn"); err == nil {
+			continue
+		}
+		gpus = append(gpus, GPU{Address: e.Name(), Device: line(fsys, dir+"/device"), Driver: driver(fsys, dir)})
+	}
+	return gpus, nil
+}
+
+func driver(fsys fs.FS, dir string) string {
+	to, err := fs.ReadLink(fsys, dir+"/driver")
+	if err != nil {
+		return ""
+	}
+	return path.Base(to)
+}
+
+// hex reads "0x030200"; zero when it is no number.
+func hex(s string) uint64 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}

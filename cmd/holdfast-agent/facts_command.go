@@ -1,0 +1,45 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/client/machine"
+)
+
+// flagNames are the names of all flags of a command.
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// factsCommand prints what run would tell.
+func factsCommand(s system) *cobra.Command {
+	return &cobra.Command{
+		Use: "facts", Short: "Print what the agent finds out of this machine", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h := &host{system: s}
+			var err error
+			var found struct {
+				Specs   machine.Specs   `json:"specs"`
+				Metrics machine.Metrics `json:"metrics"`
+			}
+			if found.Specs, err = h.Specs(cmd.Context()); err != nil {
+				return err
+			}
+			if found.Metrics, err = h.Metrics(cmd.Context()); err != nil {
+				return err
+			}
+			b, err := json.MarshalIndent(found, "", "  ")
+			if err != nil {
+				return fmt.Errorf("write the facts: %w", err)
+			}
+			_, err = fmt.Fprintln(s.out, string(b))
+			return err
+		},
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client/poolreg"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+)
+
+// gpuPool tells the state of the GPUs of this machine. It implements poolreg.Source. A program that computes on
+// a GPU is a worker, and it is busy: nothing here knows of workers that wait.
+type gpuPool struct {
+	started time.Time
+	gpus    *smi.Monitor // nil: there is no nvidia-smi
+	fixed   []fixedGPU
+}
+
+// State implements poolreg.Source.
+func (p *gpuPool) State(context.Context) (poolreg.State, error) {
+	state := poolreg.State{Uptime: time.Since(p.started)}
+	if p.gpus == nil {
+		for _, g := range p.fixed {
+			state.GPUs = append(state.GPUs, poolreg.GPU{
+				ID: g.ID, Model: g.Model, TotalVRAMGB: g.TotalVRAMGB, AvailableVRAMGB: g.TotalVRAMGB, ComputeCapability: g.ComputeCapability,
+			})
+		}
+		return state, nil
+	}
+	seen, err := p.gpus.GPUs()
+	if err != nil {
+		return state, err
+	}
+	workers := make(map[int]bool)
+	for _, g := range seen {
+		// Drivers report some megabytes less than the vendor sells: the whole is rounded. Of what is free, nothing
+		// is promised that is not there.
+		gpu := poolreg.GPU{
+			ID: g.Index, Model: g.Model, TotalVRAMGB: int((g.TotalVRAMMiB + 512) / 1024), AvailableVRAMGB: int(g.FreeVRAMMiB / 1024),
+			ComputeCapability: g.ComputeCapability, TemperatureCelsius: g.TemperatureCelsius,
+		}
+		for _, pid := range g.PIDs {
+			workers[pid] = true
+			gpu.Workers = append(gpu.Workers, fmt.Sprintf("pid-%d", pid))
+		}
+		state.GPUs = append(state.GPUs, gpu)
+	}
+	state.WorkersTotal, state.WorkersBusy = len(workers), len(workers)
+	return state, nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-metal/holdfast/client/machine"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+)
+
+// host tells the facts of this machine. It implements machine.Source.
+type host struct {
+	system
+	hostname  string // instead of the machine's own
+	privateIP string // instead of the one that is found
+	gpus      *smi.Monitor
+
+	mu   sync.Mutex
+	last facts.CPUTimes // when metrics were last asked for; zero: since boot
+}
+
+// Specs implements machine.Source.
+func (h *host) Specs(context.Context) (machine.Specs, error) {
+	cpus, err := facts.CPUs(h.root)
+	if err != nil {
+		return machine.Specs{}, err
+	}
+	memory, err := facts.ReadMemory(h.root)
+	if err != nil {
+		return machine.Specs{}, err
+	}
+	gpus, err := facts.GPUs(h.root)
+	if err != nil {
+		return machine.Specs{}, err
+	}
+	name := h.hostname
+	if name == "" {
+		if name, err = facts.Hostname(h.root); err != nil {
+			return machine.Specs{}, err
+		}
+	}
+	ip, mac, err := h.address()
+	if err != nil {
+		return machine.Specs{}, err
+	}
+	board := h.board()
+	return machine.Specs{
+		Hostname: name, PrivateIP: ip, CPUMillicores: int64(cpus) * 1000, MemoryMiB: memory.TotalMiB, GPUCount: len(gpus),
+		Hardware: machine.Hardware{
+			Vendor: board.Vendor, Model: board.Model, SerialNumber: board.Serial, SystemUUID: board.UUID,
+			Arch: arch(runtime.GOARCH), BootMode: board.BootMode, MACAddress: mac,
+		},
+	}, nil
+}
+
+// address is the address to register, and the MAC of its interface.
+func (h *host) address() (ip, mac string, err error) {
+	interfaces, err := h.interfaces()
+	if err != nil {
+		return "", "", err
+	}
+	addr, name := facts.PrivateIP(interfaces, facts.DefaultInterface(h.root))
+	if h.privateIP == "" {
+		if !addr.IsValid() {
+			return "", "", errors.New("find the address of this machine: it has none yet; or give --private-ip")
+		}
+		return addr.String(), facts.MAC(h.root, name), nil
+	}
+	for _, i := range interfaces {
+		for _, a := range i.Addrs {
+			if a.Unmap().String() == h.privateIP {
+				name = i.Name
+			}
+		}
+	}
+	return h.privateIP, facts.MAC(h.root, name), nil
+}
+
+// The names under which systemd hands over what only root may read: see the unit.
+const (
+	credentialSerial = "dmi.serial"
+	credentialUUID   = "dmi.uuid"
+)
+
+// board reads DMI. What this user may not read there, systemd may have handed over.
+func (h *host) board() facts.Board {
+	b := facts.ReadBoard(h.root)
+	if b.Serial == "" {
+		b.Serial = facts.Known(h.credential(credentialSerial))
+	}
+	if b.UUID == "" {
+		b.UUID = strings.ToLower(facts.Known(h.credential(credentialUUID)))
+	}
+	return b
+}
+
+func (h *host) credential(name string) string {
+	dir := h.getenv("CREDENTIALS_DIRECTORY")
+	if dir == "" {
+		return ""
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// hardware is what two machines do not share, empty when nothing is known.
+func (h *host) hardware() string {
+	b := h.board()
+	switch {
+	case b.UUID != "":
+		return "uuid:" + b.UUID
+	case b.Serial != "":
+		return fmt.Sprintf("serial:%s %s %s", b.Vendor, b.Model, b.Serial)
+	}
+	return ""
+}
+
+// Metrics implements machine.Source.
+func (h *host) Metrics(context.Context) (machine.Metrics, error) {
+	cpus, err := facts.CPUs(h.root)
+	if err != nil {
+		return machine.Metrics{}, err
+	}
+	memory, err := facts.ReadMemory(h.root)
+	if err != nil {
+		return machine.Metrics{}, err
+	}
+	times, err := facts.ReadCPUTimes(h.root)
+	if err != nil {
+		return machine.Metrics{}, err
+	}
+	free, err := h.freeGPUs()
+	if err != nil {
+		return machine.Metrics{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	used := times.Utilization(h.last)
+	h.last = times
+	return machine.Metrics{
+		CPUUtilizationPct: round(used), MemoryUtilizationPct: round(memory.Utilization()),
+		TotalCPUAvailable: int64(cpus) * 1000, TotalMemoryAvailable: memory.TotalMiB, FreeGPUCount: free,
+	}, nil
+}
+
+// freeGPUs counts the GPUs that nothing computes on. Where nvidia-smi cannot tell, a GPU is free that is not given to
+// a virtual machine; when it is there but does not answer, none is: who knows what state they are in.
+func (h *host) freeGPUs() (int, error) {
+	all, err := facts.GPUs(h.root)
+	if err != nil {
+		return 0, err
+	}
+	free := 0
+	if h.gpus != nil {
+		seen, err := h.gpus.GPUs()
+		if err != nil {
+			return 0, nil
+		}
+		for _, g := range seen {
+			if len(g.PIDs) == 0 {
+				free++
+			}
+		}
+		return min(free, len(all)), nil
+	}
+	for _, g := range all {
+		if !g.GivenAway() {
+			free++
+		}
+	}
+	return free, nil
+}
+
+// round leaves two digits behind the point.
+func round(f float64) float64 { return float64(int64(f*100+0.5)) / 100 }
+
+// arch is what uname calls a machine of Go's architecture.
+func arch(goarch string) string {
+	switch goarch {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return goarch
+}

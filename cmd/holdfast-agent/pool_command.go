@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-metal/holdfast/client/poolreg"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+)
+
+// poolFile is the configuration of pool.
+type poolFile struct {
+	Registration *poolreg.Settings `json:"registration"`
+	// CAFile is the CA certificate of the servers, empty: those of the system.
+	CAFile string `json:"ca_file"`
+	// MetricsAddr is where /metrics is served, empty: nowhere.
+	MetricsAddr string `json:"metrics_addr"`
+	// GPUs are told where there is no nvidia-smi to ask.
+	GPUs []fixedGPU `json:"gpus"`
+}
+
+// fixedGPU is a GPU that the configuration tells.
+type fixedGPU struct {
+	ID                int    `json:"id"`
+	Model             string `json:"model"`
+	TotalVRAMGB       int    `json:"total_vram_gb"`
+	ComputeCapability string `json:"compute_capability"`
+}
+
+const poolLong = `Runs a pool manager: registers the GPUs of this machine as a pool, sends heartbeats with their
+state, and deregisters the pool in the end. The configuration is that of POOLREG-18070.`
+
+func poolCommand(s system, log *logFlags) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "pool --config FILE", Short: "Keep the GPUs of this machine registered as a pool", Long: poolLong, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := log.logger(s.err)
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				return errors.New("no configuration: give --config FILE")
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("read the configuration: %w", err)
+			}
+			conf, err := parsePoolFile(text)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", file, err)
+			}
+			return runPool(cmd.Context(), s, conf, logger)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	return cmd
+}
+
+func parsePoolFile(text []byte) (poolFile, error) {
+	var f poolFile
+	if err := yaml.UnmarshalStrict(text, &f); err != nil {
+		return f, err
+	}
+	if f.Registration == nil {
+		return f, errors.New("it has no key registration")
+	}
+	return f, nil
+}
+
+// poolConfig fills in what the file leaves out: the name of the machine, and an endpoint at its address and the
+// port of the document's example.
+func poolConfig(s system, f poolFile) (poolreg.Config, error) {
+	settings := *f.Registration
+	if settings.NodeID == "" {
+		name, err := facts.Hostname(s.root)
+		if err != nil {
+			return poolreg.Config{}, err
+		}
+		settings.NodeID = name
+	}
+	if settings.Endpoint == "" {
+		h := host{system: s}
+		ip, _, err := h.address()
+		if err != nil {
+			return poolreg.Config{}, fmt.Errorf("%w (or set registration.endpoint)", err)
+		}
+		settings.Endpoint = "http://" + net.JoinHostPort(ip, "9200")
+	}
+	if settings.Version == "" {
+		settings.Version = s.version
+	}
+	return settings.Config()
+}
+
+func runPool(ctx context.Context, s system, f poolFile, log *slog.Logger) error {
+	cfg, err := poolConfig(s, f)
+	if err != nil {
+		return err
+	}
+	if cfg.TLS, err = tlsConfig(f.CAFile); err != nil {
+		return err
+	}
+	metrics := prometheus.NewRegistry()
+	cfg.Registerer, cfg.Logger = metrics, log
+	source := &gpuPool{started: time.Now(), fixed: f.GPUs}
+	if ask, ok := s.smi(); ok {
+		source.gpus = smi.NewMonitor(ask, log)
+		source.gpus.Look(ctx)
+	}
+	client, err := poolreg.New(cfg, source)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if f.MetricsAddr != "" {
+		if err := serveMetrics(ctx, group, f.MetricsAddr, metrics); err != nil {
+			return err
+		}
+	}
+	group.Go(func() error { return client.Run(ctx) })
+	if source.gpus != nil {
+		group.Go(func() error { return source.gpus.Run(ctx) })
+	}
+	w := watch{notify: sdnotify.New(s.getenv, s.pid), log: log, report: func() report { return poolReport(cfg, client) }}
+	group.Go(func() error { return w.run(ctx) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	log.Info("pool manager stopped")
+	return nil
+}
+
+func poolReport(cfg poolreg.Config, c *poolreg.Client) report {
+	r := report{line: "pool " + cfg.Pool.ID, patience: 2 * time.Minute}
+	urls := 0
+	add := func(name string, s poolreg.Status) {
+		state := "disconnected"
+		if s.Connected {
+			state = "connected"
+		} else if s.Err != nil {
+			state += fmt.Sprintf(" (%.120s)", s.Err)
+		}
+		r.line += fmt.Sprintf("; %s: %s", name, state)
+		r.patience += 2 * s.Interval
+		if s.Progress.After(r.progress) {
+			r.progress = s.Progress
+		}
+	}
+	if cfg.Orchestrator != nil {
+		urls += len(cfg.Orchestrator.URLs)
+		add("orchestrator", c.Orchestrator())
+	}
+	if cfg.Platform != nil {
+		urls += len(cfg.Platform.URLs)
+		add("platform", c.Platform())
+	}
+	r.patience += time.Duration(urls) * max(cfg.Timeout, tryTimeout)
+	return r
+}
+
+// serveMetrics listens at once, so that an address that is taken is an error at the start.
+func serveMetrics(ctx context.Context, group *errgroup.Group, addr string, metrics *prometheus.Registry) error {
+	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	group.Go(func() error {
+		if err := server.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		return server.Close()
+	})
+	return nil
+}

@@ -1,0 +1,103 @@
+package smi
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// GPU is the state of one GPU.
+type GPU struct {
+	Index              int
+	UUID               string
+	Model              string
+	TotalVRAMMiB       int64
+	FreeVRAMMiB        int64
+	TemperatureCelsius int
+	ComputeCapability  string // empty with drivers that cannot tell
+	PIDs               []int  // of the programs that compute on it
+}
+
+// The questions, in the order of the columns of the answers.
+const (
+	queryGPUs     = "index,uuid,name,memory.total,memory.free,temperature.gpu,compute_cap"
+	queryGPUsOld  = "index,uuid,name,memory.total,memory.free,temperature.gpu" // drivers before 470 know no compute_cap
+	queryPrograms = "gpu_uuid,pid"
+)
+
+// parseGPUs reads the answer to queryGPUs or queryGPUsOld. What a GPU does not tell stands there as "[N/A]" or in similar words.
+func parseGPUs(text string) ([]GPU, error) {
+	var gpus []GPU
+	err := rows(text, 6, func(f []string) error {
+		index, err := strconv.ParseUint(f[0], 10, 16)
+		if err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+		g := GPU{
+			Index: int(index), UUID: f[1], Model: strings.TrimPrefix(f[2], "NVIDIA "),
+			TotalVRAMMiB: number(f[3]), FreeVRAMMiB: number(f[4]), TemperatureCelsius: int(min(number(f[5]), math.MaxInt16)),
+		}
+		g.FreeVRAMMiB = min(g.FreeVRAMMiB, g.TotalVRAMMiB)
+		if len(f) > 6 && !strings.HasPrefix(f[6], "[") {
+			g.ComputeCapability = f[6]
+		}
+		gpus = append(gpus, g)
+		return nil
+	})
+	return gpus, err
+}
+
+// addPrograms reads the answer to queryPrograms into gpus.
+func addPrograms(gpus []GPU, text string) error {
+	return rows(text, 2, func(f []string) error {
+		pid, err := strconv.ParseUint(f[1], 10, 31)
+		if err != nil {
+			return nil // "[N/A]": somebody else's, in another namespace
+		}
+		for i := range gpus {
+			if gpus[i].UUID == f[0] {
+				gpus[i].PIDs = append(gpus[i].PIDs, int(pid))
+			}
+		}
+		return nil
+	})
+}
+
+// rows calls take with the columns of each line, of which there are least at least.
+func rows(text string, least int, take func([]string) error) error {
+	r := csv.NewReader(strings.NewReader(text))
+	r.FieldsPerRecord, r.TrimLeadingSpace, r.LazyQuotes = -1, true, true
+	for n := 1; ; n++ {
+		f, err := r.Read()
+		if err == io.EOF { //nolint:errorlint // what csv returns as it is
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read line %d of nvidia-smi: %w", n, err)
+		}
+		for i := range f {
+			f[i] = strings.TrimSpace(f[i])
+		}
+		if len(f) < least {
+			if strings.HasPrefix(f[0], "No ") { // "No devices were found", "No running processes found"
+				continue
+			}
+			return fmt.Errorf("read line %d of nvidia-smi: it has %d columns, not %d: %.60q", n, len(f), least, strings.Join(f, ","))
+		}
+		if err := take(f); err != nil {
+			return fmt.Errorf("read line %d of nvidia-smi: %w", n, err)
+		}
+	}
+}
+
+// number reads a whole number; zero when it is none.
+func number(s string) int64 {
+	n, err := strconv.ParseUint(s, 10, 40)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}

@@ -1,0 +1,201 @@
+package smi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParseGPUs(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []GPU
+		bad        bool
+	}{
+		{"two", "0, GPU-aaaa, NVIDIA GeForce RTX 4090, 24564, 8192, 65, 8.9\n1, GPU-bbbb, NVIDIA H100 80GB HBM3, 81559, 81000, 34, 9.0\n", []GPU{
+			{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192, TemperatureCelsius: 65, ComputeCapability: "8.9"},
+			{Index: 1, UUID: "GPU-bbbb", Model: "H100 80GB HBM3", TotalVRAMMiB: 81559, FreeVRAMMiB: 81000, TemperatureCelsius: 34, ComputeCapability: "9.0"},
+		}, false},
+		{"an old driver", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n", []GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: 11441, FreeVRAMMiB: 11441, TemperatureCelsius: 30}}, false},
+		{"what it cannot tell", "0, GPU-aaaa, NVIDIA GB10, [N/A], [Not Supported], [N/A], [N/A]\n", []GPU{{UUID: "GPU-aaaa", Model: "GB10"}}, false},
+		{"none", "No devices were found\n", nil, false},
+		{"nothing", "", nil, false},
+		{"a failure", "Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n", nil, true},
+		{"no index", "x, GPU-aaaa, a, 1, 1, 1, 1\n", nil, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parseGPUs(tt.text)
+			if (err != nil) != tt.bad {
+				t.Fatalf("parseGPUs: %v", err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" && !tt.bad {
+				t.Errorf("GPUs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// program writes a script in the place of nvidia-smi.
+func program(t *testing.T, script string) Ask {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nvidia-smi")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return Program(path)
+}
+
+func TestQuery(t *testing.T) {
+	want := []GPU{
+		{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192, TemperatureCelsius: 65, ComputeCapability: "8.9", PIDs: []int{101, 102}},
+		{Index: 1, UUID: "GPU-bbbb", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 24564, TemperatureCelsius: 30, ComputeCapability: "8.9"},
+	}
+	got, err := query(t.Context(), program(t, `
+case "$1 $2" in
+"--query-gpu=index,uuid,name,memory.total,memory.free,temperature.gpu,compute_cap --format=csv,noheader,nounits")
+	echo "0, GPU-aaaa, NVIDIA GeForce RTX 4090, 24564, 8192, 65, 8.9"
+	echo "1, GPU-bbbb, NVIDIA GeForce RTX 4090, 24564, 24564, 30, 8.9" ;;
+"--query-compute-apps=gpu_uuid,pid --format=csv,noheader,nounits")
+	echo "GPU-aaaa, 101"
+	echo "GPU-aaaa, 102"
+	echo "GPU-cccc, 103"
+	echo "GPU-bbbb, [N/A]" ;;
+*) exit 2 ;;
+esac`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+}
+
+func TestQueryOfAnOldDriver(t *testing.T) {
+	got, err := query(t.Context(), program(t, `
+case "$1" in
+*compute_cap) echo 'Field "compute_cap" is not a valid field to query.'; exit 2 ;;
+--query-gpu=*) echo "0, GPU-aaaa, Tesla K80, 11441, 11441, 30" ;;
+*) echo "No running processes found" ;;
+esac`))
+	if err != nil || len(got) != 1 || got[0].Model != "Tesla K80" {
+		t.Errorf("query = %+v, %v, want a K80", got, err)
+	}
+}
+
+func TestQueryFails(t *testing.T) {
+	ask := program(t, "echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver' >&2\nexit 9\n")
+	if got, err := query(t.Context(), ask); err == nil || !strings.Contains(err.Error(), "could not communicate") {
+		t.Errorf("query = %v, %v, want what the program says", got, err)
+	}
+	// The next run is allowed.
+	if _, err := query(t.Context(), ask); err == nil || strings.Contains(err.Error(), "hangs") {
+		t.Errorf("then: %v", err)
+	}
+}
+
+// A program that hangs is killed when the context ends, and meanwhile no second one is started.
+func TestProgramThatHangs(t *testing.T) {
+	started := filepath.Join(t.TempDir(), "started")
+	ask := program(t, "touch "+started+"\nexec sleep 1000\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := ask(ctx)
+		first <- err
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the program was not started")
+		}
+		time.Sleep(5 * time.Millisecond) // sleep: between two looks
+	}
+	if _, err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), "an earlier run still hangs") {
+		t.Errorf("a second run: %v", err)
+	}
+	cancel()
+	select {
+	case err := <-first:
+		if err == nil {
+			t.Error("a run that was killed is no error")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the run did not end with its context")
+	}
+}
+
+func TestMonitor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var broken error
+		asked := 0
+		m := NewMonitor(func(_ context.Context, args ...string) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked++
+			if strings.HasPrefix(args[0], "--query-gpu=") {
+				return fmt.Sprintf("0, GPU-aaaa, NVIDIA H100, 81559, %d, 30, 9.0\n", 1000*asked), broken
+			}
+			return "", broken
+		}, slog.New(slog.DiscardHandler))
+		if got, err := m.GPUs(); err == nil {
+			t.Errorf("before the first look: %v, want an error", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		synctest.Wait()
+		if got, err := m.GPUs(); err != nil || len(got) != 1 || got[0].FreeVRAMMiB != 1000 {
+			t.Errorf("GPUs = %+v, %v", got, err)
+		}
+		lost := errors.New("a GPU is lost")
+		mu.Lock()
+		broken = lost
+		mu.Unlock()
+		time.Sleep(Fresh) // sleep: of the bubble
+		if got, err := m.GPUs(); err != nil || len(got) != 1 {
+			t.Errorf("after looks that failed, while it is fresh: %+v, %v", got, err)
+		}
+		time.Sleep(time.Second) // sleep: of the bubble
+		if got, err := m.GPUs(); !errors.Is(err, lost) {
+			t.Errorf("when it is old: %+v, %v, want the error", got, err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("0, GPU-aaaa, NVIDIA H100, 81559, 1, 30, 9.0\n", "GPU-aaaa, 17\n")
+	f.Add("\"", "No running\n,\n")
+	f.Fuzz(func(t *testing.T, gpus, programs string) {
+		got, err := parseGPUs(gpus)
+		if err != nil {
+			return
+		}
+		_ = addPrograms(got, programs)
+		for _, g := range got {
+			if g.FreeVRAMMiB < 0 || g.FreeVRAMMiB > g.TotalVRAMMiB || g.Index < 0 || g.TemperatureCelsius < 0 {
+				t.Errorf("%q: %+v", gpus, g)
+			}
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
+)
+
+func testLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// The watchdog of a process that hangs is not fed.
+func TestWatchdogIsOnlyFedByProgress(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	notify := sdnotify.New(func(name string) string {
+		return map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000"}[name]
+	}, 1)
+	for _, tt := range []struct {
+		name string
+		ago  time.Duration
+		fed  bool
+	}{{"works", time.Second, true}, {"hangs", time.Hour, false}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		looks := make(chan struct{}, 100)
+		w := watch{notify: notify, log: testLogger(), report: func() report {
+			select {
+			case looks <- struct{}{}:
+			default:
+			}
+			return report{line: tt.name, progress: time.Now().Add(-tt.ago), patience: time.Minute}
+		}}
+		go func() { done <- w.run(ctx) }()
+		for range 5 {
+			<-looks
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		var all []string
+		for b := make([]byte, 4096); ; {
+			if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			n, err := conn.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(b[:n]))
+			if string(b[:n]) == sdnotify.Stopping {
+				break
+			}
+		}
+		text := strings.Join(all, " ")
+		if fed := strings.Contains(text, sdnotify.Watchdog); fed != tt.fed || !strings.Contains(text, "STATUS="+tt.name) {
+			t.Errorf("%s: told %q, want the watchdog fed: %v", tt.name, text, tt.fed)
+		}
+	}
+}
