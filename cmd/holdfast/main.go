@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/demo"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/pki"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
 )
 
@@ -24,5 +25,5 @@ func run() int {
 	streams := cli.OSStreams()
 	streams.Version = version
 	return cli.Main(ctx, streams, os.Args[1:],
-		serve.Command(version), serve.FakeHardwareCommand(), demo.Command())
+		serve.Command(version), serve.FakeHardwareCommand(), demo.Command(), pki.TLSCommand(), pki.GossipCommand())
 }

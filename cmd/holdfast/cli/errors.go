@@ -70,6 +70,14 @@ func hint(err error) string {
 	case codes.NotFound:
 		return notFoundHint(client.Reason(err))
 	case codes.Unavailable:
+		switch msg := err.Error(); {
+		case strings.Contains(msg, "error reading server preface"):
+			return "does the cluster want TLS? give its CA with --ca or HOLDFAST_CA"
+		case strings.Contains(msg, "first record does not look like a TLS handshake"):
+			return "the cluster has no TLS: leave out --ca, --cert and --key"
+		case strings.Contains(msg, "failed to verify certificate"):
+			return "is it the CA of this cluster (--ca, HOLDFAST_CA)?"
+		}
 		return "is the address right (--addr, HOLDFAST_ADDR)? see: holdfast cluster status"
 	case codes.DeadlineExceeded:
 		return "give it longer with --timeout"

@@ -3,6 +3,7 @@ package serve
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,7 +63,7 @@ func TestBadFilesNameKeyAndLine(t *testing.T) {
 
 func TestSettleRefuses(t *testing.T) {
 	base := []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=1", "--insecure"}
-	secure := append(base[:3:3], "--tls-ca=ca.pem", "--tls-cert=c.pem", "--tls-key=k.pem", "--gossip-key-file=g")
+	secure := slices.Concat(base[:3], []string{"--tls-ca=ca.pem", "--tls-cert=c.pem", "--tls-key=k.pem", "--gossip-key-file=g"})
 	for _, tc := range []struct {
 		name string
 		args []string

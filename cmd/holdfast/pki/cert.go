@@ -1,0 +1,188 @@
+package pki
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/cluster/keyfile"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+)
+
+// certFlags is what "tls cert create" can be told.
+type certFlags struct {
+	peer           string
+	server, client bool
+	name           string
+	hosts          []string
+	roles, pools   []string
+	cluster        string
+	caDir, out     string
+	days           int
+}
+
+func certCreate() *cobra.Command {
+	var f certFlags
+	cmd := &cobra.Command{
+		Use:                   "create {--peer ID [--host NAME]… | --client --name USER --role ROLE [--pool POOL]…} [--ca-dir DIR] [--out DIR] [--days N]",
+		DisableFlagsInUseLine: true, Args: noArgs,
+		Short: "Make a certificate for a peer or a client: NAME.pem and NAME-key.pem",
+		Long: `Make a certificate, signed by the CA in --ca-dir.
+
+For a peer: it names spiffe://holdfast/CLUSTER/peer/ID, by which the peers know each other, and the --host names and addresses
+that clients use for it, besides localhost. It is good as server and as client. --server --name ID is another way to say --peer ID.
+
+For a client: the common name is the user, the organizational unit is the role, "operator@gpu" for a role in pool gpu only. A client
+is never taken for a peer, whatever it is called.`,
+		Example: `  holdfast tls cert create --peer n1 --host n1.example.org --host 10.0.0.1
+  holdfast tls cert create --client --name alice --role admin
+  holdfast tls cert create --client --name bob --role operator --pool gpu --days 30`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.peer, "peer", "", "make it for the peer of that `id`: its --node-id")
+	fs.BoolVar(&f.server, "server", false, "make it for the peer that --name names")
+	fs.BoolVar(&f.client, "client", false, "make it for a person or a tool")
+	fs.StringVar(&f.name, "name", "", "`name` of the user, or of the peer with --server")
+	fs.StringSliceVar(&f.hosts, "host", nil, "`name or address` that clients use for the peer; may be repeated")
+	fs.StringSliceVar(&f.roles, "role", nil, "`role` of the client: viewer, operator or admin")
+	fs.StringSliceVar(&f.pools, "pool", nil, "`pool` that the role is good for; may be repeated (default: all)")
+	fs.StringVar(&f.cluster, "cluster", "", "`name` of the peer's cluster (default: the one of the CA)")
+	fs.StringVar(&f.caDir, "ca-dir", "", "`directory` with ca.pem and ca-key.pem (default: --out)")
+	fs.StringVar(&f.out, "out", ".", "`directory` to write to; made if it is not there")
+	fs.IntVar(&f.days, "days", 365, "`days` until it ends, but not after the CA")
+	return cmd
+}
+
+// check brings the flags into one shape and says what is wrong with them.
+func (f *certFlags) check(cmd *cobra.Command) error {
+	if f.server {
+		if f.peer != "" || f.name == "" {
+			return usagef(cmd, "--server wants --name, and no --peer")
+		}
+		f.peer = f.name
+	}
+	switch {
+	case f.client == (f.peer != ""):
+		return usagef(cmd, "want either --peer ID or --client")
+	case f.client && (f.name == "" || len(f.roles) == 0):
+		return usagef(cmd, "--client wants --name and --role")
+	case f.client && len(f.hosts) > 0:
+		return usagef(cmd, "--host is for peers: a client has no address in its certificate")
+	case f.peer != "" && len(f.roles)+len(f.pools) > 0:
+		return usagef(cmd, "--role and --pool are for clients")
+	case !f.client && !f.server && f.name != "":
+		return usagef(cmd, "--name is for clients: a peer's name is its --peer")
+	}
+	if !f.client {
+		if err := peertls.CheckName("peer id", f.peer); err != nil {
+			return usagef(cmd, "%s", err)
+		}
+		return nil
+	}
+	if strings.ContainsAny(f.name, "/\\\x00") || strings.HasPrefix(f.name, ".") || strings.HasPrefix(f.name, "-") {
+		return usagef(cmd, "--name %q: it becomes the name of a file: no slashes, and no dot or dash at its start", f.name)
+	}
+	for _, r := range f.roles {
+		if !slices.Contains([]string{"viewer", "operator", "admin"}, r) {
+			return usagef(cmd, "--role %q: want viewer, operator or admin", r)
+		}
+		if r == "admin" && len(f.pools) > 0 {
+			return usagef(cmd, "--role admin is for all pools: leave out --pool, or take operator")
+		}
+	}
+	for _, p := range f.pools {
+		if p == "" || strings.ContainsAny(p, " ,@") {
+			return usagef(cmd, "--pool %q: that is not the name of a pool", p)
+		}
+	}
+	return nil
+}
+
+// units gives the organizational units of a client: its roles, by pool where they are scoped.
+func (f *certFlags) units() []string {
+	if len(f.pools) == 0 {
+		return f.roles
+	}
+	var units []string
+	for _, r := range f.roles {
+		for _, p := range f.pools {
+			units = append(units, r+"@"+p)
+		}
+	}
+	return units
+}
+
+func (f *certFlags) run(cmd *cobra.Command) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	until, err := end(cmd, f.days)
+	if err != nil {
+		return err
+	}
+	if f.caDir == "" {
+		f.caDir = f.out
+	}
+	ca, err := loadCA(f.caDir)
+	if err != nil {
+		return err
+	}
+	name, what := f.peer, "peer "+f.peer
+	var pair issue.Pair
+	if f.client {
+		name, what = f.name, fmt.Sprintf("user %s as %s", f.name, strings.Join(f.units(), ", "))
+		pair, err = ca.Client(f.name, f.units(), until)
+	} else {
+		if f.cluster == "" {
+			f.cluster = ca.Cluster()
+		}
+		if f.cluster == "" {
+			return usagef(cmd, "the CA in %s names no cluster: give --cluster", f.caDir)
+		}
+		what += " of cluster " + f.cluster
+		pair, err = ca.Peer(f.cluster, f.peer, f.hosts, until)
+	}
+	if err != nil {
+		return fmt.Errorf("make the certificate of %s: %w", what, err)
+	}
+	cert, key := filepath.Join(f.out, name+".pem"), filepath.Join(f.out, name+"-key.pem")
+	if err := create(file{key, pair.Key}, file{cert, pair.Cert}); err != nil {
+		return err
+	}
+	if until.After(ca.Cert.NotAfter) {
+		until = ca.Cert.NotAfter
+	}
+	cmd.Printf("%s  the certificate of %s, until %s\n", cert, what, date(until))
+	cmd.Printf("%s  its key\n", key)
+	return nil
+}
+
+func loadCA(dir string) (*issue.CA, error) {
+	var p issue.Pair
+	var err error
+	if p.Cert, err = keyfile.Read(filepath.Join(dir, certFile)); err == nil {
+		p.Key, err = keyfile.ReadPrivate(filepath.Join(dir, keyFile))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("find the CA: %w: make one with: holdfast tls ca create, or name its directory with --ca-dir", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ca, err := issue.LoadCA(p)
+	if err != nil {
+		return nil, fmt.Errorf("use the CA in %s: %w", dir, err)
+	}
+	if time.Now().After(ca.Cert.NotAfter) {
+		return nil, fmt.Errorf("use the CA in %s: it has ended at %s: make a new one with: holdfast tls ca create", dir, date(ca.Cert.NotAfter))
+	}
+	return ca, nil
+}

@@ -1,0 +1,82 @@
+package pki
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// groupSetup is the group of the root's help that the verbs stand in.
+const groupSetup = "setup"
+
+const (
+	certFile = "ca.pem"
+	keyFile  = "ca-key.pem"
+)
+
+// usageError is a command line that cannot be right.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+// ExitCode is 2, as for every other command.
+func (e *usageError) ExitCode() int { return 2 }
+
+func usagef(cmd *cobra.Command, format string, args ...any) error {
+	return &usageError{fmt.Sprintf("%s: %s: see: %s --help", cmd.CommandPath(), fmt.Sprintf(format, args...), cmd.CommandPath())}
+}
+
+// TLSCommand gives "tls": certificate authorities and certificates.
+func TLSCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "tls", GroupID: groupSetup,
+		Short: "Make and inspect certificates of peers and clients",
+		Long: `Make and inspect certificates. A cluster needs one CA, a certificate for each peer, and one for each person or tool
+that does not use a token. Files are written 0600, and none is ever overwritten.`,
+		Example: `  holdfast tls ca create --cluster prod
+  holdfast tls cert create --peer n1 --host n1.example.org --host 10.0.0.1
+  holdfast tls cert create --client --name alice --role admin
+  holdfast tls inspect n1.pem`,
+	},
+		group(&cobra.Command{Use: "ca", Short: "The certificate authority of a cluster", Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
+		group(&cobra.Command{Use: "cert", Short: "Certificates of peers and clients", Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate()),
+		inspect())
+}
+
+// GossipCommand gives "gossip": the keys of gossip.
+func GossipCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "gossip", GroupID: groupSetup,
+		Short: "Make keys that encrypt gossip between peers", Example: "  holdfast gossip keygen --out gossip.key",
+	}, keygen())
+}
+
+// group makes a command that only has commands below it.
+func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return usagef(cmd, "unknown command %q", args[0])
+	}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(cmd, "unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// end gives when something ends that is made now.
+func end(cmd *cobra.Command, days int) (time.Time, error) {
+	if days < 1 || days > 36500 {
+		return time.Time{}, usagef(cmd, "--days %d: want 1 to 36500", days)
+	}
+	return time.Now().Add(time.Duration(days) * 24 * time.Hour), nil
+}

@@ -1,0 +1,70 @@
+package pki
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// file is one to be written.
+type file struct {
+	path string
+	data []byte
+}
+
+// existsError is a file that is there already.
+type existsError struct{ path string }
+
+func (e *existsError) Error() string {
+	return fmt.Sprintf("write %s: it is there already, and nothing is overwritten: move it away, or choose another --out", e.path)
+}
+
+// ExitCode is that of a conflict.
+func (e *existsError) ExitCode() int { return 4 }
+
+// create writes files that are not there yet, 0600, all or none; each appears as a whole. Their directory is made (0700) when it
+// is not there.
+func create(files ...file) error {
+	for _, f := range files {
+		if _, err := os.Lstat(f.path); err == nil {
+			return &existsError{f.path}
+		}
+	}
+	for i, f := range files {
+		if err := createOne(f); err != nil {
+			for _, done := range files[:i] {
+				err = errors.Join(err, os.Remove(done.path))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func createOne(f file) (err error) {
+	dir := filepath.Dir(f.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(f.path)+".*") // 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
+	_, err = tmp.Write(f.data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	// A link, unlike a rename, replaces nothing.
+	if err := os.Link(tmp.Name(), f.path); errors.Is(err, fs.ErrExist) {
+		return &existsError{f.path}
+	} else if err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	return nil
+}
+
+func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
