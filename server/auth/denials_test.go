@@ -1,0 +1,188 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// startDenials runs the denials of a gate inside a synctest bubble.
+func startDenials(t *testing.T, f *fakeRecords) (d *Denials, stop func()) {
+	t.Helper()
+	d = newGate(t, f, Config{}).Denials()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	return d, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func noRole() *Error { return denied(ReasonRole, "no") }
+
+func caller(principal string) *Caller {
+	return &Caller{Identity: &holdfastv1.Identity{Principal: principal, TokenId: "t1"}, Source: "10.0.0.1", Peer: "n2", Method: "holdfast.v1.RunService/StartRun"}
+}
+
+// TestDenialIsOnRecord: a change that is refused is in the trail before its caller is answered.
+func TestDenialIsOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRecords{}
+		d, stop := startDenials(t, f)
+		defer stop()
+		d.refused(t.Context(), caller("token:x"), "machines/m-1", "r-1", noRole())
+		got := f.events()
+		if len(got) != 1 {
+			t.Fatalf("got %v", got)
+		}
+		e := got[0]
+		if e.GetPrincipal() != "token:x" || e.GetResource() != "machines/m-1" || e.GetRequestId() != "r-1" || e.GetOutcome() != "PERMISSION_DENIED" || e.GetReason() != ReasonRole ||
+			e.GetPeer() != "n2" || e.GetSource() != "10.0.0.1" || e.GetTokenId() != "t1" || e.GetCount() != 1 || e.GetAt() == nil {
+			t.Errorf("got %v", e)
+		}
+	})
+}
+
+// TestFailedAuthentications are summed up by source and method, once a second.
+func TestFailedAuthentications(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRecords{}
+		d, stop := startDenials(t, f)
+		defer stop()
+		for range 1000 {
+			d.failed(&presented{source: "10.0.0.9", method: "a"}, "n1", unauthenticated(ReasonTokenUnknown, "no"))
+			d.failed(&presented{source: "10.0.0.8", method: "a"}, "n1", unauthenticated(ReasonTokenUnknown, "no"))
+		}
+		time.Sleep(2 * failedPause) // sleep: the bubble's clock
+		got := f.events()
+		if len(got) != 2 || got[0].GetCount() != 1000 || got[0].GetSource() != "10.0.0.9" || got[0].GetOutcome() != "UNAUTHENTICATED" || f.reportCalls != 1 {
+			t.Errorf("got %v in %d reports", got, f.reportCalls)
+		}
+	})
+}
+
+// TestFloodOfStrangers: who tries all the time, from many addresses, does not push others out of the audit trail, and
+// takes no more memory than there is.
+func TestFloodOfStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRecords{}
+		d, stop := startDenials(t, f)
+		const each, seconds = 600, 180
+		for range seconds {
+			for i := range each {
+				d.failed(&presented{source: fmt.Sprint("10.0.", i), method: fmt.Sprint("m", i%60)}, "n1", unauthenticated(ReasonNoCredentials, "no"))
+			}
+			if n := len(d.kept.order) + len(d.merged.order); n > 2*maxDenials {
+				t.Fatalf("%d are kept", n)
+			}
+			time.Sleep(time.Second) // sleep: the bubble's clock
+		}
+		stop()
+		var calls uint64
+		for _, e := range f.events() {
+			calls += uint64(e.GetCount())
+		}
+		// The burst, one in ten seconds, and each minute one for each method.
+		if n := len(f.events()); n > eventBurst+seconds/10+(seconds/60+1)*61 {
+			t.Errorf("%d events", n)
+		}
+		if calls != each*seconds {
+			t.Errorf("%d calls are counted, want %d", calls, each*seconds)
+		}
+	})
+}
+
+// TestNoLeader: what cannot be reported is kept, and its caller does not wait for ever.
+func TestNoLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRecords{reportErr: errors.New("no leader is known")}
+		d, stop := startDenials(t, f)
+		defer stop()
+		begin := time.Now()
+		d.refused(t.Context(), caller("token:x"), "machines/m-1", "", noRole())
+		if took := time.Since(begin); took > waitRecorded {
+			t.Errorf("waited %s", took)
+		}
+		time.Sleep(time.Minute) // sleep: the bubble's clock
+		f.mu.Lock()
+		f.reportErr = nil
+		f.mu.Unlock()
+		time.Sleep(2 * time.Second) // sleep: the bubble's clock
+		if got := f.events(); len(got) != 1 || got[0].GetCount() != 1 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// TestStopReports: what is kept when the peer stops is reported.
+func TestStopReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRecords{}
+		d, stop := startDenials(t, f)
+		d.failed(&presented{source: "10.0.0.9", method: "a"}, "n1", unauthenticated(ReasonNoCredentials, "no"))
+		stop()
+		if len(f.events()) != 1 {
+			t.Errorf("got %v", f.events())
+		}
+	})
+}
+
+func TestOutcome(t *testing.T) {
+	for code, want := range map[codes.Code]string{
+		codes.Unauthenticated: "UNAUTHENTICATED", codes.PermissionDenied: "PERMISSION_DENIED", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
+	} {
+		if got := outcome(code); got != want {
+			t.Errorf("%v: got %s", code, got)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	id := func(principal string, role holdfastv1.Role_Value) *holdfastv1.Identity {
+		return &holdfastv1.Identity{Principal: principal, Role: role, Method: MethodToken}
+	}
+	taken := func(l *limits, id *holdfastv1.Identity) int {
+		n := 0
+		for n < 30000 && l.allow(id) == nil {
+			n++
+		}
+		return n
+	}
+	l := newLimits(100)
+	for _, tt := range []struct {
+		id   *holdfastv1.Identity
+		want int // of the burst; some more come while it is taken
+	}{
+		{id("token:a", holdfastv1.Role_OPERATOR), 200},
+		{id("token:b", holdfastv1.Role_ADMIN), 200}, // another one has his own
+		{id("agent:m-1", holdfastv1.Role_AGENT), 10},
+		{id("service:x", holdfastv1.Role_SERVICE), 40},
+		{id("pool:gpu", holdfastv1.Role_POOL_AGENT), 2000},
+	} {
+		if got := taken(l, tt.id); got < tt.want || got > tt.want+tt.want/4+5 {
+			t.Errorf("%s: %d calls at once, want about %d", tt.id.GetPrincipal(), got, tt.want)
+		}
+	}
+	e := l.allow(id("token:a", holdfastv1.Role_OPERATOR))
+	if e == nil || e.Code != codes.ResourceExhausted || e.Retry <= 0 {
+		t.Errorf("got %v", e)
+	}
+	for _, free := range []*holdfastv1.Identity{anonymous(), {Principal: "peer:n2", Method: MethodCertificate}} {
+		if got := taken(l, free); got != 30000 {
+			t.Errorf("%s is limited to %d", free.GetPrincipal(), got)
+		}
+	}
+	if got := taken(newLimits(-1), id("token:a", holdfastv1.Role_OPERATOR)); got != 30000 {
+		t.Errorf("no limit: %d", got)
+	}
+}

@@ -1,0 +1,85 @@
+package auth
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// TestForward: who calls one peer is known to the next one, and his token stays with the first.
+func TestForward(t *testing.T) {
+	alice := &Caller{
+		Identity: &holdfastv1.Identity{Principal: "user:alice", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, Method: MethodCertificate},
+		Source:   "10.0.0.1", Peer: "n2", Method: "POST /x",
+	}
+	md := metadata.Pairs("authorization", "Bearer secret", headerIdentity, "forged", "holdfast-consistency", "stale")
+	Forward(NewContext(t.Context(), alice), md)
+	if len(md["authorization"]) != 0 || len(md[headerIdentity]) != 1 || len(md["holdfast-consistency"]) != 1 {
+		t.Fatalf("got %v", md)
+	}
+	g := newGate(t, &fakeRecords{}, Config{})
+	from := func(cert *peertls.Caller) (*Caller, error) {
+		return g.identify(context.Background(), &presented{source: "10.0.0.2", cert: cert, forwarded: md[headerIdentity], method: "m"})
+	}
+	got, err := from(&peertls.Caller{Cluster: "c1", Peer: "n2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(alice, got, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := from(nil); reasonOf(err) != ReasonNoCredentials {
+		t.Errorf("believed from somebody without a certificate: %v", err)
+	}
+
+	// Without a caller nothing is said for anybody.
+	md = metadata.Pairs(headerIdentity, "forged")
+	Forward(t.Context(), md)
+	if len(md) != 0 {
+		t.Errorf("got %v", md)
+	}
+}
+
+// TestStripped: what only peers may say is dropped when others say it.
+func TestStripped(t *testing.T) {
+	md := metadata.Pairs(headerIdentity, "x", headerHop, "n2", "a", "1")
+	got, _ := metadata.FromIncomingContext(stripped(metadata.NewIncomingContext(t.Context(), md), md))
+	if diff := cmp.Diff(metadata.Pairs("a", "1"), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzForwarded(f *testing.F) {
+	good, err := proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:a", Role: holdfastv1.Role_ADMIN}, Source: "10.0.0.1"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(good))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, raw string) {
+		c, err := forwarded([]string{raw})
+		if (c == nil) == (err == nil) {
+			t.Fatalf("got %v and %v", c, err)
+		}
+		if c == nil {
+			return
+		}
+		if _, known := holdfastv1.Role_Value_name[int32(c.Identity.GetRole())]; !known {
+			t.Fatalf("role %d is taken", c.Identity.GetRole())
+		}
+		md := metadata.MD{}
+		Forward(NewContext(context.Background(), c), md)
+		again, err := forwarded(md[headerIdentity])
+		if err != nil || !proto.Equal(again.Identity, c.Identity) {
+			t.Fatalf("%v became %v, %v", c, again, err)
+		}
+	})
+}

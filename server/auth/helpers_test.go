@@ -1,0 +1,126 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// fakeRecords are two states: what this peer knows, and what the leader does.
+type fakeRecords struct {
+	mu          sync.Mutex
+	local       records
+	leader      records
+	looks       int // linearizable reads
+	lookErr     error
+	reported    []*holdfastv1.AuditEvent
+	reportCalls int
+	reportErr   error
+}
+
+type records struct {
+	tokens []*internalv1.StoredToken
+	keys   []*internalv1.SigningKey
+}
+
+func (r records) TokenByHash(sum []byte) (*holdfastv1.Token, bool) {
+	for _, t := range r.tokens {
+		if slices.Equal(t.GetSha256(), sum) {
+			return t.GetToken(), true
+		}
+	}
+	return nil, false
+}
+
+func (r records) Token(id string) (*holdfastv1.Token, bool) {
+	for _, t := range r.tokens {
+		if t.GetToken().GetTokenId() == id {
+			return t.GetToken(), true
+		}
+	}
+	return nil, false
+}
+
+func (r records) SigningKeys() []*internalv1.SigningKey { return r.keys }
+
+// issue puts a token on record and gives its value.
+func (f *fakeRecords) issue(tok *holdfastv1.Token) string {
+	secret, hash := NewSecret()
+	stored := &internalv1.StoredToken{Token: tok, Sha256: hash}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leader.tokens = append(f.leader.tokens, stored)
+	f.local.tokens = append(f.local.tokens, stored)
+	return secret
+}
+
+// behind makes this peer forget what it knows: it has not got it yet.
+func (f *fakeRecords) behind() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.local = records{}
+}
+
+func (f *fakeRecords) deps() Deps {
+	return Deps{
+		Records: func() Records {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.local
+		},
+		Fresh: func(context.Context) (Records, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.looks++
+			return f.leader, f.lookErr
+		},
+		Report: func(_ context.Context, d *internalv1.RecordDenials) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.reportCalls++
+			if f.reportErr != nil {
+				return f.reportErr
+			}
+			f.reported = append(f.reported, d.GetEvents()...)
+			return nil
+		},
+	}
+}
+
+func (f *fakeRecords) events() []*holdfastv1.AuditEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.reported)
+}
+
+func newGate(t testing.TB, f *fakeRecords, cfg Config) *Gate {
+	t.Helper()
+	cfg.PeerID, cfg.Cluster = "n1", "c1"
+	g, err := New(cfg, f.deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// reasonOf gives the reason of a refusal; of other errors, their text.
+func reasonOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason
+	}
+	return err.Error()
+}
+
+func past(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(-d)) }
+

@@ -1,0 +1,163 @@
+package auth
+
+import (
+	"strings"
+	"testing"
+
+	_ "google.golang.org/grpc/health/grpc_health_v1"
+	_ "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	_ "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// methods gives every method of every service that a peer could serve.
+func methods(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
+		for i := range fd.Services().Len() {
+			s := fd.Services().Get(i)
+			for j := range s.Methods().Len() {
+				all[string(s.FullName())+"/"+string(s.Methods().Get(j).Name())] = true
+			}
+		}
+		return true
+	})
+	if len(all) < 60 {
+		t.Fatalf("only %d methods are in the registry", len(all))
+	}
+	return all
+}
+
+// TestPolicyIsComplete: no method without a rule, and no rule without a method.
+func TestPolicyIsComplete(t *testing.T) {
+	all, rules := methods(t), policy()
+	for m := range all {
+		if r, ok := rules[m]; !ok || !r.set() {
+			t.Errorf("%s has no rule: say in policy.go who may call it", m)
+		}
+	}
+	for m := range rules {
+		if !all[m] {
+			t.Errorf("policy.go has a rule for %s, which is no method", m)
+		}
+	}
+}
+
+// TestChangesWantARole: what changes something is never public, nor for anyone, nor for viewers.
+func TestChangesWantARole(t *testing.T) {
+	for m, r := range policy() {
+		if readOnly(m) || r.Peers {
+			continue
+		}
+		if r.Public || r.Anyone || r.Least == holdfastv1.Role_VIEWER {
+			t.Errorf("%s changes something: %s may call it", m, r.Needs())
+		}
+	}
+	if readOnly("holdfast.v1.RunService/StartRun") || !readOnly("holdfast.v1.RunService/GetRun") || !readOnly("grpc.health.v1.Health/Check") {
+		t.Error("readOnly does not know what is read only")
+	}
+}
+
+func TestRules(t *testing.T) {
+	id := func(role holdfastv1.Role_Value, pools ...string) *holdfastv1.Identity {
+		return &holdfastv1.Identity{Principal: "x", Role: role, Pools: pools, Method: MethodToken}
+	}
+	agent := &holdfastv1.Identity{Principal: "agent:m-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", Method: MethodToken}
+	peer := &holdfastv1.Identity{Principal: "peer:n2", Method: MethodCertificate}
+	const alive, plan, run = "holdfast.v1.HeartbeatService/KeepMachineAlive", "holdfast.v1.PlanService/CreatePlan", "holdfast.v1.RunService/StartRun"
+	for _, tt := range []struct {
+		method string
+		id     *holdfastv1.Identity
+		req    proto.Message
+		reason string
+	}{
+		{alive, agent, &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1"}, ""},
+		{alive, agent, &holdfastv1.KeepMachineAliveRequest{MachineId: "m-2"}, ReasonNotOwn},
+		{alive, agent, nil, ""}, // the route, before the body was read
+		{alive, &holdfastv1.Identity{Role: holdfastv1.Role_AGENT}, &holdfastv1.KeepMachineAliveRequest{}, ReasonNotOwn},
+		{alive, id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-2"}, ""}, // its pool is checked later
+		{alive, id(holdfastv1.Role_POOL_AGENT), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-2"}, ReasonNotOwn},
+		{alive, id(holdfastv1.Role_OPERATOR), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1"}, ReasonRole},
+		{alive, id(holdfastv1.Role_ADMIN), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1"}, ""},
+		{alive, id(holdfastv1.Role_SERVICE), nil, ReasonRole},
+		{"holdfast.v1.HeartbeatService/HeartbeatPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.HeartbeatPoolRequest{PoolId: "a"}, ""},
+		{"holdfast.v1.HeartbeatService/HeartbeatPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.HeartbeatPoolRequest{PoolId: "b"}, ReasonNotOwn},
+		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "a"}}, ""},
+		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "b"}}, ReasonNotOwn},
+		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.RegisterPoolRequest{}, ReasonNotOwn},
+		{plan, id(holdfastv1.Role_OPERATOR), nil, ""},
+		{plan, id(holdfastv1.Role_OPERATOR, "a"), nil, ReasonScope},
+		{plan, id(holdfastv1.Role_VIEWER), nil, ReasonRole},
+		{run, id(holdfastv1.Role_OPERATOR, "a"), nil, ""}, // the FSM knows the machine's pool
+		{run, id(holdfastv1.Role_ROLE_UNSPECIFIED), nil, ReasonRole},
+		{run, agent, nil, ReasonRole},
+		{run, peer, nil, ReasonRole},
+		{run, nil, nil, ReasonRole},
+		{"holdfast.internal.v1.PeerService/Leave", peer, nil, ""},
+		{"holdfast.internal.v1.PeerService/Leave", id(holdfastv1.Role_ADMIN), nil, ReasonPeersOnly},
+		{"holdfast.internal.v1.PeerService/Leave", &holdfastv1.Identity{Principal: "peer:n2", Role: holdfastv1.Role_ADMIN, Method: MethodToken}, nil, ReasonPeersOnly},
+		{"holdfast.internal.v1.PeerService/Leave", anonymous(), nil, ""},
+		{"holdfast.v1.AccessService/WhoAmI", agent, nil, ""},
+		{"grpc.health.v1.Health/Check", nil, nil, ""},
+	} {
+		r := policy()[tt.method]
+		got := ""
+		if err := r.allows(tt.id, tt.req, tt.method); err != nil {
+			got = err.Reason
+		}
+		if got != tt.reason {
+			t.Errorf("%s by %v: got %q, want %q", tt.method, tt.id, got, tt.reason)
+		}
+	}
+}
+
+// TestNoRule: a method that nobody thought of is refused, also to admins.
+func TestNoRule(t *testing.T) {
+	g := newGate(t, &fakeRecords{}, Config{Insecure: true})
+	if _, err := g.enter(t.Context(), "/holdfast.v1.RunService/Nothing"); reasonOf(err) != ReasonNoRule {
+		t.Errorf("got %v", err)
+	}
+	ctx := NewContext(t.Context(), &Caller{Identity: anonymous()})
+	if err := g.authorize(ctx, "/holdfast.v1.RunService/Nothing", nil); reasonOf(err) != ReasonNoRule {
+		t.Errorf("got %v", err)
+	}
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(r.(string), "no rule") {
+			t.Errorf("got %v", r)
+		}
+	}()
+	g.NewMux().HandleFunc("GET /x", SameAs("holdfast.v1.RunService/Nothing"), nil, nil)
+}
+
+// TestNobodyCameIn: a handler is not reached when nobody has said who calls.
+func TestNobodyCameIn(t *testing.T) {
+	g := newGate(t, &fakeRecords{}, Config{Insecure: true})
+	if err := g.authorize(t.Context(), "/holdfast.v1.RunService/GetRun", nil); reasonOf(err) != ReasonNoCredentials {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestResourceOf(t *testing.T) {
+	secret, _ := NewSecret()
+	for _, tt := range []struct {
+		req       proto.Message
+		want, rid string
+	}{
+		{nil, "", ""},
+		{&holdfastv1.StartRunRequest{MachineId: "m-1", RequestId: "r-1"}, "machines/m-1", "r-1"},
+		{&holdfastv1.CancelRunRequest{RunId: "run-1"}, "runs/run-1", ""},
+		{&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1"}}, "machines/m-1", ""},
+		{&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "plan/x"}}, "plans/plan/x", ""},
+		{&holdfastv1.StartRunRequest{MachineId: secret, RequestId: "two words"}, "", ""}, // a token in the wrong place
+		{&holdfastv1.RegisterMachineRequest{}, "", ""},
+	} {
+		if got, rid := resourceOf(tt.req); got != tt.want || rid != tt.rid {
+			t.Errorf("%v: got %q %q, want %q %q", tt.req, got, rid, tt.want, tt.rid)
+		}
+	}
+}
