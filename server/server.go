@@ -150,6 +150,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
 	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
 	holdfastv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
+	holdfastv1.RegisterAccessServiceServer(r, &accessService{Server: s})
+	holdfastv1.RegisterAuditServiceServer(r, &auditService{Server: s})
 	holdfastv1.RegisterSecretServiceServer(r, &secretService{Server: s})
 	holdfastv1.RegisterHeartbeatServiceServer(r, &heartbeatService{Server: s})
 	holdfastv1.RegisterAgentServiceServer(r, &agentService{Server: s})

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+// maxTokenTTL bounds how long a token that expires may live, in seconds: ten years.
+const maxTokenTTL = 10 * 365 * 24 * 3600
+
+// accessService is AccessService (DESIGN §9). Who may call what is decided before; what a token may be, by the FSM.
+type accessService struct {
+	holdfastv1.UnimplementedAccessServiceServer
+	*Server
+}
+
+// WhoAmI tells who the caller is.
+func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest) (*holdfastv1.Identity, error) {
+	if id := auth.From(ctx); id != nil {
+		return id, nil
+	}
+	return &holdfastv1.Identity{Principal: "anonymous"}, nil
+}
+
+// CreateToken makes a token and shows its value, this once. It runs at the leader: the value never crosses the log.
+func (s *accessService) CreateToken(ctx context.Context, r *holdfastv1.CreateTokenRequest) (*holdfastv1.CreateTokenResponse, error) {
+	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
+		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, maxTokenTTL))
+	}
+	tok := &holdfastv1.Token{Name: r.GetName(), Role: r.GetRole(), Pools: r.GetPools(), MachineId: r.GetMachineId(), Comment: r.GetComment()}
+	if err := violations(fsm.ValidateToken(tok)); err != nil {
+		return nil, err
+	}
+	return again(func() (*holdfastv1.CreateTokenResponse, error) {
+		secret, hash := auth.NewSecret()
+		tok.TokenId = "tok-" + randomHex(6)
+		if ttl := r.GetTtlSeconds(); ttl > 0 {
+			tok.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))
+		}
+		c := s.command(ctx)
+		c.Op = &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}}}
+		made, err := apply[*holdfastv1.Token](ctx, s.node, c)
+		if err != nil {
+			return nil, err
+		}
+		return &holdfastv1.CreateTokenResponse{Token: withState(made, time.Now()), Secret: secret}, nil
+	})
+}
+
+// ListTokens lists tokens by id.
+func (s *accessService) ListTokens(ctx context.Context, r *holdfastv1.ListTokensRequest) (*holdfastv1.ListTokensResponse, error) {
+	f, err := compile(tokenFilter, r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "tokens", r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	rows := keyed(v.Tokens(p.after), (*holdfastv1.Token).GetTokenId)
+	resp := &holdfastv1.ListTokensResponse{}
+	resp.Tokens, resp.NextPageToken, err = collect(ctx, p, rows, func(t *holdfastv1.Token) bool { return f.Match(withState(t, now)) })
+	return resp, err
+}
+
+// RevokeToken makes a token worth nothing.
+func (s *accessService) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenRequest) (*holdfastv1.Token, error) {
+	if err := required("token_id", r.GetTokenId()); err != nil {
+		return nil, err
+	}
+	if len(r.GetTokenId()) > 64 { // somebody took the value for the id: nothing may repeat it
+		return nil, invalid("token_id", "is not the id of a token, but perhaps its value: see the ids with ListTokens")
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_RevokeToken{RevokeToken: &internalv1.RevokeToken{TokenId: r.GetTokenId()}}
+	tok, err := apply[*holdfastv1.Token](ctx, s.node, c)
+	if err != nil {
+		return nil, err
+	}
+	return withState(tok, time.Now()), nil
+}
+
+// withState fills in what is computed on read.
+func withState(t *holdfastv1.Token, now time.Time) *holdfastv1.Token {
+	switch err := fsm.TokenGood(t, now); {
+	case err == nil:
+		t.State = "active"
+	case err.Reason == fsm.ReasonTokenRevoked:
+		t.State = "revoked"
+	default:
+		t.State = "expired"
+	}
+	return t
+}
+
+// tokenFilter says what tokens can be filtered by.
+func tokenFilter() *filter.Schema {
+	return &filter.Schema{
+		Message: (*holdfastv1.Token)(nil).ProtoReflect().Descriptor(),
+		Aliases: map[string]string{"pool": "pools", "revoked": "revoked_at", "expires": "expires_at", "created": "created_at"},
+		Fixed:   []string{"token_id", "name", "role", "pools", "machine_id", "created_at", "created_by", "expires_at", "bootstrap", "comment"},
+	}
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// How long machines live without a sign of their agents (machine registration §States Explained).
+const (
+	pendingTTL = time.Hour
+	machineTTL = 5 * time.Minute
+)
+
+// agentService is AgentService: machines that report for themselves (machine registration).
+type agentService struct {
+	holdfastv1.UnimplementedAgentServiceServer
+	*Server
+}
+
+// CreateAgentMachine makes a machine that awaits its agent, and shows the agent's token, this once.
+func (s *agentService) CreateAgentMachine(ctx context.Context, r *holdfastv1.CreateAgentMachineRequest) (*holdfastv1.CreateAgentMachineResponse, error) {
+	if err := required("pool", r.GetPool()); err != nil {
+		return nil, err
+	}
+	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
+		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, maxTokenTTL))
+	}
+	id, generate := r.GetMachineId(), r.GetMachineId() == ""
+	return again(func() (*holdfastv1.CreateAgentMachineResponse, error) {
+		if generate {
+			id = randomHex(4)
+		}
+		secret, hash := auth.NewSecret()
+		tok := &holdfastv1.Token{TokenId: "tok-" + randomHex(6), Name: "agent-" + id}
+		if ttl := r.GetTtlSeconds(); ttl > 0 {
+			tok.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))
+		}
+		c := s.command(ctx)
+		c.Op = &internalv1.Command_CreateAgentMachine{CreateAgentMachine: &internalv1.CreateAgentMachine{
+			MachineId: id, GeneratedId: generate, Pool: r.GetPool(), ProviderName: r.GetProviderName(), PendingTtlMs: pendingTTL.Milliseconds(),
+			Token: &internalv1.StoredToken{Token: tok, Sha256: hash},
+		}}
+		m, err := apply[*holdfastv1.Machine](ctx, s.node, c)
+		if err != nil {
+			return nil, err
+		}
+		return &holdfastv1.CreateAgentMachineResponse{Machine: m, Token: secret, TokenId: tok.GetTokenId()}, nil
+	})
+}
+
+// RegisterAgent makes a machine registered; its first keepalive makes it ready.
+func (s *agentService) RegisterAgent(ctx context.Context, r *holdfastv1.RegisterAgentRequest) (*holdfastv1.Machine, error) {
+	for _, f := range []struct{ name, value string }{{"machine_id", r.GetMachineId()}, {"pool_name", r.GetPoolName()}} {
+		if err := required(f.name, f.value); err != nil {
+			return nil, err
+		}
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_RegisterAgent{RegisterAgent: &internalv1.RegisterAgent{Agent: known(r), TtlMs: machineTTL.Milliseconds()}}
+	return apply[*holdfastv1.Machine](ctx, s.node, c)
+}
+
+// ListAgentMachines lists the machines that are ready. An agent sees its own.
+func (s *agentService) ListAgentMachines(ctx context.Context, r *holdfastv1.ListAgentMachinesRequest) (*holdfastv1.ListAgentMachinesResponse, error) {
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who := auth.From(ctx)
+	resp := &holdfastv1.ListAgentMachinesResponse{}
+	for _, m := range readyMachines(v, r.GetPoolName()) {
+		if r.GetProviderName() != "" && m.GetAgent().GetProviderName() != r.GetProviderName() {
+			continue
+		}
+		if own := who.GetMachineId(); own != "" && own != m.GetMachineId() || !visible(who, m) {
+			continue
+		}
+		resp.Machines = append(resp.Machines, m)
+	}
+	return resp, nil
+}
+
+// readyMachines gives the machines of a pool, or of all, whose agents are there.
+func readyMachines(v *fsm.View, pool string) []*holdfastv1.Machine {
+	all := v.Machines("")
+	if pool != "" {
+		all = v.PoolMachines(pool, "")
+	}
+	var ready []*holdfastv1.Machine
+	for m := range all {
+		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
+			ready = append(ready, m)
+		}
+	}
+	return ready
+}

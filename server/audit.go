@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+// exportBatch is how many events an export takes from the state at once.
+const exportBatch = 256
+
+// auditService is AuditService (DESIGN §9). It reads; what writes the trail is the application of commands in fsm.
+type auditService struct {
+	holdfastv1.UnimplementedAuditServiceServer
+	*Server
+}
+
+// ListAuditEvents lists events, newest first.
+func (s *auditService) ListAuditEvents(ctx context.Context, r *holdfastv1.ListAuditEventsRequest) (*holdfastv1.ListAuditEventsResponse, error) {
+	f, err := compile(auditFilter, r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "audit", r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	var before uint64
+	if p.after != "" {
+		if before, err = strconv.ParseUint(p.after, 10, 64); err != nil {
+			return nil, invalid("page_token", "is damaged: start without one")
+		}
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := keyed(v.AuditEvents(before), func(e *holdfastv1.AuditEvent) string { return strconv.FormatUint(e.GetSequence(), 10) })
+	resp := &holdfastv1.ListAuditEventsResponse{}
+	resp.Events, resp.NextPageToken, err = collect(ctx, p, rows, func(e *holdfastv1.AuditEvent) bool { return f.Match(e) })
+	return resp, err
+}
+
+// ExportAuditEvents streams the events of one state, oldest first, to the newest that there was when it began. A hole would look like a
+// broken chain, so a number that is not kept any more is refused.
+func (s *auditService) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error {
+	ctx := stream.Context()
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return err
+	}
+	first, last, _ := v.Audit()
+	from := r.GetFromSequence()
+	if from != 0 && (from < first || from > last+1) {
+		return &fsm.Error{Code: fsm.OutOfRange, Reason: fsm.ReasonCursorGone,
+			Message: fmt.Sprintf("audit event %d is not kept: events %d to %d are; export without a number to get all of them", from, first, last)}
+	}
+	for at := max(from, first, 1) - 1; at < last; {
+		if err := ended(ctx, s.draining); err != nil {
+			return err
+		}
+		events, err := v.AuditAfter(at, exportBatch)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := stream.Send(e); err != nil {
+				return err
+			}
+			at = e.GetSequence()
+		}
+	}
+	return nil
+}
+
+// auditFilter says what audit events can be filtered by.
+func auditFilter() *filter.Schema {
+	return &filter.Schema{
+		Message: (*holdfastv1.AuditEvent)(nil).ProtoReflect().Descriptor(),
+		Hidden:  []string{"hash", "previous_hash"},
+	}
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// stalledAfter is how long a node is on its way before it counts as stalled, unless the caller says.
+const stalledAfter = time.Hour
+
+// nodeService is NodeService (node state machine). A node is a machine.
+type nodeService struct {
+	holdfastv1.UnimplementedNodeServiceServer
+	*Server
+}
+
+// CreateNode registers a node under its MAC address.
+func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest) (*holdfastv1.Machine, error) {
+	if err := required("mac_address", r.GetMacAddress()); err != nil {
+		return nil, err
+	}
+	id, generate := r.GetMachineId(), r.GetMachineId() == ""
+	return again(func() (*holdfastv1.Machine, error) {
+		if generate {
+			id = randomHex(4)
+		}
+		c := s.command(ctx)
+		c.Op = &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: known(r.GetNode())}}
+		return apply[*holdfastv1.Machine](ctx, s.node, c)
+	})
+}
+
+// GetNode gets a node by its machine's id or a MAC address.
+func (s *nodeService) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
+	if err := required("id", r.GetId()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.NodeByID(r.GetId())
+	if !ok || !visible(auth.From(ctx), m) {
+		return nil, notFound(fsm.ReasonNodeNotFound, "node", r.GetId())
+	}
+	return m, nil
+}
+
+// UpdateNode sets what the paths name.
+func (s *nodeService) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest) (*holdfastv1.Machine, error) {
+	if err := required("id", r.GetId()); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_UpdateNode{UpdateNode: &internalv1.UpdateNode{Id: r.GetId(), Node: known(r.GetNode()), Paths: r.GetPaths()}}
+	return apply[*holdfastv1.Machine](ctx, s.node, c)
+}
+
+// TransitionNode moves a node by hand.
+func (s *nodeService) TransitionNode(ctx context.Context, r *holdfastv1.TransitionNodeRequest) (*holdfastv1.Machine, error) {
+	if err := required("id", r.GetId()); err != nil {
+		return nil, err
+	}
+	if _, ok := holdfastv1.Node_State_name[int32(r.GetState())]; !ok || r.GetState() == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
+		return nil, invalid("state", quote(r.GetState().String())+" is not a state of a node")
+	}
+	if err := short("comment", r.GetComment()); err != nil {
+		return nil, err
+	}
+	return again(func() (*holdfastv1.Machine, error) {
+		c := s.command(ctx)
+		c.Op = &internalv1.Command_TransitionNode{TransitionNode: &internalv1.TransitionNode{
+			Id: r.GetId(), State: r.GetState(), Comment: r.GetComment(), Force: r.GetForce(), RunId: "run-" + randomHex(6),
+		}}
+		return apply[*holdfastv1.Machine](ctx, s.node, c)
+	})
+}
+
+// ReportNode takes what an installer or a node says.
+func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest) (*holdfastv1.Machine, error) {
+	if err := required("mac_address", r.GetMacAddress()); err != nil {
+		return nil, err
+	}
+	return again(func() (*holdfastv1.Machine, error) {
+		c := s.command(ctx)
+		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
+			Report: known(r), RunId: "run-" + randomHex(6), MachineId: randomHex(4), Discover: s.cfg.AutoDiscover,
+		}}
+		return apply[*holdfastv1.Machine](ctx, s.node, c)
+	})
+}
+
+// ListStalledNodes lists nodes that have been on their way for long, longest first.
+func (s *nodeService) ListStalledNodes(ctx context.Context, r *holdfastv1.ListStalledNodesRequest) (*holdfastv1.ListStalledNodesResponse, error) {
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "stalled")
+	if err != nil {
+		return nil, err
+	}
+	after := time.Duration(r.GetOlderThanSeconds()) * time.Second
+	switch {
+	case after < 0:
+		return nil, invalid("older_than_seconds", "is negative")
+	case after == 0:
+		after = stalledAfter
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	who := auth.From(ctx)
+	resp := &holdfastv1.ListStalledNodesResponse{}
+	resp.Machines, resp.NextPageToken, err = collect(ctx, p, v.Stalled(time.Now().Add(-after), p.after), func(m *holdfastv1.Machine) bool { return visible(who, m) })
+	return resp, err
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+const (
+	// poolTTL is three of the shortest intervals that a pool manager is asked for: the leader, who knows what he asked for, is
+	// never quicker than three of those (POOLREG-18021).
+	poolTTL = 15 * time.Second
+	// poolInterval is asked for until the first heartbeat's answer says otherwise (POOLREG-18010).
+	poolInterval = 10 * time.Second
+)
+
+// poolService is PoolService (pool registration).
+type poolService struct {
+	holdfastv1.UnimplementedPoolServiceServer
+	*Server
+}
+
+// CreatePool declares a pool, or changes what is declared of it.
+func (s *poolService) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRequest) (*holdfastv1.Pool, error) {
+	in := r.GetPool()
+	if in == nil {
+		return nil, invalid("pool", "is required")
+	}
+	p := &holdfastv1.Pool{PoolId: in.GetPoolId(), Provider: in.GetProvider(), GpuType: in.GetGpuType(), Labels: in.GetLabels()}
+	if err := violations(fsm.CheckPool(p)); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_CreatePool{CreatePool: &internalv1.CreatePool{Pool: p}}
+	return apply[*holdfastv1.Pool](ctx, s.node, c)
+}
+
+// GetPool gets a pool.
+func (s *poolService) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
+	if err := required("pool_id", r.GetPoolId()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := v.Pool(r.GetPoolId())
+	if !ok || !auth.InScope(auth.From(ctx), p.GetPoolId()) {
+		return nil, notFound(fsm.ReasonPoolNotFound, "pool", r.GetPoolId())
+	}
+	return p, nil
+}
+
+// ListPools lists pools by id, those that somebody can be placed on where that is asked for.
+func (s *poolService) ListPools(ctx context.Context, r *holdfastv1.ListPoolsRequest) (*holdfastv1.ListPoolsResponse, error) {
+	f, err := compile(poolFilter, r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetMinAvailableVramGb() < 0 {
+		return nil, invalid("min_available_vram_gb", "is negative")
+	}
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "pools", r.GetFilter(), r.GetGpuModel(), r.GetRegion())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q := fsm.PoolQuery{MinFreeVRAM: r.GetMinAvailableVramGb(), GPUModel: r.GetGpuModel(), Region: r.GetRegion()}
+	who := auth.From(ctx)
+	resp := &holdfastv1.ListPoolsResponse{}
+	resp.Pools, resp.NextPageToken, err = collect(ctx, p, keyed(v.Pools(p.after), (*holdfastv1.Pool).GetPoolId), func(p *holdfastv1.Pool) bool {
+		return auth.InScope(who, p.GetPoolId()) && q.Match(p) && f.Match(p)
+	})
+	return resp, err
+}
+
+// DeletePool deletes a declared pool that no machine is in.
+func (s *poolService) DeletePool(ctx context.Context, r *holdfastv1.DeletePoolRequest) (*holdfastv1.DeletePoolResponse, error) {
+	if err := required("pool_id", r.GetPoolId()); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_DeletePool{DeletePool: &internalv1.DeletePool{PoolId: r.GetPoolId()}}
+	if _, err := s.node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.DeletePoolResponse{}, nil
+}
+
+// RegisterPool registers a pool manager's pool, again and again as it likes.
+func (s *poolService) RegisterPool(ctx context.Context, r *holdfastv1.RegisterPoolRequest) (*holdfastv1.RegisterPoolResponse, error) {
+	in := r.GetPool()
+	if err := required("pool_id", in.GetPoolId()); err != nil {
+		return nil, err
+	}
+	p := &holdfastv1.Pool{PoolId: in.GetPoolId(), Endpoint: in.GetEndpoint(), NodeId: in.GetNodeId(), Region: in.GetRegion(), Version: in.GetVersion(),
+		WorkersTotal: in.GetWorkersTotal(), WorkersReady: in.GetWorkersReady(), WorkersBusy: in.GetWorkersBusy(), UptimeSeconds: in.GetUptimeSeconds()}
+	for _, g := range in.GetGpus() {
+		p.Gpus = append(p.Gpus, known(g))
+	}
+	if err := violations(fsm.CheckPool(p)); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: p, TtlMs: poolTTL.Milliseconds()}}
+	p, err := apply[*holdfastv1.Pool](ctx, s.node, c)
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.RegisterPoolResponse{Pool: p, HeartbeatIntervalMs: poolInterval.Milliseconds()}, nil
+}
+
+// DeregisterPool takes a pool out of placement.
+func (s *poolService) DeregisterPool(ctx context.Context, r *holdfastv1.DeregisterPoolRequest) (*holdfastv1.DeregisterPoolResponse, error) {
+	if err := required("pool_id", r.GetPoolId()); err != nil {
+		return nil, err
+	}
+	if err := short("reason", r.GetReason()); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: r.GetPoolId(), Reason: r.GetReason()}}
+	if _, err := s.node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.DeregisterPoolResponse{}, nil
+}
+
+// RegisterProvider registers a marketplace provider (POOLREG-18060).
+func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.RegisterProviderRequest) (*holdfastv1.RegisterProviderResponse, error) {
+	if err := required("provider_id", r.GetProvider().GetProviderId()); err != nil {
+		return nil, err
+	}
+	p := known(r.GetProvider())
+	p.Status, p.CreatedAt, p.UpdatedAt = "", nil, nil
+	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
+		return nil, invalid("auth_token_sha256", "is not a SHA-256 sum")
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_RegisterProvider{RegisterProvider: &internalv1.RegisterProvider{Provider: p}}
+	p, err := apply[*holdfastv1.PlatformProvider](ctx, s.node, c)
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.RegisterProviderResponse{Provider: p, PlatformMarginPercent: s.cfg.PlatformMarginPercent}, nil
+}
+
+// ListProviders lists marketplace providers by id.
+func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvidersRequest) (*holdfastv1.ListProvidersResponse, error) {
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "providers")
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &holdfastv1.ListProvidersResponse{}
+	resp.Providers, resp.NextPageToken, err = collect(ctx, p, keyed(v.Providers(p.after), (*holdfastv1.PlatformProvider).GetProviderId),
+		func(*holdfastv1.PlatformProvider) bool { return true })
+	return resp, err
+}
+
+// poolFilter says what pools can be filtered by.
+func poolFilter() *filter.Schema {
+	return &filter.Schema{Message: (*holdfastv1.Pool)(nil).ProtoReflect().Descriptor(), Fixed: []string{"pool_id", "created_at"}}
+}
