@@ -26,6 +26,7 @@ import (
 //	CHAOS_FAULTS=a,b   only these faults
 //	CHAOS_COUNT=n      so many faults
 //	SOAK_MINUTES=n     run TestSoak for so long
+//	SOAK_RACE=1        run it with the race detector, which wants a machine for itself after some minutes
 //	CHAOS_DIR=path     where reports go; default is the directory for temporary files
 
 // fixedSeed is the one that every run has in common.
@@ -53,7 +54,7 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !inPrivate(t) {
+	if !inPrivate(t, true) {
 		return
 	}
 	if seed := env(t, "CHAOS_SEED", 0); seed != 0 {
@@ -77,7 +78,7 @@ func TestChaosSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute: run without -short")
 	}
-	if !inPrivate(t) {
+	if !inPrivate(t, true) {
 		return
 	}
 	faults, err := chaos.Named("kill-leader,isolate-leader")
@@ -89,23 +90,23 @@ func TestChaosSmoke(t *testing.T) {
 
 const binaryVar = "HOLDFAST_TEST_BINARY"
 
-// binary gives holdfast with the race detector: the one that HOLDFAST_TEST_BINARY names, or a new one.
-func binary(t *testing.T) string {
+// binary gives holdfast: the one that HOLDFAST_TEST_BINARY names, or a new one.
+func binary(t *testing.T, race bool) string {
 	t.Helper()
 	if name := os.Getenv(binaryVar); name != "" {
 		return name
 	}
 	name := filepath.Join(t.TempDir(), "holdfast")
-	if err := (harness.Build{Race: true, Out: name}).Make(t.Context()); err != nil {
+	if err := (harness.Build{Race: race, Out: name}).Make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return name
 }
 
 // inPrivate says whether the test is to go on in this process: a private one, or the only one where there can be none.
-func inPrivate(t *testing.T) bool {
+func inPrivate(t *testing.T, race bool) bool {
 	t.Helper()
-	return private.Missing() != "" || private.Inside() || private.Again(t, binaryVar+"="+binary(t))
+	return private.Missing() != "" || private.Inside() || private.Again(t, binaryVar+"="+binary(t, race))
 }
 
 // cluster starts one for chaos. The multiplier is of Raft's timeouts. When the test has failed its report is kept, and its path printed.
@@ -121,7 +122,7 @@ func cluster(t *testing.T, seed int64, multiplier float64) *harness.Cluster {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: binary(t), Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: harness.OftenSnapshots(),
+	c, err := harness.Start(ctx, harness.Config{Binary: binary(t, true), Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: harness.OftenSnapshots(),
 		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)
