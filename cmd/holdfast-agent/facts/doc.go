@@ -22,9 +22,8 @@ func read(fsys fs.FS, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("read /%s: %w", name, err)
 	}
 	return string(b), nil

@@ -5,6 +5,7 @@
 package sdnotify
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -53,8 +54,8 @@ func (n Notifier) Send(words ...string) error {
 	if err != nil {
 		return fmt.Errorf("tell systemd: %w", err)
 	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte(strings.Join(words, "\n"))); err != nil {
+	_, err = conn.Write([]byte(strings.Join(words, "\n")))
+	if err = errors.Join(err, conn.Close()); err != nil {
 		return fmt.Errorf("tell systemd: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package smi
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -72,7 +73,7 @@ func rows(text string, least int, take func([]string) error) error {
 	r.FieldsPerRecord, r.TrimLeadingSpace, r.LazyQuotes = -1, true, true
 	for n := 1; ; n++ {
 		f, err := r.Read()
-		if err == io.EOF { //nolint:errorlint // what csv returns as it is
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
