@@ -20,6 +20,7 @@ import (
 type fakePeer struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	holdfastv1.UnimplementedRunServiceServer
+	holdfastv1.UnimplementedAuditServiceServer
 
 	addr   string
 	server *grpc.Server
@@ -29,6 +30,7 @@ type fakePeer struct {
 	watch func(*holdfastv1.WatchRunsRequest, grpc.ServerStreamingServer[holdfastv1.RunEvent]) error
 	logs  func(*holdfastv1.StreamRunLogsRequest, grpc.ServerStreamingServer[holdfastv1.LogChunk]) error
 	run   *holdfastv1.Run
+	audit func(*holdfastv1.ExportAuditEventsRequest, grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error
 
 	mu    sync.Mutex
 	calls int
@@ -45,6 +47,7 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 	p.server = grpc.NewServer(grpc.UnaryInterceptor(p.intercept))
 	holdfastv1.RegisterMachineServiceServer(p.server, p)
 	holdfastv1.RegisterRunServiceServer(p.server, p)
+	holdfastv1.RegisterAuditServiceServer(p.server, p)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -113,6 +116,10 @@ func (p *fakePeer) WatchRuns(r *holdfastv1.WatchRunsRequest, s grpc.ServerStream
 
 func (p *fakePeer) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
 	return p.logs(r, s)
+}
+
+func (p *fakePeer) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest, s grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error {
+	return p.audit(r, s)
 }
 
 // refusedAddr is an address that nobody listens at.

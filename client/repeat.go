@@ -26,7 +26,8 @@ func repeatable(method string, req any) bool {
 	case *holdfastv1.UpdateMachineRequest,
 		*holdfastv1.SetMachinePhaseRequest,
 		*holdfastv1.CreatePlanRequest,
-		*holdfastv1.CancelRunRequest:
+		*holdfastv1.CancelRunRequest,
+		*holdfastv1.RevokeTokenRequest:
 		return true
 	}
 	// A delete is not here: its second answer would be NOT_FOUND.
@@ -51,6 +52,8 @@ func advice(method string) string {
 		return "list the machine's runs before you start another, and give a request_id next time"
 	case "RegisterMachine":
 		return "look the machine up by MAC address, BMC or serial before you register it again, and bring a machine_id next time"
+	case "CreateToken":
+		return "list the tokens and revoke the one that nobody has got, then make another one"
 	case "DeleteMachine", "DeletePlan":
 		return "read it back: NOT_FOUND says that it was deleted"
 	}

@@ -24,6 +24,12 @@ func TestRepeatable(t *testing.T) {
 		{holdfastv1.MachineService_DeleteMachine_FullMethodName, &holdfastv1.DeleteMachineRequest{}, false},
 		{holdfastv1.PlanService_CreatePlan_FullMethodName, &holdfastv1.CreatePlanRequest{}, true},
 		{holdfastv1.PlanService_DeletePlan_FullMethodName, &holdfastv1.DeletePlanRequest{}, false},
+		{holdfastv1.AccessService_WhoAmI_FullMethodName, &holdfastv1.WhoAmIRequest{}, true},
+		{holdfastv1.AccessService_CreateToken_FullMethodName, &holdfastv1.CreateTokenRequest{}, false},
+		{holdfastv1.AccessService_ListTokens_FullMethodName, &holdfastv1.ListTokensRequest{}, true},
+		{holdfastv1.AccessService_RevokeToken_FullMethodName, &holdfastv1.RevokeTokenRequest{}, true},
+		{holdfastv1.AuditService_ListAuditEvents_FullMethodName, &holdfastv1.ListAuditEventsRequest{}, true},
+		{holdfastv1.AuditService_ExportAuditEvents_FullMethodName, &holdfastv1.ExportAuditEventsRequest{}, true},
 		{"/other.v1.Service/Get", struct{}{}, false},
 	} {
 		if got := repeatable(tt.method, tt.req); got != tt.want {

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+type auditStream = grpc.ServerStreamingServer[holdfastv1.AuditEvent]
+
+// auditPeer keeps events 3 to 9, sends those asked for, and breaks after so many (0: never).
+func auditPeer(breakAfter int, asked *[]uint64) func(*holdfastv1.ExportAuditEventsRequest, auditStream) error {
+	return func(r *holdfastv1.ExportAuditEventsRequest, s auditStream) error {
+		*asked = append(*asked, r.GetFromSequence())
+		for n, at := 1, max(3, r.GetFromSequence()); at <= 9; n, at = n+1, at+1 {
+			if err := s.Send(&holdfastv1.AuditEvent{Sequence: at}); err != nil {
+				return err
+			}
+			if n == breakAfter {
+				return status.Error(codes.Unavailable, "peer died")
+			}
+		}
+		return nil
+	}
+}
+
+func TestExportAuditResumes(t *testing.T) {
+	for from, want := range map[uint64]string{0: "[3 4 5 6 7 8 9]", 5: "[5 6 7 8 9]", 10: "[]"} {
+		var asked []uint64
+		a := startPeer(t, &fakePeer{audit: auditPeer(1, &asked)})
+		b := startPeer(t, &fakePeer{audit: auditPeer(2, &asked)})
+		got := []uint64{}
+		err := dial(t, Config{Addrs: []string{a.addr, b.addr}}).ExportAudit(testContext(t), from, func(e *holdfastv1.AuditEvent) error {
+			got = append(got, e.GetSequence())
+			return nil
+		})
+		if err != nil || fmt.Sprint(got) != want {
+			t.Errorf("from %d: got %v, %v, want %s", from, got, err, want)
+		}
+		if from < 9 && len(asked) < 3 {
+			t.Errorf("asked from %v: the test should have broken the stream twice", asked)
+		}
+	}
+}
+
+func TestExportAuditEndsWithTheCallersError(t *testing.T) {
+	var asked []uint64
+	a := startPeer(t, &fakePeer{audit: auditPeer(0, &asked)})
+	mine := status.Error(codes.Unavailable, "disk full")
+	err := dial(t, Config{Addrs: []string{a.addr}}).ExportAudit(testContext(t), 0, func(*holdfastv1.AuditEvent) error { return mine })
+	if !errors.Is(err, mine) || len(asked) != 1 {
+		t.Errorf("err = %v after %d streams, want %v after 1", err, len(asked), mine)
+	}
+	gone := startPeer(t, &fakePeer{audit: func(*holdfastv1.ExportAuditEventsRequest, auditStream) error {
+		return status.Error(codes.OutOfRange, "not kept")
+	}})
+	err = dial(t, Config{Addrs: []string{gone.addr}}).ExportAudit(testContext(t), 1, func(*holdfastv1.AuditEvent) error { return nil })
+	if status.Code(err) != codes.OutOfRange {
+		t.Errorf("of what is not kept: got %v", err)
+	}
+}
