@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,10 +81,31 @@ func (r *reconciler) pass(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("peer %s: %w", m.meta.GetId(), err))
 		}
 	}
+	if err := r.forget(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	if err := r.raiseLevel(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// forget finishes removals whose leader died in the middle: only servers are on record.
+func (r *reconciler) forget(ctx context.Context) error {
+	servers := r.n.servers()
+	if len(servers) == 0 {
+		return nil // they cannot be read now
+	}
+	for _, p := range r.n.fsm.View().Peers() {
+		if slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == p.GetId() }) {
+			continue
+		}
+		if err := r.n.forgetPeer(ctx, p.GetId()); err != nil {
+			return fmt.Errorf("take peer %s, which is no server any more, out of the record: %w", p.GetId(), err)
+		}
+		r.n.log.Info("peer taken out of the record: it is no server any more", "id", p.GetId())
+	}
+	return nil
 }
 
 // peer does the next thing that one peer needs.

@@ -159,6 +159,12 @@ func (n *Node) remove(ctx context.Context, id string) error {
 	if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		return fmt.Errorf("remove %s from the raft configuration: %w", id, err)
 	}
+	// failpoint: server-removed
+	return n.forgetPeer(ctx, id)
+}
+
+// forgetPeer takes a peer that is no server any more out of the record.
+func (n *Node) forgetPeer(ctx context.Context, id string) error {
 	return n.commit(ctx, &internalv1.Command{
 		FeatureLevel: 1,
 		Op:           &internalv1.Command_RemovePeer{RemovePeer: &internalv1.RemovePeer{Id: id}},

@@ -3,9 +3,14 @@ package failpoint
 import (
 	"context"
 	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -36,6 +41,7 @@ func scenarios() map[string]scenario {
 		"peer-admitted":         {provoke: wipe},
 		"admission-stored":      {provoke: wipe, quick: true},
 		"peer-promoted":         {provoke: wipe},
+		"server-removed":        {provoke: leave, quick: true},
 		"snapshot-restored":     {provoke: wipe},
 		"snapshot-written":      {},
 		"snapshot-stored":       {},
@@ -90,6 +96,41 @@ func replace(ctx context.Context, p *localcluster.Peer) error {
 		return err
 	}
 	return p.Start(ctx)
+}
+
+// leave takes a follower that has gone out of the cluster. When the leader has died in the middle the next one finishes that. Then
+// the follower comes back.
+func leave(ctx context.Context, l *lab.Lab) error {
+	p, err := l.Follower(ctx)
+	if err != nil {
+		return err
+	}
+	leader, err := l.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+leader.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return l.Hold(p, func() error {
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		_, _ = internalv1.NewPeerServiceClient(conn).Leave(ctx, &internalv1.LeaveRequest{PeerId: p.ID}) // the leader dies
+		if err := lab.Until(ctx, "the record of "+p.ID+" to be removed", func() bool {
+			for _, other := range l.Peers() {
+				if other != p && strings.Contains(other.LogTail(1<<20), "peer taken out of the record") {
+					return true
+				}
+			}
+			return false
+		}); err != nil {
+			return err
+		}
+		return p.Start(ctx)
+	})
 }
 
 // The plans of scenarios, each started on the machine of the same name.
