@@ -76,7 +76,7 @@ func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 		return nil, err
 	}
 	if s.sec != nil {
-		if c, err = s.sec.client(c, string(addr), timeout); err != nil {
+		if c, err = s.sec.client(c, string(addr), min(timeout, helloPatience)); err != nil {
 			return nil, fmt.Errorf("connect to the peer at %s: %w", addr, err)
 		}
 	}
