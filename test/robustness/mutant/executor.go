@@ -50,11 +50,13 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 	return b.truth(ctx, machineID)
 }
 
-// stoppedExecutor stops the leader's process between intent and effect, lets the next one finish the run, and lets the first one go on.
-func stoppedExecutor() Scenario {
-	return Scenario{Name: "the leader is stopped before an effect and goes on after the next one's", Run: func(ctx context.Context, e Env) ([]error, error) {
-		const point = "intent-committed"
-		for round := range 5 {
+// stoppedExecutor stops the leader's process at a point before an effect, lets the next one finish the run, and lets the first one
+// go on. Its attempt does not notice that the term is over: mostly that would be quicker than the effect, and hide what is missing.
+func stoppedExecutor(point string) Scenario {
+	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect", Provoke: []Patch{
+		{"executor/attempt.go", "do(providers.WithNotAfter(ctx, ", "do(providers.WithNotAfter(context.WithoutCancel(ctx), "},
+	}, Run: func(ctx context.Context, e Env) ([]error, error) {
+		for round := range 2 {
 			round := Env{Binary: e.Binary, Dir: fmt.Sprintf("%s/round-%d", e.Dir, round)}
 			s, err := failpoint.NewSwitches(round.Dir+"/failpoints", point)
 			if err != nil {
@@ -69,7 +71,7 @@ func stoppedExecutor() Scenario {
 }
 
 func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point string) ([]error, error) {
-	b, err := e.openWith(ctx, s, lab.Config{Env: []string{s.Environment(point) + "=stop"}})
+	b, err := e.openWith(ctx, s, lab.Config{Env: []string{s.StopEnvironment(point)}})
 	if err != nil {
 		return nil, err
 	}

@@ -64,10 +64,15 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "noconfirm", Breaks: "a majority confirms the term right before an effect",
-			Scenario: stoppedExecutor(),
+			Scenario: stoppedExecutor("effect-due"),
 			Patches: []Patch{{"executor/attempt.go",
 				"err := a.confirm(ctx)\n\t\tif err == nil && time.Since(started) < confirmValid {",
 				"err := error(nil)\n\t\tif err == nil && time.Since(started) < confirmValid {"}},
+		},
+		{
+			Name: "nonotafter", Breaks: "an effect leaves soon after its term was confirmed, or not at all",
+			Scenario: stoppedExecutor("term-confirmed"),
+			Patches:  []Patch{{"providers/notafter.go", "return context.WithValue(ctx, notAfterKey{}, t)", "return ctx"}},
 		},
 		{
 			Name: "lostlog", Breaks: "a leader that takes a command over goes on with its output where the record ends",
