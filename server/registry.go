@@ -104,8 +104,12 @@ func (s *registryService) ListServices(ctx context.Context, r *holdfastv1.ListSe
 // WatchServices streams the services that match, then every change of one that does, in order. The last event of the current state
 // has the cursor to go on from; the others have none.
 func (s *registryService) WatchServices(r *holdfastv1.WatchServicesRequest, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
-	ctx := stream.Context()
-	f, err := compile(serviceFilter, r.GetFilter())
+	return s.Services(stream.Context(), r.GetFilter(), r.GetCursor(), stream.Send)
+}
+
+// Services is WatchServices for the HTTP API: ctx's caller has been let in.
+func (s *Server) Services(ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error {
+	f, err := compile(serviceFilter, text)
 	if err != nil {
 		return err
 	}
@@ -113,11 +117,10 @@ func (s *registryService) WatchServices(r *holdfastv1.WatchServicesRequest, stre
 	if err != nil {
 		return err
 	}
-	cursor := r.GetCursor()
 	switch {
 	case cursor == 0:
 		cursor = v.LastServiceEvent()
-		if err := currentServices(v, f, stream); err != nil {
+		if err := currentServices(v, f, send); err != nil {
 			return err
 		}
 	case cursor > v.LastServiceEvent(): // a stale view may be behind the peer that gave it out
@@ -127,7 +130,7 @@ func (s *registryService) WatchServices(r *holdfastv1.WatchServicesRequest, stre
 	}
 	for {
 		changed := s.state.Changed()
-		if cursor, err = sendServiceEvents(s.state.View(), cursor, f, stream); err != nil {
+		if cursor, err = sendServiceEvents(s.state.View(), cursor, f, send); err != nil {
 			return err
 		}
 		select {
@@ -148,14 +151,14 @@ func (s *registryService) WatchServices(r *holdfastv1.WatchServicesRequest, stre
 // servicePause is the least time between two looks of a watcher at the state.
 const servicePause = 20 * time.Millisecond
 
-func currentServices(v *fsm.View, f *filter.Filter, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
+func currentServices(v *fsm.View, f *filter.Filter, send func(*holdfastv1.ServiceEvent) error) error {
 	last := &holdfastv1.ServiceEvent{}
 	for svc := range v.Services("") {
 		if svc.GetDeregistered() || !f.Match(svc) {
 			continue
 		}
 		if last.GetService() != nil {
-			if err := stream.Send(last); err != nil {
+			if err := send(last); err != nil {
 				return err
 			}
 		}
@@ -165,10 +168,10 @@ func currentServices(v *fsm.View, f *filter.Filter, stream grpc.ServerStreamingS
 	if last.GetCursor() == 0 && last.GetService() == nil {
 		return nil
 	}
-	return stream.Send(last)
+	return send(last)
 }
 
-func sendServiceEvents(v *fsm.View, cursor uint64, f *filter.Filter, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) (uint64, error) {
+func sendServiceEvents(v *fsm.View, cursor uint64, f *filter.Filter, send func(*holdfastv1.ServiceEvent) error) (uint64, error) {
 	if v.LastServiceEvent() < cursor {
 		return cursor, nil // this peer is behind the one that gave the cursor out
 	}
@@ -185,7 +188,7 @@ func sendServiceEvents(v *fsm.View, cursor uint64, f *filter.Filter, stream grpc
 			if !f.Match(e.GetService()) {
 				continue
 			}
-			if err := stream.Send(e); err != nil {
+			if err := send(e); err != nil {
 				return cursor, err
 			}
 		}

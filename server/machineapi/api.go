@@ -1,19 +1,17 @@
 package machineapi
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // api serves the routes.
@@ -72,34 +70,22 @@ func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// read takes a JSON object of at most auth.MaxBody bytes; members that are not known are passed over.
+// read takes a JSON object; members that are not known are passed over.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	b, err := io.ReadAll(r.Body)
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	err := httpjson.Read(r, into)
+	var bad *httpjson.Bad
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &bad) && bad.TooLarge:
 		answer(w, http.StatusRequestEntityTooLarge, failure{Message: "Payload too large"})
-		return false
+	default:
+		answer(w, http.StatusBadRequest, failure{Message: "Invalid payload", Suggestion: err.Error()})
 	}
-	if err == nil {
-		err = json.Unmarshal(b, into)
-	}
-	if err != nil {
-		answer(w, http.StatusBadRequest, failure{Message: "Invalid payload"})
-		return false
-	}
-	return true
+	return false
 }
 
-func answer(w http.ResponseWriter, code int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	if code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests {
-		if w.Header().Get("Retry-After") == "" {
-			w.Header().Set("Retry-After", "1")
-		}
-	}
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client is gone: nobody to tell
-}
+func answer(w http.ResponseWriter, code int, body any) { httpjson.Write(w, code, body) }
 
 // fail words the error of a call. Other is what the document says of errors that it does not name.
 func (a *api) fail(w http.ResponseWriter, err error, other failure) {
@@ -119,14 +105,4 @@ func (a *api) fail(w http.ResponseWriter, err error, other failure) {
 		a.log.Warn("machine API call failed", "code", st.Code().String(), "error", st.Message())
 		answer(w, http.StatusInternalServerError, other)
 	}
-}
-
-// reason gives the ErrorInfo's reason of an error.
-func reason(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if i, ok := d.(*errdetails.ErrorInfo); ok {
-			return i.GetReason()
-		}
-	}
-	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // ttlSeconds is how long a machine lives without a keepalive (machine registration §States).
@@ -80,7 +81,7 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	})
 	if err != nil {
 		other := failure{Message: "Failed to register machine"}
-		if reason(err) == "POOL_UNKNOWN" {
+		if httpjson.Reason(err) == "POOL_UNKNOWN" {
 			other.Message = "Invalid pool name"
 		}
 		if status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.NotFound {

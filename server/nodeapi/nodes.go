@@ -1,0 +1,216 @@
+package nodeapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
+)
+
+// fields are the members of a node that clients set, with where they go.
+func fields(n *holdfastv1.NodeRecord) map[string]*string {
+	return map[string]*string{
+		"hostname": &n.Hostname, "ip_address": &n.IpAddress, "workflow_id": &n.WorkflowId, "vendor": &n.Vendor, "model": &n.Model,
+		"serial_number": &n.SerialNumber, "system_uuid": &n.SystemUuid, "arch": &n.Arch, "boot_mode": &n.BootMode, "group_id": &n.GroupId,
+	}
+}
+
+// record reads the members of a body that are about a node, and lists those that are there. Null empties one.
+func record(w http.ResponseWriter, body map[string]json.RawMessage) (*holdfastv1.NodeRecord, []string, bool) {
+	n := &holdfastv1.NodeRecord{}
+	var paths []string
+	into := fields(n)
+	for name, raw := range body {
+		var err error
+		switch to := into[name]; {
+		case to != nil:
+			err = json.Unmarshal(raw, to)
+		case name == "tags":
+			err = json.Unmarshal(raw, &n.Tags)
+		default:
+			continue
+		}
+		if err != nil {
+			want := "a string"
+			if name == "tags" {
+				want = "a list of strings"
+			}
+			invalid(w, "body", name, "want "+want, "type_error")
+			return nil, nil, false
+		}
+		paths = append(paths, name)
+	}
+	slices.Sort(paths)
+	return n, paths, true
+}
+
+func (a *api) create(w http.ResponseWriter, r *http.Request) {
+	var body map[string]json.RawMessage
+	if !read(w, r, &body) {
+		return
+	}
+	n, _, good := record(w, body)
+	if !good {
+		return
+	}
+	var mac string
+	if raw, there := body["mac_address"]; !there || string(raw) == "null" {
+		invalid(w, "body", "mac_address", "Field required", "missing")
+		return
+	} else if json.Unmarshal(raw, &mac) != nil {
+		invalid(w, "body", "mac_address", "want a string", "type_error")
+		return
+	}
+	m, err := a.nodes.CreateNode(r.Context(), &holdfastv1.CreateNodeRequest{MacAddress: mac, Node: n})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	httpjson.Write(w, http.StatusCreated, envelope{true, show(m), "Node registered successfully"})
+}
+
+func (a *api) get(w http.ResponseWriter, r *http.Request) {
+	m, err := a.nodes.GetNode(r.Context(), &holdfastv1.GetNodeRequest{Id: r.PathValue("id")})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	ok(w, m, "")
+}
+
+func (a *api) update(w http.ResponseWriter, r *http.Request) {
+	var body map[string]json.RawMessage
+	if !read(w, r, &body) {
+		return
+	}
+	n, paths, good := record(w, body)
+	if !good {
+		return
+	}
+	if len(paths) == 0 {
+		a.get(w, r) // no path at all would mean every path
+		return
+	}
+	a.change(w, r, n, paths, "Node updated successfully")
+}
+
+func (a *api) change(w http.ResponseWriter, r *http.Request, n *holdfastv1.NodeRecord, paths []string, message string) {
+	m, err := a.nodes.UpdateNode(r.Context(), &holdfastv1.UpdateNodeRequest{Id: r.PathValue("id"), Node: n, Paths: paths})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	ok(w, m, message)
+}
+
+// addTag adds a tag; one that is there already stays.
+func (a *api) addTag(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Tag  string   `json:"tag"`
+		Tags []string `json:"tags"`
+	}
+	if !read(w, r, &in) {
+		return
+	}
+	tags := in.Tags
+	if in.Tag != "" {
+		tags = append(tags, in.Tag)
+	}
+	if len(tags) == 0 {
+		invalid(w, "body", "tag", "Field required", "missing")
+		return
+	}
+	a.change(w, r, &holdfastv1.NodeRecord{Tags: tags}, []string{"tags.add"}, "Tag added")
+}
+
+func (a *api) removeTag(w http.ResponseWriter, r *http.Request) {
+	a.change(w, r, &holdfastv1.NodeRecord{Tags: []string{r.PathValue("tag")}}, []string{"tags.remove"}, "Tag removed")
+}
+
+// list answers nodes, filtered by ?state=, ?group_id= and ?tag=, all of them or ?limit= from ?offset= on; total counts what matches.
+func (a *api) list(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	state, tag := holdfastv1.Node_NODE_STATE_UNSPECIFIED, strings.ToLower(q.Get("tag"))
+	if s := q.Get("state"); s != "" {
+		var known bool
+		if state, known = stateOf(s); !known {
+			invalid(w, "query", "state", strconv.Quote(s)+" is not a state of a node", "value_error")
+			return
+		}
+	}
+	limit, good := number(w, q.Get("limit"), "limit", 0, 1, maxList)
+	if !good {
+		return
+	}
+	offset, good := number(w, q.Get("offset"), "offset", 0, 0, 1<<30)
+	if !good {
+		return
+	}
+	req := &holdfastv1.ListMachinesRequest{PageSize: 1000}
+	all, total := []node{}, 0
+	for {
+		resp, err := a.machines.ListMachines(r.Context(), req)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		for _, m := range resp.GetMachines() {
+			n := m.GetNode()
+			if state != 0 && m.GetStatus().GetNodeState() != state || q.Get("group_id") != "" && n.GetGroupId() != q.Get("group_id") ||
+				tag != "" && !slices.Contains(n.GetTags(), tag) {
+				continue
+			}
+			if total >= offset && (limit == 0 || len(all) < limit) {
+				all = append(all, show(m))
+			}
+			total++
+		}
+		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+			break
+		}
+	}
+	httpjson.Write(w, http.StatusOK, many{Success: true, Data: all, Total: total})
+}
+
+const maxList = 100_000
+
+// number reads a number of the query.
+func number(w http.ResponseWriter, text, name string, otherwise, least, most int) (int, bool) {
+	if text == "" {
+		return otherwise, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		invalid(w, "query", name, "want a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most)+", not "+strconv.Quote(text), "value_error")
+		return 0, false
+	}
+	return n, true
+}
+
+// stalled answers nodes that have been on their way for ?threshold_minutes= (60) or longer, longest first.
+func (a *api) stalled(w http.ResponseWriter, r *http.Request) {
+	minutes, good := number(w, r.URL.Query().Get("threshold_minutes"), "threshold_minutes", 60, 1, 1<<20)
+	if !good {
+		return
+	}
+	req := &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(minutes) * 60, PageSize: 1000}
+	all := []node{}
+	for {
+		resp, err := a.nodes.ListStalledNodes(r.Context(), req)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		for _, m := range resp.GetMachines() {
+			all = append(all, show(m))
+		}
+		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+			break
+		}
+	}
+	httpjson.Write(w, http.StatusOK, many{Success: true, Data: all, Total: len(all)})
+}

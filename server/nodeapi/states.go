@@ -1,0 +1,173 @@
+package nodeapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
+)
+
+// transition moves a node by hand.
+func (a *api) transition(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		State   *string `json:"state"`
+		Comment string  `json:"comment"`
+		Force   bool    `json:"force"`
+	}
+	if !read(w, r, &in) {
+		return
+	}
+	if in.State == nil {
+		invalid(w, "body", "state", "Field required", "missing")
+		return
+	}
+	to, known := stateOf(*in.State)
+	if !known {
+		invalid(w, "body", "state", strconv.Quote(*in.State)+" is not a state of a node", "value_error")
+		return
+	}
+	a.move(w, r, &holdfastv1.TransitionNodeRequest{Id: r.PathValue("id"), State: to, Comment: in.Comment, Force: in.Force}, "Node transitioned to "+*in.State)
+}
+
+// retire is DELETE: the node stays on record.
+func (a *api) retire(w http.ResponseWriter, r *http.Request) {
+	a.move(w, r, &holdfastv1.TransitionNodeRequest{Id: r.PathValue("id"), State: holdfastv1.Node_RETIRED}, "Node retired")
+}
+
+func (a *api) move(w http.ResponseWriter, r *http.Request, req *holdfastv1.TransitionNodeRequest, message string) {
+	to, force := req.GetState(), req.GetForce()
+	m, err := a.nodes.TransitionNode(r.Context(), req)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	a.log.Info("node was moved", "node", m.GetMachineId(), "to", stateName(to), "triggered_by", "admin", "principal", auth.From(r.Context()).GetPrincipal(), "force", force)
+	ok(w, m, message)
+}
+
+// report takes what an installer or a booted node says of itself (node state machine §Extended NodeReport Schema).
+func (a *api) report(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		MACAddress   *string `json:"mac_address"`
+		IPAddress    string  `json:"ip_address"`
+		Hostname     string  `json:"hostname"`
+		Vendor       string  `json:"vendor"`
+		Model        string  `json:"model"`
+		SerialNumber string  `json:"serial_number"`
+		SystemUUID   string  `json:"system_uuid"`
+		Arch         string  `json:"arch"`
+		BootMode     string  `json:"boot_mode"`
+		Status       string  `json:"installation_status"`
+		Progress     *int32  `json:"installation_progress"`
+		Error        string  `json:"installation_error"`
+	}
+	if !read(w, r, &in) {
+		return
+	}
+	if in.MACAddress == nil {
+		invalid(w, "body", "mac_address", "Field required", "missing")
+		return
+	}
+	req := &holdfastv1.ReportNodeRequest{
+		MacAddress: *in.MACAddress, InstallationStatus: in.Status, InstallationError: in.Error,
+		Facts: &holdfastv1.NodeRecord{IpAddress: in.IPAddress, Hostname: in.Hostname, Vendor: in.Vendor, Model: in.Model, SerialNumber: in.SerialNumber,
+			SystemUuid: in.SystemUUID, Arch: in.Arch, BootMode: in.BootMode},
+	}
+	if in.Progress != nil {
+		req.InstallationProgress, req.HasProgress = *in.Progress, true
+	}
+	m, err := a.nodes.ReportNode(r.Context(), req)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if in.Status != "" {
+		a.log.Info("installer has reported", "node", m.GetMachineId(), "status", in.Status, "state", stateName(m.GetStatus().GetNodeState()),
+			"attempts", m.GetNode().GetInstallAttempts(), "triggered_by", "node_report")
+	}
+	ok(w, m, "Report processed")
+}
+
+// entry is one transition of a node (node state machine §Node History Endpoint).
+type entry struct {
+	ID          string         `json:"id"`
+	FromState   string         `json:"from_state"`
+	ToState     string         `json:"to_state"`
+	TriggeredBy string         `json:"triggered_by"` // admin, system, node_report
+	UserID      *string        `json:"user_id"`
+	Comment     *string        `json:"comment"`
+	Metadata    map[string]any `json:"metadata"`
+	CreatedAt   *string        `json:"created_at"`
+}
+
+// history answers the transitions of a node, newest first: ?limit=1..200 (50) from ?offset= on.
+func (a *api) history(w http.ResponseWriter, r *http.Request) {
+	limit, good := number(w, r.URL.Query().Get("limit"), "limit", 50, 1, 200)
+	if !good {
+		return
+	}
+	offset, good := number(w, r.URL.Query().Get("offset"), "offset", 0, 0, 1<<30)
+	if !good {
+		return
+	}
+	m, err := a.nodes.GetNode(r.Context(), &holdfastv1.GetNodeRequest{Id: r.PathValue("id")})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	req := &holdfastv1.ListMachineHistoryRequest{MachineId: m.GetMachineId(), PageSize: 1000}
+	all, total := []entry{}, 0
+	for {
+		resp, err := a.machines.ListMachineHistory(r.Context(), req)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		for _, e := range resp.GetEntries() {
+			if e.GetFacet() != "node" {
+				continue
+			}
+			if total >= offset && len(all) < limit {
+				all = append(all, showEntry(e))
+			}
+			total++
+		}
+		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+			break
+		}
+	}
+	httpjson.Write(w, http.StatusOK, map[string]any{"data": all, "total": total})
+}
+
+func lower(state string) string { return strings.ToLower(state) }
+
+func showEntry(e *holdfastv1.HistoryEntry) entry {
+	out := entry{
+		ID:        uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdfast:"+e.GetMachineId()+"/history/"+strconv.FormatUint(e.GetSequence(), 10))).String(),
+		FromState: lower(e.GetFrom()), ToState: lower(e.GetTo()), Comment: orNull(e.GetComment()), CreatedAt: stamp(e.GetAt()),
+	}
+	switch e.GetTriggeredBy() {
+	case "operator", "admin":
+		out.TriggeredBy, out.UserID = "admin", orNull(e.GetPrincipal())
+	case "node_report":
+		out.TriggeredBy = "node_report"
+	default:
+		out.TriggeredBy = "system"
+	}
+	if len(e.GetMetadata()) > 0 {
+		out.Metadata = map[string]any{}
+		for k, v := range e.GetMetadata() {
+			if n, err := strconv.Atoi(v); err == nil && k == "attempt" {
+				out.Metadata[k] = n
+			} else {
+				out.Metadata[k] = v
+			}
+		}
+	}
+	return out
+}
