@@ -32,12 +32,15 @@ type Config struct {
 	RaftMultiplier                                                  float64
 	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
 	ReconcileIntervalSeconds                                        int
+	AutoDiscover                                                    bool
+	PlatformMarginPercent                                           float64
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
 	RaftSnapshotInterval, RaftStallTimeout                          time.Duration // the same
 
 	RateLimitPerSecond float64
 
 	tlsConfig
+	secretsConfig
 
 	Providers   map[string]providers.Config // in the file only
 	OIDCIssuers []auth.Issuer               // the same
@@ -60,6 +63,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.Join, "join", nil, "gossip `addresses` of other peers, host:port,…")
 	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "`peers` that must see each other before a new cluster forms; 0 only joins")
 	c.tlsConfig.flags(fs)
+	c.secretsConfig.flags(fs)
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover", "what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
@@ -72,6 +76,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
 	fs.Float64Var(&c.RateLimitPerSecond, "rate-limit-per-second", 1000, "`calls` a second of one user; agents may make a twentieth of it; 0: any number")
 	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30, "`seconds` between two looks at a machine's conditions")
+	fs.BoolVar(&c.AutoDiscover, "auto-discover", false, "make machines of reports from MAC addresses that nobody knows; they await approval")
+	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0, "`percent` that marketplace providers are told at registration")
 	c.hidden(fs)
 }
 
@@ -107,6 +113,9 @@ func (c *Config) settle() error {
 	}
 	if c.BootstrapExpect != 1 && len(c.Join) == 0 {
 		return errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)")
+	}
+	if err := c.secretsConfig.settle(); err != nil {
+		return err
 	}
 	if err := c.tlsConfig.settle(c.Insecure, c.NodeID); err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // Command gives the command that runs a peer. Version is the build's.
@@ -77,6 +78,10 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err := cluster.BridgeMetrics(reg); err != nil {
 		return fmt.Errorf("bridge metrics: %w", err)
 	}
+	keys, err := seal.Open(cfg.SecretsKeyFile, log.With("peer", cfg.NodeID))
+	if err != nil {
+		return err
+	}
 	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, log.With("peer", cfg.NodeID), reg)
 	if err != nil {
 		return err
@@ -119,9 +124,13 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
+	vault, err := cfg.secretsConfig.open(keys, p.node, state, gate, peerLog)
+	if err != nil {
+		return err
+	}
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	gateway := lease.NewGateway(leases, p.node, peerLog)
-	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Leases: gateway,
+	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
 	api := grpc.NewServer(append(append(server.GRPCOptions(), creds...),
@@ -142,7 +151,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		}
 		return nil
 	})
-	site := srv.HTTPServer(srv.HTTPHandler())
+	site := srv.HTTPServer(srv.HTTPHandler(append(apis(srv, peerLog), vault.routes)...))
 	webLn := httpLn
 	if store != nil {
 		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()
@@ -155,7 +164,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	})
 	g.Go(func() error { return gate.Denials().Run(web) })
 	g.Go(func() error { return gateway.Run(web) })
-	tasks := []cluster.LeaderTask{p.exec, reconciler, leases}
+	g.Go(func() error { return keys.Run(web) })
+	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases}, vault.tasks...)
 	if !cfg.Insecure {
 		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
 	}

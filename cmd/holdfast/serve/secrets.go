@@ -1,0 +1,62 @@
+package serve
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/issuer"
+	"github.com/holdfast-metal/holdfast/server/seal"
+)
+
+// secretsConfig says what seals secrets, and how the built-in issuer is known.
+type secretsConfig struct {
+	SecretsKeyFile  string
+	OIDCIssuerURL   string
+	OIDCKeyRotation time.Duration
+}
+
+func (c *secretsConfig) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.SecretsKeyFile, "secrets-key-file", "", "`file` with the keys that seal secrets, the first one in use (holdfast secret keygen), or credential:NAME of systemd; read again when it changes")
+	fs.StringVar(&c.OIDCIssuerURL, "oidc-issuer-url", "", "`URL` of the built-in OIDC issuer as clients reach it, the same on all peers; default: as each request names the host, with path /oidc")
+	fs.DurationVar(&c.OIDCKeyRotation, "oidc-key-rotation", issuer.DefaultRotation, "`time` that a key of the built-in issuer signs")
+}
+
+func (c *secretsConfig) settle() error {
+	if c.OIDCKeyRotation <= 0 {
+		return fmt.Errorf("set --oidc-key-rotation to more than 0, not %s", c.OIDCKeyRotation)
+	}
+	_, err := issuer.New(issuer.Config{URL: c.OIDCIssuerURL}, nil, nil, nil)
+	if err != nil {
+		return fmt.Errorf("read --oidc-issuer-url: %w", err)
+	}
+	return nil
+}
+
+// vault is what a peer does with its secrets keys.
+type vault struct {
+	keys   *seal.Keyring
+	guard  *seal.Guard
+	issuer *issuer.Issuer
+	tasks  []cluster.LeaderTask
+}
+
+// open puts it together. Keys were read before anything else was done.
+func (c *secretsConfig) open(keys *seal.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, log *slog.Logger) (*vault, error) {
+	v := &vault{keys: keys, guard: seal.NewGuard(state, keys, log)}
+	var err error
+	if v.issuer, err = issuer.New(issuer.Config{URL: c.OIDCIssuerURL, Logger: log}, state, keys, gate); err != nil {
+		return nil, err
+	}
+	v.tasks = []cluster.LeaderTask{v.guard, issuer.NewRotator(c.OIDCKeyRotation, node, state, keys, log)}
+	return v, nil
+}
+
+// routes adds the issuer's.
+func (v *vault) routes(m *auth.Mux, _ grpc.ClientConnInterface) { v.issuer.Routes(m) }
