@@ -3,10 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -99,28 +96,15 @@ func (a *app) target() (profile.Context, error) {
 
 // loadTLS is nil when no CA and no certificate is given.
 func loadTLS(c profile.Context) (*tls.Config, error) {
-	if c.CA == "" && c.Cert == "" && c.Key == "" {
+	switch {
+	case c.CA == "" && c.Cert == "" && c.Key == "":
 		return nil, nil
+	case c.Cert == "" && c.Key != "":
+		return nil, usagef("--key %s: give the certificate that it belongs to, with --cert or HOLDFAST_CERT", c.Key)
+	case c.Cert != "" && c.Key == "":
+		return nil, usagef("--cert %s: give its key, with --key or HOLDFAST_KEY", c.Cert)
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS13}
-	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, fmt.Errorf("read CA certificates: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read CA certificates: %s: there is no PEM certificate in it", c.CA)
-		}
-	}
-	if c.Cert != "" || c.Key != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
-			return nil, fmt.Errorf("read client certificate (--cert %s, --key %s): %w", c.Cert, c.Key, err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
+	return client.LoadTLS(c.CA, c.Cert, c.Key)
 }
 
 func splitAddrs(s string) []string {

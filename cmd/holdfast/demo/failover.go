@@ -30,7 +30,7 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 	if err != nil {
 		return failover{}, err
 	}
-	survivors, err := client.Dial(client.Config{Addrs: s.others(victim), Timeout: failoverTimeout})
+	survivors, err := client.Dial(client.Config{Addrs: s.others(victim), TLS: s.cluster.TLS(), Timeout: failoverTimeout})
 	if err != nil {
 		return failover{}, fmt.Errorf("connect to the peers besides %s: %w", victim.ID, err)
 	}

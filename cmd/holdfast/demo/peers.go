@@ -33,7 +33,7 @@ func (s *story) startPeers(ctx context.Context, binary string) error {
 		ids = append(ids, p.ID)
 	}
 	s.board.peers(ids...)
-	s.board.say(plain, "starting %s, three processes on loopback", strings.Join(ids, ", "))
+	s.board.say(plain, "starting %s, three processes on loopback, with TLS", strings.Join(ids, ", "))
 	for _, p := range c.Peers() {
 		if err := p.Start(ctx); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (s *story) startPeers(ctx context.Context, binary string) error {
 	}
 	s.board.leader(leader.ID)
 	s.board.say(good, "three peers are up, %s leads", leader.ID)
-	if s.client, err = client.Dial(client.Config{Addrs: c.Addrs()}); err != nil {
+	if s.client, err = client.Dial(client.Config{Addrs: c.Addrs(), TLS: c.TLS()}); err != nil {
 		return fmt.Errorf("connect to the peers: %w", err)
 	}
 	return nil

@@ -66,19 +66,25 @@ func onPath(binary string) bool {
 func (s *story) invitation(binary string, onPath bool) []string {
 	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", ""}
 	for _, p := range s.cluster.Peers() {
-		lines = append(lines, fmt.Sprintf("    %s  gRPC %s  http://%s/metrics", p.ID, p.GRPCAddr, p.HTTPAddr))
+		lines = append(lines, fmt.Sprintf("    %s  gRPC %s  %s", p.ID, p.GRPCAddr, p.URL("/metrics")))
 	}
 	lines = append(lines, fmt.Sprintf("    the fake hardware's own account: %s/effects", s.hardware.url()), "", "  In another terminal:", "")
 	if !onPath {
 		lines = append(lines, "    alias holdfast="+binary)
 	}
 	lines = append(lines,
-		"    export HOLDFAST_ADDR="+strings.Join(s.cluster.Addrs(), ","),
+		"    export HOLDFAST_ADDR="+strings.Join(s.cluster.Addrs(), ","))
+	ask := "curl -s "
+	if f := s.cluster.Files(); f != nil {
+		lines = append(lines, fmt.Sprintf("    export HOLDFAST_CA=%s HOLDFAST_CERT=%s HOLDFAST_KEY=%s", f.CA, f.AdminCert, f.AdminKey))
+		ask += "--cacert $HOLDFAST_CA --cert $HOLDFAST_CERT --key $HOLDFAST_KEY "
+	}
+	lines = append(lines,
 		"    holdfast cluster status",
 		"    holdfast machine list",
 		"    holdfast run list",
 		"    holdfast run start "+s.machines[0].GetMachineId()+" --type REBOOT --wait",
-		"    curl -s http://"+s.cluster.Peers()[0].HTTPAddr+"/readyz",
+		"    "+ask+s.cluster.Peers()[0].URL("/readyz"),
 	)
 	return append(lines, "")
 }

@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/pki"
 )
 
 // Cluster is some peers that were started together.
@@ -21,6 +24,8 @@ type Cluster struct {
 	peers   []*Peer
 	ports   *block
 	http    *http.Client
+	files   *pki.Files  // nil when the cluster is insecure
+	admin   *tls.Config // the same
 	closing sync.Once
 	failed  error // of Close
 }
@@ -52,14 +57,20 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A connection for each look: a peer that was killed leaves none behind that would fail the first look at its successor.
+	// With TLS connections are kept: handshakes many times a second are not for nothing. One that a peer who was killed has left
+	// behind is noticed, and the request made again.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	c := &Cluster{ports: ports, http: client}
 	for i := range cfg.Peers {
 		id := "n" + strconv.Itoa(i+1)
 		host := cfg.Hosts[i]
 		c.peers = append(c.peers, &Peer{ID: id, GRPCAddr: ports.address(host), HTTPAddr: ports.address(host), RaftAddr: ports.address(host), GossipAddr: ports.address(host),
-			DataDir: filepath.Join(cfg.Dir, id, "data"), LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client})
+			DataDir: filepath.Join(cfg.Dir, id, "data"), LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client, secure: !cfg.Insecure})
+	}
+	if !cfg.Insecure {
+		if err := c.secure(cfg); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
 	}
 	start := new(sync.Mutex)
 	for i, p := range c.peers {
@@ -102,7 +113,12 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 		}
 		args = append(args, "--config", file)
 	}
-	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir, "--insecure",
+	if c.files == nil {
+		args = append(args, "--insecure")
+	} else {
+		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0") // nobody here is to be held back
+	}
+	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir,
 		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr,
 		"--bootstrap-expect", strconv.Itoa(cfg.Peers))
 	var others []string

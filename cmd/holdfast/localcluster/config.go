@@ -11,12 +11,15 @@ import (
 // Config says which processes to start, and where.
 type Config struct {
 	Binary string // the holdfast executable
-	// Dir gets each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log. It is made if
+	// Dir gets each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log, and certificates. It is made if
 	// it is not there, and it is never removed.
 	Dir   string
 	Peers int // 1, 3, 5 or 7; ids n1 to nN. Default 3
 	// FakeEndpoint is the address of fake hardware, e.g. "http://127.0.0.1:7450". It becomes each peer's provider "fake".
-	FakeEndpoint   string
+	FakeEndpoint string
+	// Insecure leaves out TLS and authentication. Without it certificates are made in <Dir>/tls-…, and whoever asks for
+	// Cluster.TLS is an admin.
+	Insecure       bool
 	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
 	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
 	Args           []string // more arguments of each peer

@@ -23,7 +23,7 @@ func testConfig(t *testing.T) (context.Context, Config) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(stop)
-	return ctx, Config{Binary: binary, Dir: t.TempDir(), FakeEndpoint: "http://127.0.0.1:7450", RaftMultiplier: 0.5,
+	return ctx, Config{Binary: binary, Dir: t.TempDir(), Insecure: true, FakeEndpoint: "http://127.0.0.1:7450", RaftMultiplier: 0.5,
 		Env: []string{"LOCALCLUSTER_PEER=1", "HOLDFAST_GIVEN=1"}}
 }
 

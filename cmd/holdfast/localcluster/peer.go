@@ -24,6 +24,7 @@ type Peer struct {
 	spawner *spawner
 	spawn   *sync.Mutex // of the cluster: one process is started at a time
 	http    *http.Client
+	secure  bool // it has TLS
 
 	mu     sync.Mutex
 	now    *process // the last one started, nil before

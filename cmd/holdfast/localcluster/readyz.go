@@ -20,7 +20,7 @@ type Readiness struct {
 func (p *Peer) Readiness(ctx context.Context) (Readiness, error) {
 	ctx, stop := context.WithTimeout(ctx, pollTimeout)
 	defer stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.HTTPAddr+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL("/readyz"), nil)
 	if err != nil {
 		return Readiness{}, fmt.Errorf("ask peer %s whether it is ready: %w", p.ID, err)
 	}

@@ -1,0 +1,39 @@
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// LoadTLS makes the TLS configuration of a client: ca is a file with the CA certificates of the cluster (empty: those of the system),
+// cert and key are files with a client certificate (both empty: none); all of them are PEM. The certificate is read again for each
+// connection, so that one that was replaced is used without a restart.
+func LoadTLS(ca, cert, key string) (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("read CA certificates: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read CA certificates: %s: there is no PEM certificate in it", ca)
+		}
+	}
+	if cert == "" && key == "" {
+		return cfg, nil
+	}
+	first, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("read client certificate (%s, key %s): %w", cert, key, err)
+	}
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if now, err := tls.LoadX509KeyPair(cert, key); err == nil {
+			return &now, nil
+		}
+		return &first, nil // while the files are being replaced
+	}
+	return cfg, nil
+}
