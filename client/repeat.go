@@ -27,8 +27,23 @@ func repeatable(method string, req any) bool {
 		*holdfastv1.SetMachinePhaseRequest,
 		*holdfastv1.CreatePlanRequest,
 		*holdfastv1.CancelRunRequest,
-		*holdfastv1.RevokeTokenRequest:
+		*holdfastv1.RevokeTokenRequest,
+		*holdfastv1.PutSecretRequest, // one version more, with the same values
+		*holdfastv1.RotateSecretsRequest,
+		*holdfastv1.RegisterAgentRequest,
+		*holdfastv1.UpdateNodeRequest,
+		*holdfastv1.CreatePoolRequest,
+		*holdfastv1.RegisterPoolRequest,
+		*holdfastv1.DeregisterPoolRequest,
+		*holdfastv1.RegisterProviderRequest,
+		*holdfastv1.DeregisterServiceRequest:
 		return true
+	case *holdfastv1.ReportNodeRequest:
+		return r.GetInstallationStatus() != "failed" // those are counted
+	case *holdfastv1.RegisterServiceRequest:
+		return r.GetTarget().GetId() != "" // without one each try would make another service
+	case *holdfastv1.UpdateServiceStateRequest:
+		return r.GetState().GetTimestamp() != nil // by it the second one is known to be the first
 	}
 	// A delete is not here: its second answer would be NOT_FOUND.
 	return false
@@ -54,7 +69,11 @@ func advice(method string) string {
 		return "look the machine up by MAC address, BMC or serial before you register it again, and bring a machine_id next time"
 	case "CreateToken":
 		return "list the tokens and revoke the one that nobody has got, then make another one"
-	case "DeleteMachine", "DeletePlan":
+	case "CreateAgentMachine":
+		return "list the machines of the pool and delete the one that nobody has got the token of, then make another one"
+	case "CreateNode":
+		return "look the node up by its MAC address: if it is there, it was created"
+	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteSecret":
 		return "read it back: NOT_FOUND says that it was deleted"
 	}
 	return "read the state back before you repeat it"

@@ -156,7 +156,7 @@ func (t *tx) putService(s *holdfastv1.Service) {
 	t.addServiceEvent(t.wholeService(proto.CloneOf(s)))
 }
 
-// updateServiceState takes a state that a service reports. That is a sign of life: one that was missing is back.
+// updateServiceState takes a state that a service reports; one with a time can be sent again. That is a sign of life: one that was missing is back.
 func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
 	s, ok := t.services.get(c.GetId())
 	if !ok {
@@ -168,7 +168,9 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	if s.GetDeregistered() { // it is late: the registration is over
 		return t.wholeService(s), nil
 	}
-	t.addState(s, c.GetState())
+	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) { // sent again, it is the same one
+		t.addState(s, c.GetState())
+	}
 	s.Active = true
 	t.grantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
 	t.putService(s)

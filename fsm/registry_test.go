@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
@@ -122,6 +123,13 @@ func TestServiceIDs(t *testing.T) {
 func TestServicesKeepTenStates(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, serviceOp("", uuid))
+	at := &holdfastv1.ServiceState{Reason: "busy", Timestamp: timestamppb.New(p.Now)}
+	for range 3 {
+		do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: at})
+	}
+	if s := getService(t, p, uuid); len(s.GetStates()) != 2 {
+		t.Errorf("a state that was sent again: %v", s.GetStates())
+	}
 	for range 12 {
 		do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: &holdfastv1.ServiceState{Reason: "busy"}})
 	}
