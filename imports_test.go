@@ -49,7 +49,7 @@ func importRules() []importRule {
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
 		{part: "providers/...", may: []string{"proto/holdfast/..."}},
 		{part: "executor/...", may: []string{"proto/...", "fsm", "cluster", "providers"}, tests: []string{"providers/..."}},
-		{part: "server/...", may: []string{"proto/...", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/..."}},
+		{part: "server/...", may: []string{"proto/...", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/...", "cluster/peertls/issue"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
 		{part: "cmd/holdfast/...", may: []string{

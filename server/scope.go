@@ -8,9 +8,12 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// visible says whether somebody may see a machine: it is in one of the pools that he is scoped to. What he may not see is
-// not found.
+// visible says whether somebody may see a machine: it is in one of the pools that he is scoped to, or it is the agent's own. What he
+// may not see is not found.
 func visible(id *holdfastv1.Identity, m *holdfastv1.Machine) bool {
+	if own := id.GetMachineId(); own != "" {
+		return m.GetMachineId() == own
+	}
 	return auth.InScope(id, m.GetSpec().GetPool())
 }
 

@@ -40,12 +40,15 @@ func (k *kept[M]) Send(m *M) error {
 	return nil
 }
 
+// macA is the MAC address of m-a.
+const macA = "aa:aa:aa:aa:aa:aa"
+
 // twoPools gives a state with m-a in pool a and m-b in pool b, each with a run and a log.
 func twoPools(t *testing.T) (*fakeNode, *Server) {
 	t.Helper()
 	n := newNode()
-	for _, pool := range []string{"a", "b"} {
-		n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + pool, Spec: &holdfastv1.MachineSpec{Pool: pool}}})
+	for pool, mac := range map[string]string{"a": macA, "b": "bb:bb:bb:bb:bb:bb"} {
+		n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + pool, Spec: &holdfastv1.MachineSpec{Pool: pool, MacAddresses: []string{mac}}}})
 		n.start(t, "m-"+pool, "run-00"+pool, "plan/reboot")
 		n.begin(t, "run-00"+pool, 1)
 		n.log(t, "run-00"+pool, "secret of "+pool)

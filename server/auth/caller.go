@@ -52,13 +52,21 @@ func isPeer(id *holdfastv1.Identity) bool {
 	return id.GetMethod() == MethodCertificate && strings.HasPrefix(id.GetPrincipal(), peerPrefix)
 }
 
-// InScope says whether somebody may see what is in a pool: he is scoped to it, or to none at all.
+// InScope says whether somebody may see what is in a pool: he is scoped to it, or to none at all. A machine's agent sees no pool.
 func InScope(id *holdfastv1.Identity, pool string) bool {
+	switch id.GetRole() {
+	case holdfastv1.Role_AGENT:
+		return false
+	case holdfastv1.Role_POOL_AGENT:
+		return slices.Contains(id.GetPools(), pool)
+	}
 	return len(id.GetPools()) == 0 || slices.Contains(id.GetPools(), pool)
 }
 
-// Scoped says whether somebody sees some pools only.
-func Scoped(id *holdfastv1.Identity) bool { return len(id.GetPools()) > 0 }
+// Scoped says whether somebody sees only some of what there is.
+func Scoped(id *holdfastv1.Identity) bool {
+	return len(id.GetPools()) > 0 || id.GetRole() == holdfastv1.Role_AGENT || id.GetRole() == holdfastv1.Role_POOL_AGENT
+}
 
 // anonymous is everybody where there is no authentication.
 func anonymous() *holdfastv1.Identity {

@@ -1,0 +1,462 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// secured is a peer with real listeners, TLS and authentication, over a real state.
+type secured struct {
+	*fakeNode
+	t       *testing.T
+	s       *Server
+	ca      *issue.CA
+	grpc    string
+	http    string
+	methods []protoreflect.MethodDescriptor
+	routes  []auth.Route
+}
+
+// PeerConn implements auth.Peers: there is no other peer.
+func (*secured) PeerConn(id string) (grpc.ClientConnInterface, error) {
+	return nil, errors.New("no peer " + id)
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// secure starts a peer. Two pools have a machine each: m-a with a run, m-b.
+func secure(t *testing.T, cfg auth.Config) *secured {
+	t.Helper()
+	n, _ := twoPools(t)
+	p := &secured{fakeNode: n, t: t, ca: must[*issue.CA](t)(issue.NewCA("dc1", time.Now().Add(time.Hour)))}
+	dir := t.TempDir()
+	pair := must[issue.Pair](t)(p.ca.Peer("dc1", "p1", nil, time.Now().Add(time.Hour)))
+	write := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	store := must[*peertls.Store](t)(peertls.Open(peertls.Config{
+		CA: write("ca.pem", p.ca.Pair.Cert), Cert: write("p1.pem", pair.Cert), Key: write("p1-key.pem", pair.Key), PeerID: "p1",
+	}))
+	cfg.PeerID, cfg.Cluster = "p1", "dc1"
+	gate, relay, err := auth.ForNode(cfg, p, n.peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.s = New(Config{Gate: gate}, n, n.peer, testProviders())
+	g := grpc.NewServer(append(GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())),
+		grpc.ChainUnaryInterceptor(p.s.UnaryInterceptors()...), grpc.ChainStreamInterceptor(p.s.StreamInterceptors()...))...)
+	p.s.Register(g)
+	relay.Register(g)
+	p.registerTheRest(g)
+	mux := p.s.mux()
+	p.routes = mux.Routes()
+	site := p.s.HTTPServer(mux)
+	site.TLSConfig = store.HTTP()
+
+	listen := func() net.Listener {
+		l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+		return peertls.Listen(l)
+	}
+	gl, hl := listen(), listen()
+	p.grpc, p.http = gl.Addr().String(), hl.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{}, 3)
+	go func() { _ = g.Serve(gl); done <- struct{}{} }()
+	go func() { _ = site.ServeTLS(hl, "", ""); done <- struct{}{} }()
+	go func() { _ = gate.Denials().Run(ctx); done <- struct{}{} }()
+	t.Cleanup(func() {
+		cancel()
+		p.s.Drain()
+		g.Stop()
+		_ = site.Close()
+		for range 3 {
+			<-done
+		}
+	})
+	return p
+}
+
+// registerTheRest adds every service of the registry that has no implementation here, so that each method is asked of a real
+// listener. What gets past the gate is UNIMPLEMENTED.
+func (p *secured) registerTheRest(g *grpc.Server) {
+	known := g.GetServiceInfo()
+	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
+		for i := range fd.Services().Len() {
+			sd := fd.Services().Get(i)
+			desc := &grpc.ServiceDesc{ServiceName: string(sd.FullName()), HandlerType: (*any)(nil)}
+			for j := range sd.Methods().Len() {
+				md := sd.Methods().Get(j)
+				p.methods = append(p.methods, md)
+				name := "/" + string(sd.FullName()) + "/" + string(md.Name())
+				if md.IsStreamingServer() || md.IsStreamingClient() {
+					desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: string(md.Name()), ServerStreams: true, ClientStreams: md.IsStreamingClient(),
+						Handler: func(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "") }})
+					continue
+				}
+				in := must[protoreflect.MessageType](p.t)(protoregistry.GlobalTypes.FindMessageByName(md.Input().FullName()))
+				desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: string(md.Name()),
+					Handler: func(srv any, ctx context.Context, dec func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+						req := in.New().Interface()
+						if err := dec(req); err != nil {
+							return nil, err
+						}
+						return intercept(ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: name}, func(context.Context, any) (any, error) {
+							return nil, status.Error(codes.Unimplemented, "")
+						})
+					}})
+			}
+			if _, ok := known[desc.ServiceName]; !ok {
+				g.RegisterService(desc, new(any))
+			}
+		}
+		return true
+	})
+}
+
+// kind is a kind of caller.
+type kind struct {
+	name  string
+	token *holdfastv1.Token
+	// roles are what he counts as in docs/security.md; none: he is nobody.
+	roles []string
+	// code is the answer to everything but public methods, for who is nobody.
+	code codes.Code
+	cert func() issue.Pair
+}
+
+func (p *secured) kinds() []kind {
+	hour := time.Now().Add(time.Hour)
+	pair := func(f func() (issue.Pair, error)) func() issue.Pair {
+		return func() issue.Pair { return must[issue.Pair](p.t)(f()) }
+	}
+	other := must[*issue.CA](p.t)(issue.NewCA("dc1", hour))
+	past := timestamppb.New(p.peer.Now.Add(-time.Hour))
+	return []kind{
+		{name: "no credentials", code: codes.Unauthenticated},
+		{name: "wrong CA", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return other.Client("eve", []string{"admin"}, hour) })},
+		{name: "peer of a wrong CA", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return other.Peer("dc1", "p2", nil, hour) })},
+		{name: "peer of another cluster", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return p.ca.Peer("dc2", "p2", nil, hour) })},
+		{name: "expired certificate", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return p.ca.Client("bob", []string{"admin"}, time.Now().Add(-time.Minute)) })},
+		{name: "revoked token", code: codes.Unauthenticated, token: &holdfastv1.Token{Name: "revoked", Role: holdfastv1.Role_ADMIN, RevokedAt: past}},
+		{name: "expired token", code: codes.Unauthenticated, token: &holdfastv1.Token{Name: "expired", Role: holdfastv1.Role_ADMIN, ExpiresAt: past}},
+		{name: "no role", roles: []string{"somebody"}, cert: pair(func() (issue.Pair, error) { return p.ca.Client("norole", []string{"Engineering"}, hour) })},
+		{name: "viewer", roles: []string{"viewer"}, token: &holdfastv1.Token{Name: "viewer", Role: holdfastv1.Role_VIEWER}},
+		{name: "viewer by certificate", roles: []string{"viewer"}, cert: pair(func() (issue.Pair, error) { return p.ca.Client("vera", []string{"viewer"}, hour) })},
+		{name: "operator", roles: []string{"viewer", "operator", "operator of all pools"}, token: &holdfastv1.Token{Name: "operator", Role: holdfastv1.Role_OPERATOR}},
+		{name: "operator of another pool", roles: []string{"viewer", "operator"}, token: &holdfastv1.Token{Name: "other", Role: holdfastv1.Role_OPERATOR, Pools: []string{"b"}}},
+		{name: "agent", roles: []string{"agent"}, token: &holdfastv1.Token{Name: "agent", Role: holdfastv1.Role_AGENT, MachineId: "m-a"}},
+		{name: "agent of another machine", roles: []string{"agent"}, token: &holdfastv1.Token{Name: "agent-b", Role: holdfastv1.Role_AGENT, MachineId: "m-b"}},
+		{name: "pool agent", roles: []string{"pool-agent"}, token: &holdfastv1.Token{Name: "pool", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}}},
+		{name: "pool agent of another pool", roles: []string{"pool-agent"}, token: &holdfastv1.Token{Name: "pool-b", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"b"}}},
+		{name: "service", roles: []string{"service"}, token: &holdfastv1.Token{Name: "service", Role: holdfastv1.Role_SERVICE}},
+		{name: "admin", roles: []string{"viewer", "operator", "operator of all pools", "admin"}, token: &holdfastv1.Token{Name: "admin", Role: holdfastv1.Role_ADMIN}},
+		{name: "peer", roles: []string{"peers"}, cert: pair(func() (issue.Pair, error) { return p.ca.Peer("dc1", "p2", nil, hour) })},
+	}
+}
+
+// issue puts a token on record. One that is dead is alive for as long as it takes to make it.
+func (p *secured) issue(t *testing.T, tok *holdfastv1.Token) string {
+	t.Helper()
+	tok = proto.CloneOf(tok)
+	tok.TokenId = "tok-" + tok.GetName()
+	secret, hash := auth.NewSecret()
+	dead := tok.GetExpiresAt()
+	revoke := tok.GetRevokedAt() != nil
+	tok.ExpiresAt, tok.RevokedAt = nil, nil
+	if dead != nil { // the state's clock is far behind ours
+		tok.ExpiresAt = timestamppb.New(p.peer.Now.Add(time.Minute))
+	}
+	p.do(t, &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}})
+	if revoke {
+		p.do(t, &internalv1.RevokeToken{TokenId: tok.GetTokenId()})
+	}
+	return secret
+}
+
+// caller is a kind of caller, connected.
+type caller struct {
+	kind
+	conn  *grpc.ClientConn
+	web   *http.Client
+	token string
+}
+
+func (p *secured) connect(t *testing.T, k kind) *caller {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(p.ca.Pair.Cert)
+	conf := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	if k.cert != nil {
+		pair := k.cert()
+		c := must[tls.Certificate](t)(tls.X509KeyPair(pair.Cert, pair.Key))
+		// Whatever CAs the server names: who cheats does not care.
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c, nil }
+	}
+	conn := must[*grpc.ClientConn](t)(grpc.NewClient(p.grpc, grpc.WithTransportCredentials(credentials.NewTLS(conf))))
+	c := &caller{kind: k, conn: conn, web: &http.Client{Transport: &http.Transport{TLSClientConfig: conf.Clone()}, Timeout: 20 * time.Second}}
+	if k.token != nil {
+		c.token = p.issue(t, k.token)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		c.web.CloseIdleConnections()
+	})
+	return c
+}
+
+func (c *caller) ctx(t *testing.T) context.Context {
+	ctx := testCtx(t)
+	if c.token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.token)
+	}
+	return ctx
+}
+
+// call makes a call and gives what became of it.
+func (c *caller) call(t *testing.T, md protoreflect.MethodDescriptor, req proto.Message) error {
+	t.Helper()
+	name := "/" + string(md.Parent().FullName()) + "/" + string(md.Name())
+	ctx, cancel := context.WithCancel(c.ctx(t))
+	defer cancel()
+	if !md.IsStreamingServer() && !md.IsStreamingClient() {
+		out := must[protoreflect.MessageType](t)(protoregistry.GlobalTypes.FindMessageByName(md.Output().FullName()))
+		return c.conn.Invoke(ctx, name, req, out.New().Interface())
+	}
+	s, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name)
+	if err != nil {
+		return err
+	}
+	if err := s.SendMsg(req); err == nil && !md.IsStreamingClient() {
+		_ = s.CloseSend()
+	}
+	first := make(chan error, 1)
+	go func() {
+		out, err := protoregistry.GlobalTypes.FindMessageByName(md.Output().FullName())
+		if err == nil {
+			err = s.RecvMsg(out.New().Interface())
+		}
+		first <- err
+	}()
+	quiet := time.NewTimer(300 * time.Millisecond) // a watch of nothing says nothing: it was let in
+	defer quiet.Stop()
+	select {
+	case err := <-first:
+		if err != nil && strings.Contains(err.Error(), "EOF") {
+			return nil
+		}
+		return err
+	case <-quiet.C:
+		cancel()
+		<-first
+		return nil
+	}
+}
+
+// about fills in a request so that it is about what belongs to m-a and pool a.
+func about(md protoreflect.MethodDescriptor) proto.Message {
+	t, err := protoregistry.GlobalTypes.FindMessageByName(md.Input().FullName())
+	if err != nil {
+		panic(err)
+	}
+	m := t.New()
+	values := map[string]string{
+		"machine_id": "m-a", "run_id": "run-00a", "plan_id": "plan/reboot", "pool_id": "a", "pool": "a", "pool_name": "a", "id": "m-a",
+		"mac_address": macA, "token_id": "tok-none", "name": "none", "request_id": "r", "type": "REBOOT",
+	}
+	if n := string(md.Name()); strings.HasPrefix(n, "Delete") || strings.HasPrefix(n, "Cancel") { // others still need it
+		values["machine_id"], values["run_id"], values["pool_id"] = "m-none", "run-none", "none"
+	}
+	fill(m, 0, values)
+	return m.Interface()
+}
+
+func fill(m protoreflect.Message, depth int, values map[string]string) {
+	fds := m.Descriptor().Fields()
+	for i := range fds.Len() {
+		fd := fds.Get(i)
+		v, ok := values[string(fd.Name())]
+		switch {
+		case fd.Name() == "mac_addresses":
+			m.Mutable(fd).List().Append(protoreflect.ValueOfString(macA))
+		case fd.IsList() || fd.IsMap():
+		case fd.Kind() == protoreflect.StringKind && ok && v != "":
+			m.Set(fd, protoreflect.ValueOfString(v))
+		case fd.Message() != nil && depth < 2 && slices.Contains([]string{"machine", "spec", "pool", "target", "provider", "plan"}, string(fd.Name())):
+			fill(m.Mutable(fd).Message(), depth+1, values)
+		}
+	}
+}
+
+// documented reads a table of docs/security.md: what may be called, and by whom.
+func documented(t *testing.T, head string) map[string][]string {
+	t.Helper()
+	f := must[*os.File](t)(os.Open("../docs/security.md"))
+	defer func() { _ = f.Close() }()
+	table := map[string][]string{}
+	in := false
+	for s := bufio.NewScanner(f); s.Scan(); {
+		line := s.Text()
+		switch {
+		case line == head:
+			in = true
+		case in && strings.HasPrefix(line, "| `"):
+			what, who, _ := strings.Cut(strings.Trim(line, "| "), " | ")
+			table[strings.Trim(what, "`")] = strings.Split(who, ", ")
+		case in && !strings.HasPrefix(line, "|"):
+			in = false
+		}
+	}
+	return table
+}
+
+// expect gives what a kind of caller should meet: let in, or a code.
+func (k *kind) expect(who []string) (let bool, code codes.Code) {
+	switch {
+	case k.code == codes.Unavailable:
+		return false, k.code
+	case slices.Contains(who, "anybody"):
+		return true, codes.OK
+	case k.roles == nil:
+		return false, k.code
+	case k.roles[0] != "peers" && slices.Contains(who, "anybody with credentials"):
+		return true, codes.OK
+	case slices.ContainsFunc(k.roles, func(r string) bool { return slices.Contains(who, r) }):
+		return true, codes.OK
+	}
+	// An admin may call everything but what is for peers.
+	if slices.Contains(k.roles, "admin") && !slices.Contains(who, "peers") {
+		return true, codes.OK
+	}
+	return false, codes.PermissionDenied
+}
+
+// foreign says whether a change is one of what is not the caller's, although his role is let in: calls are about m-a and pool a. The rule
+// or the FSM refuses it.
+func (k *kind) foreign(method string) bool {
+	reads := strings.Contains(method, "/Get") || strings.Contains(method, "/List") || strings.Contains(method, "/Watch") ||
+		strings.Contains(method, "/Stream") || strings.Contains(method, "/Explain") || strings.HasPrefix(method, "grpc.") || strings.HasSuffix(method, "WhoAmI")
+	if reads {
+		return false
+	}
+	switch k.name {
+	case "operator of another pool", "agent of another machine", "pool agent of another pool":
+		return true
+	}
+	return false
+}
+
+// TestMatrix: every method and every route, by every kind of caller, over TLS, is answered as docs/security.md says.
+func TestMatrix(t *testing.T) {
+	p := secure(t, auth.Config{RatePerSecond: -1})
+	methods, routes := documented(t, "| method | who |"), documented(t, "| route | who |")
+	for _, md := range p.methods {
+		if name := string(md.Parent().FullName()) + "/" + string(md.Name()); methods[name] == nil {
+			t.Errorf("docs/security.md does not say who may call %s", name)
+		}
+	}
+	if len(methods) != len(p.methods) {
+		t.Errorf("docs/security.md has %d methods, there are %d", len(methods), len(p.methods))
+	}
+	for _, k := range p.kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			c := p.connect(t, k)
+			t.Parallel()
+			for _, md := range p.methods {
+				name := string(md.Parent().FullName()) + "/" + string(md.Name())
+				let, code := k.expect(methods[name])
+				err := c.call(t, md, about(md))
+				checkAnswer(t, name, k, let, code, err)
+			}
+			for _, r := range p.routes {
+				let, code := k.expect(routes[r.Pattern])
+				c.checkRoute(t, p.http, r.Pattern, let, code)
+			}
+		})
+	}
+}
+
+func checkAnswer(t *testing.T, name string, k kind, let bool, code codes.Code, err error) {
+	t.Helper()
+	got := status.Code(err)
+	refused := got == codes.PermissionDenied || got == codes.Unauthenticated || got == codes.ResourceExhausted
+	switch {
+	case let && k.foreign(name):
+		if !refused && got != codes.InvalidArgument && got != codes.NotFound {
+			t.Errorf("%s about what is not its own: got %v", name, err)
+		}
+	case let && refused:
+		t.Errorf("%s: got %v, want to be let in", name, err)
+	case !let && got != code:
+		t.Errorf("%s: got %v, want %v", name, err, code)
+	}
+	if err != nil && got != codes.OK && status.Convert(err).Message() == "" && refused {
+		t.Errorf("%s: the refusal says nothing", name)
+	}
+}
+
+// checkRoute asks for a route. Who is not let in at the handshake has no answer at all.
+func (c *caller) checkRoute(t *testing.T, addr, pattern string, let bool, code codes.Code) {
+	t.Helper()
+	method, path, _ := strings.Cut(pattern, " ")
+	req := must[*http.Request](t)(http.NewRequestWithContext(testCtx(t), method, "https://"+addr+path, nil))
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.web.Do(req)
+	if err != nil {
+		if code != codes.Unavailable {
+			t.Errorf("%s: %v", pattern, err)
+		}
+		return
+	}
+	_ = resp.Body.Close()
+	want := map[codes.Code]int{codes.Unauthenticated: 401, codes.PermissionDenied: 403}[code]
+	switch {
+	case code == codes.Unavailable:
+		t.Errorf("%s: answered %d to a certificate that is no good", pattern, resp.StatusCode)
+	case let && (resp.StatusCode == 401 || resp.StatusCode == 403), !let && resp.StatusCode != want:
+		t.Errorf("%s: got %d, want let in %v, else %d", pattern, resp.StatusCode, let, want)
+	}
+	if resp.StatusCode == 401 && resp.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("%s: a 401 without WWW-Authenticate", pattern)
+	}
+}
