@@ -163,6 +163,13 @@ func TestAgentRefusals(t *testing.T) {
 			t.Errorf("a new machine by role %s: got %v, want %q", role, got, want)
 		}
 	}
+	for _, o := range []*internalv1.Origin{{Role: holdfastv1.Role_AGENT, MachineId: "m-1"}, {Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}} {
+		c := fsmtest.Command(agentOp("m-1", "none"))
+		c.Origin = o
+		if r := p.Propose(c)[0]; r.Err == nil || r.Err.Message != "Invalid pool name" {
+			t.Errorf("an unknown pool by role %s: got %v", o.GetRole(), r.Err)
+		}
+	}
 	if m := getMachine(t, p, "m-new"); m.GetSpec().GetPool() != "gpu" || m.GetAgent().GetProviderName() != "generic" {
 		t.Errorf("made on the fly: %v", m)
 	}

@@ -56,7 +56,11 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 	case *internalv1.Command_CreateAgentMachine:
 		return t.newMachine(op.CreateAgentMachine.GetMachineId(), op.CreateAgentMachine.GetPool()), true
 	case *internalv1.Command_RegisterAgent:
-		return t.newMachine(op.RegisterAgent.GetAgent().GetMachineId(), op.RegisterAgent.GetAgent().GetPoolName()), true
+		in := op.RegisterAgent.GetAgent()
+		if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command is refused, in the words that agents know
+			return machineConcern(in.GetMachineId()), true
+		}
+		return t.newMachine(in.GetMachineId(), in.GetPoolName()), true
 
 	case *internalv1.Command_CreateNode:
 		return t.newMachine(op.CreateNode.GetMachineId(), ""), true

@@ -32,7 +32,8 @@ func Check(v *fsm.View) error {
 		if named, ok := v.RunByRequest(r.GetMachineId(), r.GetRequestId()); !ok || named.GetRunId() != r.GetRunId() {
 			add("request %s names %q, want %s", key, named.GetRunId(), r.GetRunId())
 		}
-		if p, ok := v.Plan(r.GetPlanId()); (!ok || !p.GetReferenced()) && !(r.GetObserved() && r.GetPlanId() == "") {
+		noPlan := r.GetObserved() && r.GetPlanId() == "" // nobody named a workflow
+		if p, ok := v.Plan(r.GetPlanId()); !noPlan && (!ok || !p.GetReferenced()) {
 			add("run %s refers to plan %s, which is gone or not marked", r.GetRunId(), r.GetPlanId())
 		}
 	}
