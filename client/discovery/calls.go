@@ -57,10 +57,11 @@ func (m *Manager) tryRegister(ctx context.Context) error {
 	return nil
 }
 
-// refusesID says of a status that it may mean: not under this id.
+// refusesID says of a status that it may mean: not under this id. 404 is not among them: that is a path which is not there, in front of
+// a router that is down, say.
 func refusesID(status int) bool {
 	switch status {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
 		return true
 	}
 	return false

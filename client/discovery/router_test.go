@@ -211,3 +211,13 @@ func cluster(s *router) *resttest.Network {
 }
 
 func hosts() []string { return []string{"a", "b", "c"} }
+
+// lastReport is the reason of the last state that it was told.
+func (s *router) lastReport() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.updates) == 0 {
+		return ""
+	}
+	return s.updates[len(s.updates)-1].Reason
+}

@@ -156,7 +156,7 @@ func (l *link) post(ctx context.Context, path string, body any) (*rest.Answer, e
 	if err != nil {
 		return nil, fmt.Errorf("write the request: %w", err)
 	}
-	answer, err := l.peers.Post(ctx, rest.Request{Path: path, Body: b, JSON: true})
+	answer, err := l.peers.Post(ctx, rest.Request{Path: path, Body: b, JSON: true, Final: forgotten})
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ type Request struct {
 	Path string // begins with a slash
 	Body []byte
 	JSON bool // sets the Content-Type; otherwise none is sent
-	// Final says of an answer with a status of 500 or above that another peer would say the same.
+	// Final says of an answer that is not one of success that another peer would say the same.
 	Final func(*Answer) bool
 }
 
@@ -92,7 +92,8 @@ func (a *Answer) message() string {
 
 // Post asks one peer after the other, each at most once (twice where a new token is at hand), until
 // one gives an answer that another would give too. If none does, it returns the last answer, or the
-// last error when no peer has answered. The errors of peers asked before are joined to it.
+// errors of all when no peer has answered. The next request begins with the peer that answered
+// well, or with another one.
 func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
 	// Without a token there is nobody to ask.
 	if _, err := p.tokens.Token(ctx); err != nil {
@@ -103,24 +104,35 @@ func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
 	for range p.bases {
 		at := p.current.Load()
 		a, err := p.ask(ctx, int(at), req)
-		if err == nil {
-			answer = a
-			if a.Status < 500 && a.Status != http.StatusTooManyRequests || req.Final != nil && req.Final(a) {
-				return a, nil
-			}
-		} else {
+		if err != nil {
 			errs = append(errs, err)
+		} else if answer = a; a.OK() || req.Final != nil && req.Final(a) {
+			return a, nil
 		}
 		if ctx.Err() != nil {
 			break
 		}
 		// Once for all the requests that failed there.
 		p.current.CompareAndSwap(at, (at+1)%int64(len(p.bases)))
+		if err == nil && !elsewhere(a.Status) {
+			return a, nil
+		}
 	}
 	if answer != nil {
 		return answer, nil
 	}
 	return nil, errors.Join(errs...)
+}
+
+// elsewhere says of a status that another peer may give another one: this one is ill or overloaded, or is no peer at
+// all but something in front of it; or it lags behind and does not know the token or the id yet.
+func elsewhere(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500 || status < 400
 }
 
 // ask asks one peer, and once more when it refused a token that can be renewed.

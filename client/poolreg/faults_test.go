@@ -1,0 +1,43 @@
+package poolreg
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/resttest"
+)
+
+// Whatever happens to the peers, a minute and a half after they are well the pool is connected, and in the end it is gone. While
+// one of them is well, no three heartbeats in a row are missed by more than their tries take.
+func TestClientUnderRandomFaults(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				o := &orchestratord{interval: 10000}
+				n := cluster(o)
+				c, stop := start(t, config(n), gpus())
+				for range 12 {
+					ill := resttest.Storm(r, n, hosts(), o.ServeHTTP, 10*time.Minute, sleep)
+					if ill < 3 && !c.Orchestrator().Connected {
+						t.Fatalf("%d of three were ill: %+v", ill, c.Orchestrator())
+					}
+					if r.IntN(3) == 0 {
+						o.forget()
+					}
+					sleep(90 * time.Second)
+					if s := c.Orchestrator(); !s.Connected || s.Failures != 0 {
+						t.Fatalf("after %d of three were ill: %+v", ill, s)
+					}
+				}
+				stop()
+				if o.known || len(o.deregisters) != 1 {
+					t.Errorf("known: %v, deregistered %d times", o.known, len(o.deregisters))
+				}
+			})
+		})
+	}
+}
