@@ -25,6 +25,9 @@ type fakeCluster struct {
 	holdfastv1.UnimplementedPlanServiceServer
 	holdfastv1.UnimplementedRunServiceServer
 	holdfastv1.UnimplementedClusterServiceServer
+	holdfastv1.UnimplementedAccessServiceServer
+	holdfastv1.UnimplementedAuditServiceServer
+	holdfastv1.UnimplementedSecretServiceServer
 
 	addr     string
 	machines []*holdfastv1.Machine
@@ -33,6 +36,8 @@ type fakeCluster struct {
 	history  []*holdfastv1.HistoryEntry
 	why      *holdfastv1.MachineExplanation
 	cluster  *holdfastv1.ClusterStatus
+	tokens   []*holdfastv1.Token
+	trail    []*holdfastv1.AuditEvent
 	log      string
 
 	// refuse answers a request with an error, if it returns one.
@@ -65,6 +70,9 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	holdfastv1.RegisterPlanServiceServer(s, f)
 	holdfastv1.RegisterRunServiceServer(s, f)
 	holdfastv1.RegisterClusterServiceServer(s, f)
+	holdfastv1.RegisterAccessServiceServer(s, f)
+	holdfastv1.RegisterAuditServiceServer(s, f)
+	holdfastv1.RegisterSecretServiceServer(s, f)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -36,6 +36,7 @@ func fixture() *fakeCluster {
 				{Id: "peer-3", Suffrage: "voter", GrpcAddr: "10.0.0.3:7400", LastContactMs: -1, Error: "connection refused"},
 			},
 		},
+		tokens: fixtureTokens(), trail: fixtureTrail(),
 		log: "power off\npower on\nboot id changed\n",
 	}
 }

@@ -21,6 +21,8 @@ func TestOutput(t *testing.T) {
 		"plan list", "plan list -o wide", "plan get plan-repave-ubuntu-2204-v1", "plan list -o name",
 		"run list", "run list -o wide", "run get run-789", "run get run-788", "run list -o name",
 		"run logs run-789 --offset 10",
+		"token list", "token list -o wide", "token list -o name", "whoami",
+		"audit list", "audit list -o wide",
 		"cluster status", "cluster status -o wide", "cluster status -o name",
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -50,6 +52,8 @@ func TestMachineReadableOutput(t *testing.T) {
 		{"plan get plan/reboot", "", messages(f.plans[1:])},
 		{"run list", "runs", messages(f.runs)},
 		{"run get run-789", "", messages(f.runs[:1])},
+		{"token list", "tokens", messages(f.tokens)},
+		{"audit list", "events", messages(f.newest())},
 		{"cluster status", "", []proto.Message{f.cluster}},
 	} {
 		for _, format := range []string{"json", "yaml"} {

@@ -59,7 +59,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetHelpCommandGroupID(groupSetup)
 	a.root.SetCompletionCommandGroupID(groupSetup)
 
-	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.cluster()} {
+	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.cluster(), a.token(), a.secret(), a.audit()} {
 		cmd.GroupID = groupOperate
 		a.root.AddCommand(cmd)
 	}
@@ -70,7 +70,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		cmd.SetUsageTemplate(usageTemplate(false))
 		a.root.AddCommand(cmd)
 	}
-	for _, cmd := range []*cobra.Command{a.contextCommand(), a.version()} {
+	for _, cmd := range []*cobra.Command{a.contextCommand(), a.whoami(), a.version()} {
 		cmd.GroupID = groupSetup
 		a.root.AddCommand(cmd)
 	}

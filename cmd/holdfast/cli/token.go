@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) token() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "token", Aliases: []string{"tokens"},
+		Short: "Tokens: who may call, and what",
+		Example: `  holdfast token create --name ci --role operator --pool gpu --ttl 90d
+  holdfast token list --filter 'state = active'
+  holdfast token revoke tok-0a1b2c3d4e5f`,
+	}, a.tokenCreate(), a.tokenList(), a.tokenRevoke())
+}
+
+func (a *app) tokenCreate() *cobra.Command {
+	var o output
+	var r holdfastv1.CreateTokenRequest
+	var roleName string
+	var life ttl
+	cmd := &cobra.Command{
+		Use: "create --name NAME --role ROLE", DisableFlagsInUseLine: true, Args: exactly(),
+		Short: "Make a token",
+		Long: `Make a token. Its value is printed on standard output, this once: only a hash of it is kept.
+
+Roles: viewer reads; operator also runs, and changes machines; admin may everything else too. Viewers and operators can be
+limited to pools. agent is for one machine, pool-agent for any machine of one pool and for its manager, service for services
+that register themselves. A pool and no role means pool-agent; a machine and no role means agent.`,
+		Example: `  export HOLDFAST_TOKEN=$(holdfast token create --name alice --role admin)
+  holdfast token create --name ci --role operator --pool gpu,cpu --ttl 90d
+  holdfast token create --name gpu-agents --pool gpu
+  holdfast token create --name ci --role viewer -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if r.Role, err = role(roleName, &r); err != nil {
+				return err
+			}
+			if o.format == formatName {
+				return usagef("-o name: the value of the token would be lost: see its id with holdfast token list")
+			}
+			r.TtlSeconds = int64(time.Duration(life) / time.Second)
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				made, err := c.Access().CreateToken(ctx, &r)
+				if err != nil {
+					return failed(err, "create token %s", r.GetName())
+				}
+				if !o.table() {
+					return printOne(a, &o, kind[*holdfastv1.CreateTokenResponse]{reveal: true}, made)
+				}
+				a.note("%s for %s, %s: shown once, keep it", made.GetToken().GetTokenId(), may(made.GetToken()), until(made.GetToken()))
+				_, err = fmt.Fprintln(a.Out, made.GetSecret())
+				return err
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&r.Name, "name", "", "what it is for: its calls are those of token:NAME")
+	f.StringVar(&roleName, "role", "", "viewer, operator, admin, agent, pool-agent or service")
+	f.StringSliceVar(&r.Pools, "pool", nil, "limit it to a pool, or to several, comma-separated")
+	f.StringVar(&r.MachineId, "machine", "", "the machine of an agent")
+	f.Var(&life, "ttl", "how long it is good, such as 90d or 12h; without, until it is revoked")
+	f.StringVar(&r.Comment, "comment", "", "a comment, kept with it")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent service", " "), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// role reads a role; without one, a machine or a pool says which is meant.
+func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value, error) {
+	switch {
+	case name == "" && r.GetMachineId() != "":
+		return holdfastv1.Role_AGENT, nil
+	case name == "" && len(r.GetPools()) == 1:
+		return holdfastv1.Role_POOL_AGENT, nil
+	case name == "":
+		return 0, usagef("--role is missing: give viewer, operator, admin, agent, pool-agent or service")
+	}
+	v, ok := holdfastv1.Role_Value_value[strings.ToUpper(strings.ReplaceAll(name, "-", "_"))]
+	if !ok || v == 0 {
+		return 0, usagef("--role: %q is not one of viewer, operator, admin, agent, pool-agent, service", name)
+	}
+	return holdfastv1.Role_Value(v), nil
+}
+
+// ttl is a duration that can be said in days.
+type ttl time.Duration
+
+// String implements pflag.Value.
+func (d *ttl) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// Type implements pflag.Value.
+func (d *ttl) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (d *ttl) Set(s string) error {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n > 0 {
+			*d = ttl(time.Duration(n) * 24 * time.Hour)
+			return nil
+		}
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil || v < time.Second {
+		return fmt.Errorf("%q is not a time from a second up, such as 90d or 12h", s)
+	}
+	*d = ttl(v)
+	return nil
+}
+
+func (a *app) tokenList() *cobra.Command {
+	var l listing
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
+		Short: "List tokens, without their values",
+		Example: `  holdfast token list
+  holdfast token list --filter 'state = active AND role = ADMIN'
+  holdfast token list --filter 'pool:gpu' -o wide`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Token, string, error) {
+				r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: l.filter, PageSize: size, PageToken: token})
+				return r.GetTokens(), r.GetNextPageToken(), err
+			})
+			if err != nil {
+				return failed(err, "list tokens")
+			}
+			a.noteMore(&l, more)
+			return printList(a, &l.output, tokenKind(), items)
+		}),
+	}
+	l.register(cmd, "state = active")
+	return cmd
+}
+
+func (a *app) tokenRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke TOKEN...", Args: atLeast("TOKEN"), ValidArgsFunction: a.complete(tokenIDs, tokenIDs),
+		Short: "Make tokens worth nothing, at once and on every peer",
+		Long: `Make tokens worth nothing, by their ids (not by their values). When the command is done, no peer takes them any more; revoking
+again is fine.`,
+		Example: "  holdfast token revoke tok-0a1b2c3d4e5f",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			var errs []error
+			for i, id := range args {
+				if _, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id}); err != nil {
+					if len(id) > 64 {
+						id = fmt.Sprintf("number %d", i+1) // it is a value: nothing must show it
+					}
+					errs = append(errs, failed(err, "revoke token %s", id))
+					continue
+				}
+				a.note("revoked token %s", id)
+			}
+			return several(errs, len(args), "revoke tokens")
+		}),
+	}
+}
+
+func (a *app) whoami() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "whoami", Args: exactly(),
+		Short:   "Show who the cluster takes you for",
+		Example: "  holdfast whoami",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			id, err := c.Access().WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
+			if err != nil {
+				return failed(err, "ask who I am")
+			}
+			return printOne(a, &o, identityKind(), id)
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
