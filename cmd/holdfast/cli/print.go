@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/manifest"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
+	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // kind is how one kind of resource is printed.
@@ -18,6 +19,15 @@ type kind[M proto.Message] struct {
 	header []string
 	wide   []string // more columns for -o wide
 	row    func(m M, now time.Time, wide bool) []render.Text
+	reveal bool // it is there to show a secret, this once
+}
+
+// shown is what may be printed of a message: fields that hold a secret are not.
+func (k kind[M]) shown(m M) M {
+	if k.reveal {
+		return m
+	}
+	return seal.Redact(m)
 }
 
 func (k kind[M]) newTable(o *output) *render.Table {
@@ -33,7 +43,11 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 	case formatName:
 		return printNames(a, k, items)
 	case formatJSON, formatYAML:
-		raw, err := manifest.List(k.list, items)
+		open := make([]M, len(items))
+		for i, m := range items {
+			open[i] = k.shown(m)
+		}
+		raw, err := manifest.List(k.list, open)
 		if err != nil {
 			return err
 		}
@@ -53,7 +67,7 @@ func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*rende
 	case formatName:
 		return printNames(a, k, []M{m})
 	case formatJSON, formatYAML:
-		raw, err := manifest.JSON(m)
+		raw, err := manifest.JSON(k.shown(m))
 		if err != nil {
 			return err
 		}
@@ -87,7 +101,7 @@ func printNames[M proto.Message](a *app, k kind[M], items []M) error {
 
 // printStream prints one of many that come over time: JSON on a line each, YAML as documents.
 func printStream[M proto.Message](a *app, o *output, m M) error {
-	raw, err := manifest.JSON(m)
+	raw, err := manifest.JSON(seal.Redact(m))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// maxValue bounds a value that is read, in bytes: what a peer takes.
+const maxValue = 64 << 10
+
+// secretInput says where the values of a secret come from. None of them is an argument: other users see those.
+type secretInput struct {
+	kind, username, stdin string
+	files                 []string
+}
+
+func (a *app) secretPut() *cobra.Command {
+	var o output
+	var in secretInput
+	cmd := &cobra.Command{
+		Use: "put SECRET --type TYPE", DisableFlagsInUseLine: true,
+		Short: "Store a secret, or a new version of it",
+		Long: `Store a secret, or a new version of it: all its values at once. A value is read from a file, from standard input, or, on
+a terminal, asked for. It is never an argument: other users of the machine would see it, and the shell would keep it.
+
+Types: bmc (username, password), ssh (username, private_key or password, certificate), join (token, ca_hash, endpoint,
+certificate_key), token (token), opaque (anything). A line break at the end of a single line is not part of the value.`,
+		Example: `  holdfast secret put bmc/r7 --type bmc --username root
+  holdfast secret put bmc/r7 --type bmc --username root --from-file password=/run/bmc-password
+  pass show ssh/r7 | holdfast secret put ssh/r7 --type ssh --username root --from-stdin private_key`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("%s: one name only: values are read with --from-file KEY=PATH or --from-stdin KEY, never from arguments, which other users see", cmd.CommandPath())
+			}
+			return exactly("SECRET")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if in.kind == "" {
+				return usagef("%s: --type is missing: give bmc, ssh, join, token or opaque", cmd.CommandPath())
+			}
+			values, err := a.secretValues(&in)
+			if err != nil {
+				return err
+			}
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: args[0], Type: in.kind, Values: values})
+				if err != nil {
+					return failed(err, "put secret %s", args[0])
+				}
+				return printOne(a, &o, secretKind(), s)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&in.kind, "type", "", "bmc, ssh, join, token or opaque")
+	f.StringVar(&in.username, "username", "", "the user name, which is no secret")
+	f.StringArrayVar(&in.files, "from-file", nil, "`KEY=PATH` of a file with a value; again for each value")
+	f.StringVar(&in.stdin, "from-stdin", "", "`KEY` of the value that standard input has")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"bmc", "ssh", "join", "token", "opaque"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// secretValues reads the values, and asks on a terminal for those that have to be there and are not.
+func (a *app) secretValues(in *secretInput) (map[string]string, error) {
+	values := map[string]string{}
+	set := func(key, text string) error {
+		if _, twice := values[key]; twice {
+			return usagef("value %q is given twice", key)
+		}
+		values[key] = text
+		return nil
+	}
+	if in.username != "" {
+		values["username"] = in.username
+	}
+	for _, f := range in.files {
+		key, path, ok := strings.Cut(f, "=")
+		if !ok || key == "" || path == "" {
+			return nil, usagef("--from-file: want KEY=PATH, such as password=/run/bmc-password")
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("read value %s: %w", key, err)
+		}
+		text, err := readValue(file)
+		_ = file.Close() // it was only read
+		if err != nil {
+			return nil, fmt.Errorf("read value %s from %s: %w", key, path, err)
+		}
+		if err := set(key, text); err != nil {
+			return nil, err
+		}
+	}
+	if in.stdin != "" {
+		if strings.Contains(in.stdin, "=") {
+			return nil, usagef("--from-stdin: want the KEY alone: the value is read from standard input")
+		}
+		text, err := readValue(a.In)
+		if err != nil {
+			return nil, fmt.Errorf("read value %s from standard input: %w", in.stdin, err)
+		}
+		if err := set(in.stdin, text); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range missingValues(in.kind, values) {
+		text, err := a.ask(key, key != "username")
+		if err != nil {
+			return nil, err
+		}
+		values[key] = text
+	}
+	return values, nil
+}
+
+// readValue reads a value. The line break that editors put at the end of a single line is none of it.
+func readValue(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxValue+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxValue {
+		return "", fmt.Errorf("there are more than %d bytes", maxValue)
+	}
+	text := string(b)
+	if line := strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"); !strings.Contains(line, "\n") {
+		text = line
+	}
+	return text, nil
+}
+
+// missingValues names what a type has to have besides.
+func missingValues(kind string, values map[string]string) []string {
+	var want []string
+	switch kind {
+	case "bmc":
+		want = []string{"username", "password"}
+	case "ssh":
+		want = []string{"username", "password"}
+		if values["private_key"] != "" {
+			want = want[:1]
+		}
+	case "join", "token":
+		want = []string{"token"}
+	}
+	return slices.DeleteFunc(want, func(key string) bool { return values[key] != "" })
+}
+
+// ask reads a value from the terminal, secretly without echo.
+func (a *app) ask(key string, secretly bool) (string, error) {
+	f, ok := a.In.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return "", usagef("value %q is missing, and there is no terminal to ask for it: give --from-file %s=PATH or --from-stdin %s", key, key, key)
+	}
+	if _, err := fmt.Fprintf(a.Err, "%s: ", key); err != nil {
+		return "", err
+	}
+	if !secretly {
+		var b strings.Builder
+		for one := make([]byte, 1); ; { // byte by byte: what comes after the line is for the next question
+			n, err := f.Read(one)
+			if err != nil || n == 0 || one[0] == '\n' {
+				return strings.TrimSuffix(b.String(), "\r"), nil
+			}
+			b.WriteByte(one[0])
+		}
+	}
+	b, err := term.ReadPassword(int(f.Fd()))
+	_, _ = fmt.Fprintln(a.Err) // the line break was not echoed either
+	if err != nil {
+		return "", fmt.Errorf("read value %s from the terminal: %w", key, err)
+	}
+	return string(b), nil
+}
