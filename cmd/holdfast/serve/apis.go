@@ -1,0 +1,24 @@
+package serve
+
+import (
+	"log/slog"
+
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/discoveryapi"
+	"github.com/holdfast-metal/holdfast/server/machineapi"
+	"github.com/holdfast-metal/holdfast/server/nodeapi"
+	"github.com/holdfast-metal/holdfast/server/poolapi"
+)
+
+// apis are the HTTP APIs of the specs.
+func apis(srv *server.Server, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
+	return []func(*auth.Mux, grpc.ClientConnInterface){
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, log) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { nodeapi.Register(m, rpc, log) },
+		poolapi.Register,
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, srv) },
+	}
+}

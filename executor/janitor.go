@@ -1,0 +1,77 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const (
+	janitorPause = 20 * time.Second
+	// deadTokenFor is how long a token that was revoked or has expired stays on record, for those who look for it.
+	deadTokenFor = 30 * 24 * time.Hour
+	maxDropped   = 1000 // tokens by one command
+)
+
+// Janitor is the leader task that puts away what is over: pools that were deregistered, tokens that have been dead for long.
+type Janitor struct {
+	proposer Proposer
+	state    State
+	log      *slog.Logger
+}
+
+// NewJanitor gives a Janitor; Run it in each term.
+func NewJanitor(p Proposer, s State, log *slog.Logger) *Janitor {
+	return &Janitor{proposer: p, state: s, log: log}
+}
+
+// Run looks every 20 s until the term ends.
+func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
+	for sleep(ctx, janitorPause) == nil {
+		for _, cmd := range j.due(time.Now()) {
+			cmd.FeatureLevel, cmd.Epoch = 1, t.Epoch
+			_, err := j.proposer.Apply(ctx, cmd)
+			var refused *fsm.Error
+			if errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch {
+				return fmt.Errorf("put away what is over: %w", err)
+			}
+			if err != nil && ctx.Err() == nil {
+				j.log.Warn("not put away what is over: trying again", "error", err)
+			}
+		}
+	}
+	return nil
+}
+
+// due gives the commands for what is over now. The FSM looks again.
+func (j *Janitor) due(now time.Time) []*internalv1.Command {
+	view := j.state.View()
+	var cmds []*internalv1.Command
+	if pools := view.DrainedPools(now); len(pools) > 0 {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_SweepPools{SweepPools: &internalv1.SweepPools{PoolIds: pools}}})
+	}
+	var dead []string
+	for tok := range view.Tokens("") {
+		if len(dead) == maxDropped {
+			break
+		}
+		for _, end := range []*timestamppb.Timestamp{tok.GetRevokedAt(), tok.GetExpiresAt()} {
+			if end != nil && end.AsTime().Before(now.Add(-deadTokenFor)) {
+				dead = append(dead, tok.GetTokenId())
+				break
+			}
+		}
+	}
+	if len(dead) > 0 {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropTokens{DropTokens: &internalv1.DropTokens{TokenIds: dead}}})
+	}
+	return cmds
+}
