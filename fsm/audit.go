@@ -44,6 +44,9 @@ func (t *tx) addAudit(about concern, value proto.Message, err *Error) {
 	if r := made(value); r != "" {
 		e.Resource = r
 	}
+	if e.GetRequestId() == "" {
+		e.RequestId = t.cmd.GetStartRun().GetRequestId()
+	}
 	t.chainAudit(e)
 }
 

@@ -66,6 +66,15 @@ func TestAuditEvent(t *testing.T) {
 	}
 }
 
+func TestAuditNamesTheRequest(t *testing.T) {
+	p := fsmtest.NewPeer()
+	register(t, p, "m-1", ready)
+	from(p, &internalv1.Origin{}, startOp("m-1", "r-1", "REBOOT", ""))
+	if got := newestEvent(t, p).GetRequestId(); got != "r-1" {
+		t.Errorf("got request id %q, want that of the run", got)
+	}
+}
+
 func TestCommandsOfTheClusterLeaveNoEvent(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m-1", ready)

@@ -1,8 +1,10 @@
 package fsm_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"runtime"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -38,45 +40,52 @@ func fleet(b *testing.B, n int) *fsmtest.Peer {
 }
 
 // BenchmarkStartRun applies starts of the default repave, each on a machine of its own, in entries of 1 and 64.
-// Machines that are busy are freed by canceling, outside the clock.
+// Machines that are busy are freed by canceling, outside the clock. With an origin each is held against a token and audited.
 func BenchmarkStartRun(b *testing.B) {
 	for _, batch := range []int{1, 64} {
-		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			const machines = 1 << 13
-			p := fleet(b, machines)
-			var entry []byte
-			runs := 0
-			free := func() {
-				for i := runs - machines; i < runs; i++ {
-					p.Do(&internalv1.CancelRun{RunId: fmt.Sprintf("%08x", i)})
-				}
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				if runs > 0 && runs%machines == 0 {
-					free()
-				}
-				cmds := make([]*internalv1.Command, batch)
-				for i := range cmds {
-					c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", runs), MachineId: fmt.Sprintf("m-%d", runs%machines),
-						RequestId: fmt.Sprintf("request-%d", runs), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
-					c.FeatureLevel, c.Time, c.Principal = fsm.FeatureLevel, timestamppb.New(p.Now), "bench"
-					cmds[i] = c
-					runs++
-				}
-				entry = fsmtest.Encode(cmds...)
-				p.Index++
-				b.StartTimer()
-				for _, r := range p.Apply(p.Index, p.Term, entry) {
-					if r.Err != nil {
-						b.Fatal(r.Err)
-					}
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/run")
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) { benchmarkStartRun(b, batch, nil) })
+		b.Run(fmt.Sprintf("batch=%d/audited", batch), func(b *testing.B) {
+			benchmarkStartRun(b, batch, &internalv1.Origin{Source: "10.20.30.40:53412", Peer: "p1", Method: "/holdfast.v1.RunService/StartRun",
+				RequestId: "0123456789abcdef", TokenId: "t-1", Role: holdfastv1.Role_OPERATOR})
 		})
 	}
+}
+
+func benchmarkStartRun(b *testing.B, batch int, origin *internalv1.Origin) {
+	const machines = 1 << 13
+	p := fleet(b, machines)
+	p.Do(createToken("t-1", holdfastv1.Role_OPERATOR))
+	var entry []byte
+	runs := 0
+	free := func() {
+		for i := runs - machines; i < runs; i++ {
+			p.Do(&internalv1.CancelRun{RunId: fmt.Sprintf("%08x", i)})
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		if runs > 0 && runs%machines == 0 {
+			free()
+		}
+		cmds := make([]*internalv1.Command, batch)
+		for i := range cmds {
+			c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", runs), MachineId: fmt.Sprintf("m-%d", runs%machines),
+				RequestId: fmt.Sprintf("request-%d", runs), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
+			c.FeatureLevel, c.Time, c.Principal, c.Origin = fsm.FeatureLevel, timestamppb.New(p.Now), "bench", origin
+			cmds[i] = c
+			runs++
+		}
+		entry = fsmtest.Encode(cmds...)
+		p.Index++
+		b.StartTimer()
+		for _, r := range p.Apply(p.Index, p.Term, entry) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/run")
 }
 
 // BenchmarkGet reads a machine and a run.
@@ -139,6 +148,45 @@ func BenchmarkSnapshot100k(b *testing.B) {
 				w.CloseWithError(err)
 			}()
 			if err := fsm.New().Restore(r); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkFullAudit writes and restores a snapshot of all the audit events that are kept, and says what one costs in memory.
+func BenchmarkFullAudit(b *testing.B) {
+	const events = 1 << 18
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	p := overflowing(b, events)
+	perEvent := float64(heap()-before) / events
+	s, err := p.Snapshot()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("write", func(b *testing.B) {
+		for b.Loop() {
+			n, err := s.WriteTo(io.Discard)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(n)
+		}
+		b.ReportMetric(perEvent, "heap-B/event")
+	})
+	b.Run("restore", func(b *testing.B) {
+		snapshot, err := fsmtest.Bytes(p.FSM)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if err := fsm.New().Restore(bytes.NewReader(snapshot)); err != nil {
 				b.Fatal(err)
 			}
 		}
