@@ -13,8 +13,9 @@ import (
 
 // The limits of the gRPC listener (DESIGN §9).
 const (
-	maxRequestSize       = 4 << 20 // bytes
-	maxStreams           = 8192    // per connection; DESIGN §11 has 5,000 watchers on one peer
+	maxRequestSize       = 4 << 20  // bytes
+	maxMetadata          = 64 << 10 // bytes
+	maxStreams           = 8192     // per connection; DESIGN §11 has 5,000 watchers on one peer
 	minClientPing        = 5 * time.Second
 	pingIdleClientsAfter = 30 * time.Second
 	pingTimeout          = 10 * time.Second
@@ -27,6 +28,7 @@ const (
 func GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestSize),
+		grpc.MaxHeaderListSize(maxMetadata),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		// Clients ping every 10 s to notice a vanished host, watchers without a call in flight too.

@@ -62,6 +62,7 @@ type Gate struct {
 	builtIn *builtIn
 	metrics *metrics
 	now     func() time.Time
+	body    time.Duration // that a request's body may take
 }
 
 // methodRule is what the gate needs to know of a method.
@@ -81,7 +82,7 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 	}
 	g := &Gate{
 		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]methodRule{}, second: newSecondLooks(),
-		limits: newLimits(cfg.RatePerSecond), builtIn: newBuiltIn(), metrics: newMetrics(cfg.Registerer), now: time.Now,
+		limits: newLimits(cfg.RatePerSecond), builtIn: newBuiltIn(), metrics: newMetrics(cfg.Registerer), now: time.Now, body: bodyTimeout,
 	}
 	g.denials = newDenials(deps.Report, cfg.Logger, g.metrics)
 	for name, r := range policy() {

@@ -123,4 +123,3 @@ func reasonOf(err error) string {
 }
 
 func past(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(-d)) }
-

@@ -68,7 +68,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, h http.Handler) htt
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			// A body that trickles in must not hold a connection for ever. Writers of tests have no deadlines.
-			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(bodyTimeout))
+			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(g.body))
 			r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 		}
 		if rule.Public {

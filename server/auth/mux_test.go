@@ -1,0 +1,158 @@
+package auth
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// site serves a mux on a real socket.
+func site(t *testing.T, f *fakeRecords, cfg Config, change func(*Gate)) (*httptest.Server, *Mux) {
+	t.Helper()
+	g := newGate(t, f, cfg)
+	if change != nil {
+		change(g)
+	}
+	m := g.NewMux()
+	m.HandleFunc("POST /echo", Least(holdfastv1.Role_OPERATOR), func(w http.ResponseWriter, _ *http.Request, status int, err *Error) {
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"message":%q}`, err.Reason)
+	}, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if TooLarge(err) {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			w.WriteHeader(http.StatusRequestTimeout)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "%s sent %d bytes", From(r.Context()).GetPrincipal(), len(b))
+	})
+	m.HandleFunc("GET /open", Public(), nil, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%v", From(r.Context()))
+	})
+	m.HandleFunc("GET /plain", Least(holdfastv1.Role_VIEWER), nil, func(http.ResponseWriter, *http.Request) {})
+	srv := httptest.NewServer(m)
+	t.Cleanup(srv.Close)
+	return srv, m
+}
+
+func TestMux(t *testing.T) {
+	f := &fakeRecords{}
+	srv, m := site(t, f, Config{}, nil)
+	operator := f.issue(&holdfastv1.Token{TokenId: "t1", Name: "op", Role: holdfastv1.Role_OPERATOR})
+	viewer := f.issue(&holdfastv1.Token{TokenId: "t2", Name: "v", Role: holdfastv1.Role_VIEWER})
+	revoked := f.issue(&holdfastv1.Token{TokenId: "t3", Name: "r", Role: holdfastv1.Role_ADMIN, RevokedAt: past(time.Hour)})
+	for _, tt := range []struct {
+		name, method, path, token, body string
+		status                          int
+		answer                          string
+	}{
+		{"let in", "POST", "/echo", "Bearer " + operator, "hello", 200, "token:op sent 5 bytes"},
+		{"no scheme", "POST", "/echo", operator, "", 200, "token:op sent 0 bytes"},
+		{"nobody", "POST", "/echo", "", "", 401, `{"message":"NO_CREDENTIALS"}`},
+		{"wrong role", "POST", "/echo", viewer, "", 403, `{"message":"ROLE"}`},
+		{"revoked", "POST", "/echo", revoked, "", 401, `{"message":"TOKEN_REVOKED"}`},
+		{"unknown", "POST", "/echo", "nonsense", "", 401, `{"message":"TOKEN_UNKNOWN"}`},
+		{"too large", "POST", "/echo", operator, strings.Repeat("x", MaxBody+1), 413, ""},
+		{"just not too large", "POST", "/echo", operator, strings.Repeat("x", MaxBody), 200, fmt.Sprintf("token:op sent %d bytes", MaxBody)},
+		{"public", "GET", "/open", revoked, "", 200, "<nil>"},
+		{"in words of its own", "GET", "/plain", "", "", 401, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), tt.method, srv.URL+tt.path, strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.token != "" {
+				req.Header.Set("Authorization", tt.token)
+			}
+			// Nobody becomes somebody by what he says of himself.
+			req.Header.Set("Holdfast-Identity-Bin", "CgdhbnlvbmU=")
+			req.Header.Set("X-Forwarded-For", "10.9.9.9")
+			resp, err := srv.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != tt.status || tt.answer != "" && string(b) != tt.answer {
+				t.Errorf("got %d %q, %v; want %d %q", resp.StatusCode, b, err, tt.status, tt.answer)
+			}
+			if (resp.StatusCode == 401) != (resp.Header.Get("WWW-Authenticate") != "") {
+				t.Errorf("WWW-Authenticate is %q", resp.Header.Get("WWW-Authenticate"))
+			}
+		})
+	}
+	if got := m.Routes(); len(got) != 3 || got[0].Pattern != "POST /echo" || got[0].Rule.Needs() != "operator" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestRateLimitedRoute: 429 says when to come back, and others go on.
+func TestRateLimitedRoute(t *testing.T) {
+	f := &fakeRecords{}
+	srv, _ := site(t, f, Config{RatePerSecond: 5}, nil)
+	get := func(token string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+"/plain", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", token)
+		resp, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+	greedy := f.issue(&holdfastv1.Token{TokenId: "t1", Name: "greedy", Role: holdfastv1.Role_VIEWER})
+	modest := f.issue(&holdfastv1.Token{TokenId: "t2", Name: "modest", Role: holdfastv1.Role_VIEWER})
+	codes := map[int]int{}
+	var last *http.Response
+	for range 40 {
+		last = get(greedy)
+		codes[last.StatusCode]++
+	}
+	if codes[200] < 10 || codes[429] < 15 || last.StatusCode != 429 || last.Header.Get("Retry-After") == "" {
+		t.Errorf("got %v, Retry-After %q", codes, last.Header.Get("Retry-After"))
+	}
+	if resp := get(modest); resp.StatusCode != 200 {
+		t.Errorf("somebody else got %d", resp.StatusCode)
+	}
+}
+
+// TestSlowBody: a body that trickles in ends with the time that a body may take.
+func TestSlowBody(t *testing.T) {
+	f := &fakeRecords{}
+	srv, _ := site(t, f, Config{}, func(g *Gate) { g.body = 100 * time.Millisecond })
+	token := f.issue(&holdfastv1.Token{TokenId: "t1", Name: "op", Role: holdfastv1.Role_OPERATOR})
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := fmt.Fprintf(c, "POST /echo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\nab", token); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
