@@ -47,7 +47,7 @@ func StartFakeHardwareOn(ctx context.Context, host, binary, dir string, args ...
 		err = f.wait(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start fake hardware: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("start fake hardware: %w", err), f.end())
 	}
 	return f, nil
 }
@@ -68,23 +68,31 @@ func (f *FakeHardware) wait(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-f.proc.done:
-			return fmt.Errorf("it has ended (%v); the end of its log:\n%s", f.proc.cmd.ProcessState, tail(f.LogFile, 2000))
+			return errors.New(f.State())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// State says whether the fleet's process runs, or how it has ended.
+// State says whether the fleet's process runs, or how it has ended and what it said last.
 func (f *FakeHardware) State() string {
 	if f.proc.running() {
 		return "it is running"
 	}
-	return "it has ended: " + f.proc.cmd.ProcessState.String()
+	return fmt.Sprintf("it has ended (%v); the end of its log:\n%s", f.proc.cmd.ProcessState, tail(f.LogFile, 2000))
 }
 
-// Close ends the fleet. What it has seen is lost: ask before.
+// Close ends the fleet. What it has seen is lost: ask before. A fleet that has failed or was killed before that is an error.
 func (f *FakeHardware) Close() error {
+	var err error
+	if !f.proc.running() && !f.proc.cmd.ProcessState.Success() {
+		err = fmt.Errorf("fake hardware was gone before it was closed: %s", f.State())
+	}
+	return errors.Join(err, f.end())
+}
+
+func (f *FakeHardware) end() error {
 	defer f.spawner.close()
 	var err error
 	if f.proc != nil && f.proc.running() {

@@ -175,6 +175,16 @@ func TestFakeHardware(t *testing.T) {
 	if err := f.Close(); err != nil || f.proc.running() {
 		t.Errorf("close: %v, running = %v", err, f.proc.running())
 	}
+	if f, err = StartFakeHardware(ctx, cfg.Binary, cfg.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.proc.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-f.proc.done
+	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "gone before it was closed: it has ended (signal: killed)") {
+		t.Errorf("close of a fleet that was killed: %v", err)
+	}
 	if _, err := StartFakeHardware(ctx, "/bin/false", cfg.Dir); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("error = %v, want that it has ended", err)
 	}

@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +67,12 @@ in their configuration. GET /effects answers every effect that really happened, 
 				return fmt.Errorf("listen for --addr: %w", err)
 			}
 			cmd.PrintErrf("fake hardware at http://%s, effects at /effects\n", ln.Addr())
-			return serveHTTP(cmd.Context(), &http.Server{Handler: fake.NewFleet(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second}, ln)
+			// Whoever watches it must learn why it is gone, also when its terminal was closed.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+			defer stop()
+			err = serveHTTP(ctx, &http.Server{Handler: fake.NewFleet(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second}, ln)
+			cmd.PrintErrf("fake hardware ends: %v\n", cmp.Or(err, context.Cause(ctx)))
+			return err
 		},
 	}
 	fs := cmd.Flags()

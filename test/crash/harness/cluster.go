@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
@@ -104,7 +103,7 @@ func (c *Cluster) Through(peers ...*localcluster.Peer) *Cluster {
 // Dial gives a client of some peers, closed when the test has ended.
 func (c *Cluster) Dial(addrs ...string) *client.Client {
 	c.t.Helper()
-	cl, err := client.Dial(client.Config{Addrs: addrs, Timeout: Patience})
+	cl, err := client.Dial(client.Config{Addrs: addrs, TLS: c.TLS(), Timeout: Patience})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -126,7 +125,7 @@ func (c *Cluster) Rotated() []*client.Client {
 // Conn gives a connection to one peer, without the client's retries, closed when the test has ended.
 func (c *Cluster) Conn(p *localcluster.Peer) *grpc.ClientConn {
 	c.t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(c.Credentials()))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -179,7 +178,7 @@ func trouble(name string) string {
 	if err != nil {
 		return err.Error()
 	}
-	for _, mark := range []string{"WARNING: DATA RACE", "\npanic: ", "\nfatal error: "} {
+	for _, mark := range []string{"WARNING: DATA RACE", "\npanic: ", "\nfatal error: ", "http: panic serving"} {
 		if i := bytes.Index(b, []byte(mark)); i >= 0 {
 			return string(b[i:min(len(b), i+6000)])
 		}
