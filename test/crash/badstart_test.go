@@ -23,7 +23,7 @@ func alone(t *testing.T) *localcluster.Cluster {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
 	defer stop()
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: bench.Binary, Dir: t.TempDir(), Peers: 1})
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: bench.Binary, Dir: t.TempDir(), Peers: 1, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}

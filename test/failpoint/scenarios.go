@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -109,7 +108,7 @@ func leave(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+leader.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+leader.GRPCAddr, grpc.WithTransportCredentials(l.PeerCredentials(p))) // a peer leaves for itself
 	if err != nil {
 		return err
 	}

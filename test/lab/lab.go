@@ -61,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Lab, error) {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
-	if l.Client, err = client.Dial(client.Config{Addrs: l.Addrs(), Timeout: 30 * time.Second}); err != nil {
+	if l.Client, err = client.Dial(client.Config{Addrs: l.Addrs(), TLS: l.TLS(), Timeout: 30 * time.Second}); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -78,11 +78,7 @@ func (l *Lab) Close() error {
 
 // Target is the cluster as a workload sees it.
 func (l *Lab) Target() workload.Target {
-	t := workload.Target{Addrs: l.Addrs(), FakeURL: l.Hardware.Endpoint}
-	for _, p := range l.Peers() {
-		t.IDs = append(t.IDs, p.ID)
-	}
-	return t
+	return workload.TargetOf(l.Cluster, l.Hardware.Endpoint)
 }
 
 // Revive starts peers again that have died, until ctx ends. Those that are held stay down.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/robustness/chaos"
@@ -81,7 +80,7 @@ func TestSoak(t *testing.T) {
 
 // keep holds the runs that are there now against those that had ended before: none is lost, none is different.
 func (s *soak) keep(ctx context.Context, c *harness.Cluster) error {
-	conn, err := grpc.NewClient("passthrough:///"+c.Addrs()[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+c.Addrs()[0], grpc.WithTransportCredentials(c.Credentials()))
 	if err != nil {
 		return err
 	}

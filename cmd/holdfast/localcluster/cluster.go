@@ -26,6 +26,7 @@ type Cluster struct {
 	http    *http.Client
 	files   *pki.Files  // nil when the cluster is insecure
 	admin   *tls.Config // the same
+	asPeer  map[*Peer]*tls.Config
 	closing sync.Once
 	failed  error // of Close
 }

@@ -2,7 +2,6 @@ package localcluster
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -35,6 +34,13 @@ func (c *Cluster) secure(cfg Config) error {
 	if c.admin, err = client.LoadTLS(files.CA, files.AdminCert, files.AdminKey); err != nil {
 		return err
 	}
+	c.asPeer = map[*Peer]*tls.Config{}
+	for _, p := range c.peers {
+		cert, key := files.Peer(p.ID)
+		if c.asPeer[p], err = client.LoadTLS(files.CA, cert, key); err != nil {
+			return err
+		}
+	}
 	c.http.Transport = &http.Transport{TLSClientConfig: c.admin}
 	return nil
 }
@@ -59,16 +65,12 @@ func (c *Cluster) Credentials() credentials.TransportCredentials {
 }
 
 // PeerCredentials are for gRPC connections of a peer: what peers ask each other is answered to nobody else.
-func (c *Cluster) PeerCredentials(p *Peer) (credentials.TransportCredentials, error) {
-	if c.files == nil {
-		return insecure.NewCredentials(), nil
+func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
+	cfg, ok := c.asPeer[p]
+	if !ok {
+		return insecure.NewCredentials()
 	}
-	cert, key := c.files.Peer(p.ID)
-	cfg, err := client.LoadTLS(c.files.CA, cert, key)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("speak as peer %s", p.ID), err)
-	}
-	return credentials.NewTLS(cfg), nil
+	return credentials.NewTLS(cfg)
 }
 
 // HTTP is a client for the peers' HTTP: an admin too.

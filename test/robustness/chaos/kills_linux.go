@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
@@ -118,7 +117,7 @@ func (l *load) readsBack(ctx context.Context, peers []*localcluster.Peer, at tim
 }
 
 func (l *load) readBack(ctx context.Context, p *localcluster.Peer, at time.Time) (time.Duration, error) {
-	conn, err := dial(p)
+	conn, err := l.dial(p)
 	if err != nil {
 		return 0, err
 	}
@@ -157,6 +156,6 @@ func (l *load) poll(ctx context.Context, cond func() bool) error {
 	return nil
 }
 
-func dial(p *localcluster.Peer) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+func (l *load) dial(p *localcluster.Peer) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(l.cluster.Credentials()))
 }

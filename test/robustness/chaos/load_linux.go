@@ -94,7 +94,7 @@ func (r *runner) moved(at time.Time) time.Duration {
 }
 
 func startLoad(ctx context.Context, c *harness.Cluster) (*load, error) {
-	cl, err := client.Dial(client.Config{Addrs: c.Addrs(), Timeout: gapTime})
+	cl, err := client.Dial(client.Config{Addrs: c.Addrs(), TLS: c.TLS(), Timeout: gapTime})
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (l *load) readStale(ctx context.Context, peers []*localcluster.Peer) ([]*st
 		return errors.Join(errs...)
 	}
 	for _, p := range peers {
-		conn, err := dial(p)
+		conn, err := l.dial(p)
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}

@@ -47,10 +47,8 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	if err != nil {
 		return nil, err
 	}
-	target := workload.Target{Addrs: c.Addrs(), FakeURL: c.Fake.Endpoint, Log: c.Log}
-	for _, p := range c.Peers() {
-		target.IDs = append(target.IDs, p.ID)
-	}
+	target := workload.TargetOf(c.Cluster, c.Fake.Endpoint)
+	target.Log = c.Log
 	w := workload.New(workload.Config{Seed: r.Seed, Clients: r.Clients, MinOps: r.MinOps}, target)
 	traffic, stop := context.WithCancel(ctx)
 	defer stop()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -42,15 +42,11 @@ type Sum struct {
 // gather reads the record when nothing moves any more.
 func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final, error) {
 	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}}
-	var conns []*grpc.ClientConn
-	for _, addr := range t.Addrs {
-		c, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			return nil, fmt.Errorf("make a connection to %s: %w", addr, err)
-		}
-		defer func() { _ = c.Close() }()
-		conns = append(conns, c)
+	conns, hangUp, err := connect(t.Addrs, t.Creds)
+	if err != nil {
+		return nil, err
 	}
+	defer hangUp()
 	for i, c := range conns {
 		runs, err := workload.ListRuns(ctx, holdfastv1.NewRunServiceClient(c))
 		if err != nil {
@@ -68,7 +64,7 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 	if err := f.histories(ctx, h, conns[0]); err != nil {
 		return nil, err
 	}
-	rec, err := workload.NewRecorder(t.Addrs)
+	rec, err := workload.NewRecorder(t.Addrs, t.Creds)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +91,12 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 	if err := ask(ctx, t.FakeURL+"/machines", &f.Hardware); err != nil {
 		return nil, err
 	}
-	f.Sums, err = sums(ctx, conns)
+	asPeer, hangUp, err := connect(t.Addrs, t.PeerCreds)
+	if err != nil {
+		return nil, err
+	}
+	defer hangUp()
+	f.Sums, err = sums(ctx, asPeer)
 	return f, err
 }
 
@@ -145,6 +146,24 @@ func (f *Final) histories(ctx context.Context, h *workload.History, c *grpc.Clie
 		}
 	}
 	return nil
+}
+
+// connect makes a connection to each peer.
+func connect(addrs []string, creds credentials.TransportCredentials) (conns []*grpc.ClientConn, hangUp func(), err error) {
+	hangUp = func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}
+	for _, addr := range addrs {
+		c, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds))
+		if err != nil {
+			hangUp()
+			return nil, nil, fmt.Errorf("make a connection to %s: %w", addr, err)
+		}
+		conns = append(conns, c)
+	}
+	return conns, hangUp, nil
 }
 
 // sums asks all peers at once until they answer for the same index, or the time is up. Raft goes on by itself when nobody

@@ -41,7 +41,7 @@ func TestAllOnACluster(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 
-	target := workload.Target{Addrs: c.Addrs(), FakeURL: hw.Endpoint}
+	target := workload.TargetOf(c, hw.Endpoint)
 	w := workload.New(workload.Config{Seed: 1, MinOps: 200}, target)
 	traffic, enough := context.WithTimeout(ctx, 8*time.Second)
 	defer enough()

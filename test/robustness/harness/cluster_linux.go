@@ -94,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 			return nil, err
 		}
 	}
-	if c.probe, err = client.Dial(client.Config{Addrs: c.Addrs(), Timeout: probeTimeout}); err != nil {
+	if c.probe, err = client.Dial(client.Config{Addrs: c.Addrs(), TLS: c.TLS(), Timeout: probeTimeout}); err != nil {
 		return nil, err
 	}
 	return c, c.setUpProbe(ctx)

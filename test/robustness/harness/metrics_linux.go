@@ -16,11 +16,11 @@ import (
 func (c *Cluster) Metrics(ctx context.Context, p *localcluster.Peer) (map[string]float64, error) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.HTTPAddr+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL("/metrics"), nil)
 	if err != nil {
 		return nil, err
 	}
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	res, err := c.HTTP().Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask peer %s for its metrics: %w", p.ID, err)
 	}

@@ -46,7 +46,7 @@ func (e Env) openWith(ctx context.Context, s failpoint.Switches, cfg lab.Config)
 		return nil, err
 	}
 	b := &bench{Lab: l, points: s, dir: e.Dir}
-	if b.rec, err = workload.NewRecorder(slices.Repeat(l.Addrs(), lines)); err != nil {
+	if b.rec, err = workload.NewRecorder(slices.Repeat(l.Addrs(), lines), l.Credentials()); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	revive, stop := context.WithCancel(ctx)

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -24,11 +24,11 @@ type peer struct {
 }
 
 // dial makes a connection to each peer. It connects lazily, and again soon after a peer has come back.
-func dial(addrs []string) ([]peer, error) {
+func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error) {
 	var all []peer
 	for _, addr := range addrs {
 		conn, err := grpc.NewClient("passthrough:///"+addr,
-			grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(), grpc.WithStatsHandler(sentHandler{}),
+			grpc.WithTransportCredentials(creds), grpc.WithDisableRetry(), grpc.WithStatsHandler(sentHandler{}),
 			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
 				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}}))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -24,8 +25,8 @@ type Recorder struct {
 }
 
 // NewRecorder makes a Recorder of the peers at some addresses. Close it.
-func NewRecorder(addrs []string) (*Recorder, error) {
-	ps, err := dial(addrs)
+func NewRecorder(addrs []string, creds credentials.TransportCredentials) (*Recorder, error) {
+	ps, err := dial(addrs, creds)
 	if err != nil {
 		return nil, err
 	}

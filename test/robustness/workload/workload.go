@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,6 +26,17 @@ type Target struct {
 	IDs     []string // id of each peer, in the same order
 	FakeURL string   // of the fake hardware, e.g. "http://127.0.0.1:7450"
 	Log     *slog.Logger
+	// Creds are those of an admin, PeerCreds those of a peer.
+	Creds, PeerCreds credentials.TransportCredentials
+}
+
+// TargetOf gives the peers and the hardware of a local cluster.
+func TargetOf(c *localcluster.Cluster, fakeURL string) Target {
+	t := Target{Addrs: c.Addrs(), FakeURL: fakeURL, Creds: c.Credentials(), PeerCreds: c.PeerCredentials(c.Peers()[0])}
+	for _, p := range c.Peers() {
+		t.IDs = append(t.IDs, p.ID)
+	}
+	return t
 }
 
 // Config says how much traffic. Zero values take the defaults.
@@ -80,7 +93,7 @@ func New(cfg Config, t Target) *Workload {
 // started go on. It fails when there could be no traffic at all.
 func (w *Workload) Run(ctx context.Context) error {
 	var err error
-	if w.rec, err = NewRecorder(w.target.Addrs); err != nil {
+	if w.rec, err = NewRecorder(w.target.Addrs, w.target.Creds); err != nil {
 		return err
 	}
 	if err := w.prepare(ctx); err != nil {
