@@ -305,7 +305,8 @@ func (a *attempt) note(ctx context.Context) error {
 	return a.record(ctx, nil)
 }
 
-// record commits evidence in the middle of an attempt, and what it waits for.
+// record commits evidence in the middle of an attempt, and what it waits for. It takes no log along, though the command could: notes are
+// rare, and what was said is on record within a LogFlush anyway, many runs in one command.
 func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
 	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
 		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, WaitingFor: a.waiting(), Evidence: evidence,
