@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // The lease clock counts the time in which the leader could hear: a pause counts for no more than one look.
@@ -29,19 +31,50 @@ func TestClock(t *testing.T) {
 func TestAsked(t *testing.T) {
 	for _, tc := range []struct {
 		load          float64
+		quiet         bool
 		pool, machine time.Duration
 	}{
-		{0, 30 * time.Second, time.Minute},
-		{1, 30 * time.Second, time.Minute},
-		{50, 10 * time.Second, time.Minute},
-		{500, 5 * time.Second, time.Minute},
-		{6000, 5 * time.Second, 90 * time.Second},
+		{0, false, 10 * time.Second, time.Minute},
+		{0, true, 30 * time.Second, time.Minute},
+		{50, false, 10 * time.Second, time.Minute},
+		{500, false, 5 * time.Second, time.Minute},
+		{6000, false, 5 * time.Second, 90 * time.Second},
 	} {
-		if got := asked(2, tc.load); got != tc.pool {
+		if got := asked(internalv1.LeaseRef_POOL, tc.load, tc.quiet); got != tc.pool {
 			t.Errorf("pool at load %v: got %v, want %v", tc.load, got, tc.pool)
 		}
-		if got := asked(1, tc.load); got != tc.machine {
+		if got := asked(internalv1.LeaseRef_MACHINE, tc.load, tc.quiet); got != tc.machine {
 			t.Errorf("machine at load %v: got %v, want %v", tc.load, got, tc.machine)
 		}
+	}
+}
+
+// The meter follows the load within seconds, and calls nothing quiet before it has listened for a while.
+func TestMeter(t *testing.T) {
+	var m meter
+	now := time.Unix(0, 0)
+	run := func(d time.Duration, perSecond int) {
+		for range d / time.Second {
+			m.count += perSecond
+			now = now.Add(time.Second)
+			m.tick(now)
+		}
+	}
+	m.tick(now)
+	run(30*time.Second, 0)
+	if m.quiet() {
+		t.Error("quiet after 30 s")
+	}
+	run(31*time.Second, 0)
+	if !m.quiet() {
+		t.Error("not quiet after a minute of silence")
+	}
+	run(40*time.Second, 1000)
+	if m.load < 900 || m.load > 1000 || m.quiet() {
+		t.Errorf("after 40 s of 1000 a second: load %v, quiet %v", m.load, m.quiet())
+	}
+	run(200*time.Second, 0)
+	if m.load > 1 || !m.quiet() {
+		t.Errorf("after 200 s of silence: load %v, quiet %v", m.load, m.quiet())
 	}
 }

@@ -9,6 +9,7 @@ import (
 // What the server asks clients for (POOLREG-18022; specs/README.md, 001). Load is signs of life a second that the leader takes.
 const (
 	quietLoad = 1
+	quietFor  = time.Minute // of no more than that: a leader who has just begun has not measured anything yet
 	highLoad  = 500
 	crush     = 5000 // more than this, and machines are asked to slow down
 
@@ -24,13 +25,13 @@ const (
 )
 
 // asked gives the interval between signs of life that the load calls for.
-func asked(kind internalv1.LeaseRef_Kind, load float64) time.Duration {
+func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duration {
 	switch kind {
 	case internalv1.LeaseRef_POOL:
 		switch {
 		case load >= highLoad:
 			return poolHigh
-		case load <= quietLoad:
+		case quiet:
 			return poolQuiet
 		}
 		return poolNormal
@@ -48,12 +49,16 @@ type meter struct {
 	count int // since the last tick
 	load  float64
 	last  time.Time
+	loud  time.Time // when there was load last
 }
+
+// quiet says whether there has been hardly any load for long.
+func (m *meter) quiet() bool { return m.last.Sub(m.loud) >= quietFor }
 
 // tick closes a measuring period.
 func (m *meter) tick(now time.Time) {
 	if m.last.IsZero() {
-		m.last = now
+		m.last, m.loud = now, now
 		return
 	}
 	d := now.Sub(m.last).Seconds()
@@ -63,4 +68,7 @@ func (m *meter) tick(now time.Time) {
 	weight := min(1, d/10)
 	m.load += weight * (float64(m.count)/d - m.load)
 	m.count, m.last = 0, now
+	if m.load > quietLoad {
+		m.loud = now
+	}
 }

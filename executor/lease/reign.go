@@ -101,7 +101,7 @@ func (r *reign) put(l *internalv1.Lease) *entry {
 	}
 	n := newEntry(l)
 	n.seen = r.clock.now() // the clock on record may be behind: a grant is heard now
-	n.interval = asked(k.kind, r.meter.load)
+	n.interval = r.asked(k.kind)
 	if old != nil {
 		r.order.remove(old)
 		n.latest, n.waiters, n.queued = old.latest, old.waiters, old.queued
@@ -116,6 +116,10 @@ func (r *reign) put(l *internalv1.Lease) *entry {
 	r.table[k] = n
 	r.order.add(n)
 	return n
+}
+
+func (r *reign) asked(kind internalv1.LeaseRef_Kind) time.Duration {
+	return asked(kind, r.meter.load, r.meter.quiet())
 }
 
 // take implements Engine.Take.
@@ -138,7 +142,7 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 	}
 	now := r.clock.now()
 	e.seen, e.inherited, e.latest = now, false, rn
-	e.interval = asked(k.kind, r.meter.load)
+	e.interval = r.asked(k.kind)
 	if e.ready && now-e.durable < e.slack() {
 		if !e.untold {
 			e.untold, e.untoldAt = true, now
