@@ -99,6 +99,9 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 	if from == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		e.From = ""
 	}
+	if c.by == byReport {
+		e.Comment = "" // those are people's; what was reported is metadata, and the run says the rest
+	}
 	t.addHistory(m, e)
 	s.NodeState = to
 }

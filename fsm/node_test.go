@@ -220,7 +220,7 @@ func TestThreeStrikes(t *testing.T) {
 		if e.GetFacet() != "node" {
 			continue
 		}
-		if diff := cmp.Diff(map[string]string{"error": "Disk not found", "attempt": "3"}, e.GetMetadata()); diff != "" || e.GetTriggeredBy() != "node_report" || e.GetRunId() != run {
+		if diff := cmp.Diff(map[string]string{"error": "Disk not found", "attempt": "3"}, e.GetMetadata()); diff != "" || e.GetTriggeredBy() != "node_report" || e.GetComment() != "" || e.GetRunId() != run {
 			t.Errorf("history entry %v (-want +got):\n%s", e, diff)
 		}
 		break

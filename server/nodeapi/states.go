@@ -129,7 +129,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, e := range resp.GetEntries() {
-			if e.GetFacet() != "node" {
+			if e.GetFacet() != "node" || e.GetFrom() == "" { // how a node began is no transition
 				continue
 			}
 			if total >= offset && len(all) < limit {
