@@ -1,0 +1,80 @@
+package issuer
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func jsonPart(part string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(part) }
+
+// FuzzToken: whatever comes to the token endpoint, it answers as the standard says, and no one gets a token without the client's secret.
+func FuzzToken(f *testing.F) {
+	l := newLab(f)
+	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
+	l.turn(l.rotator(0), time.Now())
+	gate := l.newGate()
+	i, err := New(Config{}, l, l.keys, gate)
+	if err != nil {
+		f.Fatal(err)
+	}
+	m := gate.NewMux()
+	i.Routes(m)
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
+	f.Add("grant_type=client_credentials", basic, "localhost")
+	f.Add("grant_type=client_credentials&client_id="+id+"&client_secret="+secret, "", "[::1]:7401")
+	f.Add("grant_type=client_credentials&grant_type=x&client_id=%zz", "Basic Og==", "a b")
+	f.Add("", "Basic !", "")
+	f.Fuzz(func(t *testing.T, body, authorization, host string) {
+		r := httptest.NewRequest(http.MethodPost, "/oidc/token", strings.NewReader(body))
+		r.Host = host
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if authorization != "" {
+			r.Header.Set("Authorization", authorization)
+		}
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, r)
+		var a struct {
+			Token string `json:"access_token"`
+			Error string `json:"error"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+			t.Fatalf("answer %d is no JSON: %s", w.Code, w.Body)
+		}
+		knows := strings.Contains(body, "client_secret") || strings.HasPrefix(strings.ToLower(authorization), "basic ")
+		switch {
+		case w.Code == http.StatusOK && (a.Token == "" || !knows):
+			t.Errorf("200 with token %q for body %q, authorization %q", a.Token, body, authorization)
+		case w.Code != http.StatusOK && (a.Error == "" || a.Token != ""):
+			t.Errorf("%d with %+v", w.Code, a)
+		case w.Code >= 500:
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// FuzzBasic: what is read from the header and the form is what was sent, or an error.
+func FuzzBasic(f *testing.F) {
+	f.Add("tok-1", "a+b%20c")
+	f.Add("a:b", "%")
+	f.Fuzz(func(t *testing.T, id, secret string) {
+		r := &http.Request{Header: http.Header{}}
+		r.SetBasicAuth(id, secret)
+		c, err := clientOf(r.Header, nil)
+		if err != nil {
+			return
+		}
+		if c.id == "" || c.secret == "" {
+			t.Errorf("an empty client was taken: %+v", c)
+		}
+		if !strings.ContainsAny(id+secret, "%+:") && (c.id != id || c.secret != secret) {
+			t.Errorf("sent %q %q, read %q %q", id, secret, c.id, c.secret)
+		}
+	})
+}

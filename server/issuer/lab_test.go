@@ -1,0 +1,133 @@
+package issuer
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/seal"
+)
+
+// lab is a real state with a real gate and issuer before it; only consensus is left out.
+type lab struct {
+	*fsm.FSM
+	t     testing.TB
+	file  string
+	keys  *seal.Keyring
+	gate  *auth.Gate
+	mu    sync.Mutex
+	index uint64
+}
+
+func newLab(t testing.TB) *lab {
+	line, err := seal.NewKeyLine("k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{FSM: fsm.New(), t: t, file: filepath.Join(t.TempDir(), "keys")}
+	if err := os.WriteFile(l.file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l.keys, err = seal.Open(l.file, nil); err != nil {
+		t.Fatal(err)
+	}
+	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
+	l.gate = l.newGate()
+	return l
+}
+
+// newGate makes the gate of one more peer.
+func (l *lab) newGate() *auth.Gate {
+	g, err := auth.New(auth.Config{PeerID: "p1"}, auth.Deps{
+		Records: func() auth.Records { return l.View() },
+		Fresh:   func(context.Context) (auth.Records, error) { return l.View(), nil },
+		Report:  func(context.Context, *internalv1.RecordDenials) error { return nil },
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return g
+}
+
+// Apply implements Proposer.
+func (l *lab) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.FeatureLevel = 1
+	if c.GetTime() == nil {
+		c.Time = timestamppb.Now()
+	}
+	if c.GetPrincipal() == "" {
+		c.Principal = "tester"
+	}
+	b, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{c}})
+	if err != nil {
+		return fsm.Result{}, err
+	}
+	l.index++
+	r := l.FSM.Apply(l.index, 1, b)[0]
+	if r.Err != nil {
+		return r, r.Err
+	}
+	return r, nil
+}
+
+func (l *lab) must(c *internalv1.Command) {
+	l.t.Helper()
+	if _, err := l.Apply(l.t.Context(), c); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// client makes a token, and gives its id and value.
+func (l *lab) client(id string, role holdfastv1.Role_Value) (string, string) {
+	l.t.Helper()
+	secret, _ := auth.NewSecret()
+	sum := sha256.Sum256([]byte(secret))
+	l.must(&internalv1.Command{Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{
+		Token: &holdfastv1.Token{TokenId: id, Name: id, Role: role}, Sha256: sum[:]}}}})
+	return id, secret
+}
+
+// rotator makes the leader's task; turn does its work at a time.
+func (l *lab) rotator(period time.Duration) *Rotator { return NewRotator(period, l, l, l.keys, nil) }
+
+func (l *lab) turn(r *Rotator, now time.Time) {
+	l.t.Helper()
+	var lost time.Time
+	if err := r.turn(l.t.Context(), cluster.NewTerm(1, nil), now, &lost); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// serve starts a peer's HTTP listener, with TLS: the issuer and a route for services.
+func (l *lab) serve(url string) (*httptest.Server, *Issuer) {
+	l.t.Helper()
+	gate := l.newGate()
+	i, err := New(Config{URL: url}, l, l.keys, gate)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	m := gate.NewMux()
+	i.Routes(m)
+	m.HandleFunc("GET /protected", auth.Rule{Also: []holdfastv1.Role_Value{holdfastv1.Role_SERVICE}}, nil, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(auth.From(r.Context()).GetPrincipal()))
+	})
+	s := httptest.NewTLSServer(m)
+	l.t.Cleanup(s.Close)
+	return s, i
+}
