@@ -61,6 +61,20 @@ func TestLife(t *testing.T) {
 	})
 }
 
+// A lease that its owner has ended is not renewed, however young it is.
+func TestEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.register("m-1")
+		l.wantBeat("m-1", renewed)
+		l.wantBeat("m-1", renewed)
+		l.must(&internalv1.Command{Op: &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: "m-1"}}})
+		l.wantBeat("m-1", unknown)
+	})
+}
+
 // A machine that registers and never says another word is lost too.
 func TestSilentRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

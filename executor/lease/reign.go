@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -26,6 +27,7 @@ type reign struct {
 	table    map[key]*entry
 	order    deadlines
 	revision uint64        // of the leases that are in the table
+	followed *fsm.View     // the state that they were taken from
 	pending  []*entry      // to be committed, for somebody who waits
 	untold   []*entry      // to be committed some time, oldest first
 	recorded time.Duration // the lease clock on record
@@ -78,8 +80,12 @@ func (r *reign) end() {
 
 // follow brings the table up to what is on record of grants, expiries and ends. It is called with the lock held.
 func (r *reign) follow() {
-	var view records = r.state.View()
-	for l := range view.LeasesChangedSince(r.revision) {
+	view := r.state.View()
+	if view == r.followed {
+		return
+	}
+	r.followed = view
+	for l := range records(view).LeasesChangedSince(r.revision) {
 		r.revision = max(r.revision, l.GetRevision())
 		r.put(l)
 	}
@@ -131,6 +137,7 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 		return
 	}
 	r.meter.count++
+	r.follow() // a lease that was ended a moment ago is not to be answered from memory
 	k := key{rn.GetLease().GetKind(), rn.GetLease().GetId()}
 	e := r.table[k]
 	if e == nil {
@@ -171,10 +178,6 @@ func (r *reign) renewed(e *entry) *internalv1.RenewalAnswer {
 // find looks for a lease that the table does not have: one that was granted a moment ago, one that is over but whose owner a sign of
 // life brings back, or a machine that has none yet. What becomes of those is the FSM's to say.
 func (r *reign) find(k key) (*entry, internalv1.RenewalAnswer_Outcome) {
-	r.follow()
-	if e := r.table[k]; e != nil {
-		return e, 0
-	}
 	view := r.state.View()
 	switch k.kind {
 	case internalv1.LeaseRef_MACHINE:

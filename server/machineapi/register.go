@@ -84,8 +84,8 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 		if httpjson.Reason(err) == "POOL_UNKNOWN" {
 			other.Message = "Invalid pool name"
 		}
-		if status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.NotFound {
-			other.Suggestion = status.Convert(err).Message()
+		if c, why := status.Code(err), status.Convert(err).Message(); why != other.Message && (c == codes.FailedPrecondition || c == codes.NotFound) {
+			other.Suggestion = why
 		}
 		a.fail(w, err, other)
 		return

@@ -1,0 +1,12 @@
+package specs_test
+
+import "testing"
+
+// Every example of the documents, and every refusal that specs/README.md words, answered by whichever peer is asked.
+func TestDocuments(t *testing.T) {
+	w := start(t, 1)
+	t.Run("machine registration", func(t *testing.T) { machineAPI(t, w) })
+	t.Run("pools", func(t *testing.T) { poolAPI(t, w) })
+	t.Run("discovery", func(t *testing.T) { discoveryAPI(t, w) })
+	t.Run("nodes", func(t *testing.T) { nodeAPI(t, w) })
+}

@@ -1,0 +1,183 @@
+package specs_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// world is a cluster of real processes with what the APIs' clients need.
+type world struct {
+	*localcluster.Cluster
+	conn    *grpc.ClientConn
+	next    int               // peer that takes the next request: all take their turn
+	tokens  map[string]string // by name
+	machine string            // that awaits its agent
+}
+
+func start(t *testing.T, multiplier float64) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	binary := os.Getenv("HOLDFAST_TEST_BINARY")
+	if binary == "" {
+		binary = filepath.Join(dir, "holdfast")
+		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+	}
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: multiplier, Args: []string{"--platform-margin-percent", "12.5"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, p := range c.Peers() {
+				t.Logf("log of %s:\n%s", p.ID, p.LogTail(30))
+			}
+		}
+		_ = c.Close()
+	})
+	w := &world{Cluster: c, tokens: map[string]string{}}
+	if w.conn, err = grpc.NewClient(c.Addrs()[0], grpc.WithTransportCredentials(c.Credentials())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.conn.Close() })
+	w.prepare(ctx, t)
+	return w
+}
+
+// prepare does what an operator does before agents come: a pool, a machine with its token, tokens for the others.
+func (w *world) prepare(ctx context.Context, t *testing.T) {
+	t.Helper()
+	pools, agents, access := holdfastv1.NewPoolServiceClient(w.conn), holdfastv1.NewAgentServiceClient(w.conn), holdfastv1.NewAccessServiceClient(w.conn)
+	if _, err := pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu"}}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := agents.CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: "gpu", MachineId: "1165a9b6"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.machine, w.tokens["machine"] = m.GetMachine().GetMachineId(), m.GetToken()
+	for name, req := range map[string]*holdfastv1.CreateTokenRequest{
+		"pool":     {Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"pool-1"}},
+		"gpu":      {Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}},
+		"service":  {Role: holdfastv1.Role_SERVICE},
+		"operator": {Role: holdfastv1.Role_OPERATOR},
+		"viewer":   {Role: holdfastv1.Role_VIEWER},
+	} {
+		req.Name = name
+		tok, err := access.CreateToken(ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tokens[name] = tok.GetSecret()
+		w.tokens[name+"-id"] = tok.GetToken().GetTokenId()
+	}
+}
+
+// agentTLS is for clients that have a token and no certificate.
+func (w *world) agentTLS() *tls.Config {
+	c := w.TLS().Clone()
+	c.Certificates, c.GetClientCertificate = nil, nil
+	return c
+}
+
+// do makes a request of one peer, each in its turn.
+func (w *world) do(t *testing.T, token, method, path, body string) (int, []byte) {
+	t.Helper()
+	p := w.Peers()[w.next%len(w.Peers())]
+	w.next++
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, p.URL(path), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+w.tokens[token])
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: w.agentTLS(), DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, bytes.TrimSpace(b)
+}
+
+// scrub makes what changes from run to run the same: times and generated ids.
+func scrub(b []byte) string {
+	for _, r := range []struct{ what, with string }{
+		{`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`, `"<time>"`},
+		{`"last_keepalive":"\d+"`, `"last_keepalive":"<unix>"`}, {`"created":"\d+"`, `"created":"<unix>"`},
+		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, `<uuid>`},
+		{`"id":"[0-9a-f]{8}"`, `"id":"<id>"`},
+		{`run-[0-9a-f]{12}`, `<run>`},
+	} {
+		b = regexp.MustCompile(r.what).ReplaceAll(b, []byte(r.with))
+	}
+	return string(b)
+}
+
+// example is one request of a document, or of specs/README.md, with what has to be answered.
+type example struct {
+	name, token, method, path, body string
+	status                          int
+	want                            string // JSON, or the whole text where it is none; "*" takes anything
+}
+
+func (w *world) run(t *testing.T, examples []example) {
+	t.Helper()
+	for _, e := range examples {
+		code, body := w.do(t, e.token, e.method, e.path, e.body)
+		if code != e.status {
+			t.Errorf("%s: got status %d, want %d: %s", e.name, code, e.status, body)
+			continue
+		}
+		if e.want == "*" {
+			continue
+		}
+		if got, want := canonical(scrub(body)), canonical(e.want); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", e.name, got, want)
+		}
+	}
+}
+
+// canonical makes JSON texts comparable.
+func canonical(s string) string {
+	var v any
+	if json.Unmarshal([]byte(s), &v) != nil {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return string(b)
+}
