@@ -3,7 +3,9 @@ package failpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -40,7 +42,7 @@ func scenarios() map[string]scenario {
 		"peer-admitted":         {provoke: wipe},
 		"admission-stored":      {provoke: wipe, quick: true},
 		"peer-promoted":         {provoke: wipe},
-		"server-removed":        {provoke: leave, quick: true},
+		"server-removed":        {provoke: leave},
 		"snapshot-restored":     {provoke: wipe},
 		"snapshot-written":      {},
 		"snapshot-stored":       {},
@@ -104,20 +106,24 @@ func leave(ctx context.Context, l *lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	leader, err := l.Leader(ctx)
-	if err != nil {
-		return err
-	}
-	conn, err := grpc.NewClient("passthrough:///"+leader.GRPCAddr, grpc.WithTransportCredentials(l.PeerCredentials(p))) // a peer leaves for itself
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
 	return l.Hold(p, func() error {
 		if err := p.Kill(); err != nil {
 			return err
 		}
-		_, _ = internalv1.NewPeerServiceClient(conn).Leave(ctx, &internalv1.LeaveRequest{PeerId: p.ID}) // the leader dies
+		// Whoever leads next does not know that it was to leave, and would take back a peer that gossip believes alive.
+		if err := lab.Until(ctx, "gossip to see that "+p.ID+" has gone", func() bool {
+			st, err := l.Client.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			return err == nil && slices.ContainsFunc(st.GetPeers(), func(q *holdfastv1.Peer) bool { return q.GetId() == p.ID && !q.GetAlive() })
+		}); err != nil {
+			return err
+		}
+		before := l.Deaths()
+		if err := lab.Until(ctx, "a leader to die while it removes "+p.ID, func() bool {
+			askToLeave(ctx, l, p)
+			return l.Deaths() > before
+		}); err != nil {
+			return err
+		}
 		if err := lab.Until(ctx, "the record of "+p.ID+" to be removed", func() bool {
 			for _, other := range l.Peers() {
 				if other != p && strings.Contains(other.LogTail(1<<20), "peer taken out of the record") {
@@ -130,6 +136,22 @@ func leave(ctx context.Context, l *lab.Lab) error {
 		}
 		return p.Start(ctx)
 	})
+}
+
+// askToLeave asks the leader of the moment to take a peer out of the cluster. There may be another one before it has.
+func askToLeave(ctx context.Context, l *lab.Lab, p *localcluster.Peer) {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	leader, err := l.Leader(ctx)
+	if err != nil {
+		return
+	}
+	conn, err := grpc.NewClient("passthrough:///"+leader.GRPCAddr, grpc.WithTransportCredentials(l.PeerCredentials(p))) // a peer leaves for itself
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = internalv1.NewPeerServiceClient(conn).Leave(ctx, &internalv1.LeaveRequest{PeerId: p.ID})
 }
 
 // The plans of scenarios, each started on the machine of the same name.
