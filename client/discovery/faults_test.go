@@ -14,7 +14,7 @@ import (
 // Whatever happens to the routers and the issuers, a service keeps its id, its last report arrives, and in the end it is
 // gone.
 func TestManagerUnderRandomFaults(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
@@ -25,7 +25,7 @@ func TestManagerUnderRandomFaults(t *testing.T) {
 				m, stop := start(t, cfg)
 				sleep(time.Second)
 				id := m.Target().ID
-				for round := range 12 {
+				for round := range 8 {
 					if r.IntN(2) == 0 {
 						i.revoke()
 					}

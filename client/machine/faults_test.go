@@ -13,7 +13,7 @@ import (
 // Peers fail in every way and at any time. As long as one of them is well again within two minutes, a machine with
 // a TTL of five never expires, is never registered twice, and nobody has to look after the agent.
 func TestAgentUnderRandomFaults(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
@@ -22,7 +22,7 @@ func TestAgentUnderRandomFaults(t *testing.T) {
 				a, stop := start(t, config(n), worker())
 				sleep(time.Minute) // a registration whose answer is lost is sent again
 				began := time.Now()
-				for time.Since(began) < 12*time.Hour {
+				for time.Since(began) < 6*time.Hour {
 					ill := resttest.Storm(r, n, []string{"a", "b", "c"}, g.ServeHTTP, 2*time.Minute, sleep)
 					sleep(2*time.Minute + resttest.UpTo(r, time.Hour))
 					if s := a.Status(); !s.Ready {
@@ -30,8 +30,8 @@ func TestAgentUnderRandomFaults(t *testing.T) {
 					}
 				}
 				stop()
-				if registers, keeps := g.counts(); registers != 1 || g.expired != 0 || keeps < 12*60*9/10 {
-					t.Errorf("registered %d times, expired %d times, %d keepalives in half a day", registers, g.expired, keeps)
+				if registers, keeps := g.counts(); registers != 1 || g.expired != 0 || keeps < 6*60*9/10 {
+					t.Errorf("registered %d times, expired %d times, %d keepalives in six hours", registers, g.expired, keeps)
 				}
 			})
 		})

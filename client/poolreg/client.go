@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -166,7 +167,7 @@ func (l *link) retry(ctx context.Context, try func(context.Context) error) error
 		}
 		l.failed(err, true)
 		wait := l.wait(failures, err)
-		l.log.WarnContext(ctx, "registration failed, working offline", "attempt", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
+		l.log.Log(ctx, level(err), "registration failed, working offline", "attempt", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
 		if err := rest.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -175,4 +176,13 @@ func (l *link) retry(ctx context.Context, try func(context.Context) error) error
 
 func (l *link) wait(failures int, err error) time.Duration {
 	return max(l.backoff.Delay(failures), rest.RetryAfter(err))
+}
+
+// level is that of an error for those who refuse us, which will not pass by itself, and of a warning otherwise.
+func level(err error) slog.Level {
+	switch rest.Status(err) {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		return slog.LevelError
+	}
+	return slog.LevelWarn
 }

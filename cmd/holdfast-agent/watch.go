@@ -8,8 +8,12 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
 )
 
-// statusEvery is how often systemctl status is brought up to date.
-const statusEvery = 10 * time.Second
+const (
+	// statusEvery is how often systemctl status is brought up to date.
+	statusEvery = 10 * time.Second
+	// wokeLate is how late a look has to be for the process to have slept.
+	wokeLate = 10 * time.Second
+)
 
 // report is how the work goes.
 type report struct {
@@ -34,15 +38,20 @@ func (w watch) run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last, stuck := "", false
+	last, stuck, looked, woke := "", false, time.Now(), time.Time{}
 	for {
 		r := w.report()
+		// Who was stopped himself (a debugger, SIGSTOP) cannot say that others hang.
+		if time.Since(looked) > every+wokeLate {
+			woke = time.Now()
+		}
+		looked = time.Now()
 		var words []string
 		if r.line != last {
 			last = r.line
 			words = append(words, sdnotify.Status(r.line))
 		}
-		if silent := time.Since(r.progress); silent <= r.patience {
+		if silent := min(time.Since(r.progress), time.Since(woke)); silent <= r.patience {
 			words, stuck = append(words, sdnotify.Watchdog), false
 		} else if !stuck {
 			stuck = true

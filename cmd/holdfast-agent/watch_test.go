@@ -6,7 +6,9 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
@@ -67,4 +69,38 @@ func TestWatchdogIsOnlyFedByProgress(t *testing.T) {
 			t.Errorf("%s: told %q, want the watchdog fed: %v", tt.name, text, tt.fed)
 		}
 	}
+}
+
+// A process that was stopped for a while does not take its own sleep for a hang.
+func TestWatchAfterASleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log buffer
+		progress := time.Now()
+		var asleep atomic.Bool
+		ctx, cancel := context.WithCancel(t.Context())
+		w := watch{log: slog.New(slog.NewTextHandler(&log, nil)), report: func() report {
+			if asleep.Swap(false) {
+				time.Sleep(time.Hour) // sleep: what SIGSTOP does to the whole process
+			}
+			return report{progress: progress, patience: 5 * time.Minute}
+		}}
+		done := make(chan error, 1)
+		go func() { done <- w.run(ctx) }()
+		synctest.Wait()
+		asleep.Store(true)
+		time.Sleep(time.Hour + time.Minute) // sleep: of the bubble
+		synctest.Wait()
+		if log.String() != "" {
+			t.Errorf("after a sleep: %s", &log)
+		}
+		time.Sleep(10 * time.Minute) // sleep: of the bubble
+		synctest.Wait()
+		if got := strings.Count(log.String(), "no progress"); got != 1 {
+			t.Errorf("after ten minutes without progress it said so %d times:\n%s", got, &log)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
