@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -14,6 +15,14 @@ type Caller struct {
 	Source   string // address of the caller, without the port
 	Peer     string // id of the peer that took the call
 	Method   string // as the audit trail names it: holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
+
+	seen seen // of his token
+}
+
+// seen is the state that a token was good in: as long as it is the same one, there is nothing to look up.
+type seen struct {
+	in      Records   // nil: none
+	expires time.Time // zero: never
 }
 
 type callerKey struct{}

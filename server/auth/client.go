@@ -30,10 +30,11 @@ func (g *Gate) client(ctx context.Context, id, secret, source string) (*holdfast
 	case bad != nil || token != secret || isJWT(token):
 		return nil, unauthenticated(ReasonBadCredentials, "the client secret is not the value of a token (`holdfast token create --role service`)")
 	}
-	who, err := g.bearer(ctx, token, source)
-	if err != nil {
+	c := &Caller{Source: source}
+	if err := g.bearer(ctx, token, c); err != nil {
 		return nil, err
 	}
+	who := c.Identity
 	if who.GetTokenId() != id || who.GetRole() != holdfastv1.Role_SERVICE {
 		return nil, unauthenticated(ReasonTokenUnknown, "the client id is not that of the client's token, or the token has another role than service: send the token's id and its value")
 	}

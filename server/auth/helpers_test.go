@@ -74,13 +74,15 @@ func (f *fakeRecords) deps() Deps {
 		Records: func() Records {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return f.local
+			local := f.local
+			return &local
 		},
 		Fresh: func(context.Context) (Records, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.looks++
-			return f.leader, f.lookErr
+			leader := f.leader
+			return &leader, f.lookErr
 		},
 		Report: func(_ context.Context, d *internalv1.RecordDenials) error {
 			f.mu.Lock()

@@ -76,26 +76,27 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 		}
 		return c, nil
 	}
-	id, err := g.own(ctx, token, p)
-	if err != nil {
-		return nil, err
-	}
-	return &Caller{Identity: id, Source: p.source, Peer: g.cfg.PeerID, Method: p.method}, nil
+	c := &Caller{Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
+	return c, g.own(ctx, token, p, c)
 }
 
-// own gives the identity of who is at the other end himself.
-func (g *Gate) own(ctx context.Context, token string, p *presented) (*holdfastv1.Identity, error) {
-	if token != "" {
-		return g.bearer(ctx, token, p.source)
+// own finds out who is at the other end himself.
+func (g *Gate) own(ctx context.Context, token string, p *presented, c *Caller) (err error) {
+	switch {
+	case token != "" && isJWT(token):
+		c.Identity, err = g.accessToken(ctx, token, p.source)
+		return err
+	case token != "":
+		return g.bearer(ctx, token, c)
+	case p.cert == nil:
+		return unauthenticated(ReasonNoCredentials, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate")
 	}
-	if p.cert == nil {
-		return nil, unauthenticated(ReasonNoCredentials, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate")
+	id, refusal := fromCertificate(p.cert)
+	if refusal != nil {
+		return refusal
 	}
-	id, err := fromCertificate(p.cert)
-	if err != nil {
-		return nil, err
-	}
-	return id, nil
+	c.Identity = id
+	return nil
 }
 
 // unknown is the caller where nobody is known. What peers forward is taken for the audit trail, but for the identity.
@@ -110,27 +111,26 @@ func (g *Gate) unknown(p *presented) *Caller {
 }
 
 // bearer says who a token stands for.
-func (g *Gate) bearer(ctx context.Context, token, source string) (*holdfastv1.Identity, error) {
-	if isJWT(token) {
-		return g.accessToken(ctx, token, source)
-	}
+func (g *Gate) bearer(ctx context.Context, token string, c *Caller) error {
 	hash := sum(token)
-	t, ok := g.deps.Records().TokenByHash(hash)
+	r := g.deps.Records()
+	t, ok := r.TokenByHash(hash)
 	if !ok {
 		// It may have been made on another peer a moment ago.
-		fresh, err := g.lookAgain(ctx, hash, source)
-		if err != nil {
-			return nil, err
+		var err error
+		if r, err = g.lookAgain(ctx, hash, c.Source); err != nil {
+			return err
 		}
-		if t, ok = fresh.TokenByHash(hash); !ok {
+		if t, ok = r.TokenByHash(hash); !ok {
 			g.second.remember(hash)
-			return nil, errUnknownToken()
+			return errUnknownToken()
 		}
 	}
 	if err := alive(t, g.now()); err != nil {
-		return nil, err
+		return err
 	}
-	return fromToken(t), nil
+	c.Identity, c.seen = fromToken(t), sawToken(r, t)
+	return nil
 }
 
 func errUnknownToken() *Error {
@@ -148,17 +148,29 @@ func (g *Gate) lookAgain(ctx context.Context, hash []byte, source string) (Recor
 	return g.deps.Fresh(ctx)
 }
 
-// still says whether the token that a caller came with is good where the call is served. Identities without one were judged at
-// the edge for good: a certificate or an access token cannot be taken back.
-func (g *Gate) still(id *holdfastv1.Identity) *Error {
+// still says whether the token that a caller came with is good where the call is served, and at the time. Identities without one were
+// judged at the edge for good: a certificate or an access token cannot be taken back. It gives what was seen, for the next time.
+func (g *Gate) still(id *holdfastv1.Identity, before seen) (seen, *Error) {
 	if id.GetTokenId() == "" {
-		return nil
+		return before, nil
 	}
-	t, ok := g.deps.Records().Token(id.GetTokenId())
+	r, now := g.deps.Records(), g.now()
+	if before.in == r && (before.expires.IsZero() || now.Before(before.expires)) {
+		return before, nil
+	}
+	t, ok := r.Token(id.GetTokenId())
 	if !ok {
-		return errUnknownToken()
+		return seen{}, errUnknownToken()
 	}
-	return alive(t, g.now())
+	return sawToken(r, t), alive(t, now)
+}
+
+func sawToken(r Records, t *holdfastv1.Token) seen {
+	s := seen{in: r}
+	if t.GetExpiresAt() != nil {
+		s.expires = t.GetExpiresAt().AsTime()
+	}
+	return s
 }
 
 // isRefusal says whether an error is the gate's word on the caller, not a failure to find out.

@@ -97,7 +97,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, h http.Handler) htt
 
 // mayEnter is authorize for a route. What it gives is an *Error, or nil.
 func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
-	err := g.still(c.Identity)
+	_, err := g.still(c.Identity, c.seen)
 	if err == nil {
 		err = rule.allows(c.Identity, nil, pattern)
 	}

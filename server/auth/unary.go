@@ -106,21 +106,23 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 	if err := g.authorize(ss.Context(), call.FullMethod, nil); err != nil {
 		return err
 	}
-	if id := From(ss.Context()); id.GetTokenId() != "" {
-		ss = &tokenStream{ServerStream: ss, g: g, id: id}
+	if c := CallerFrom(ss.Context()); c != nil && c.Identity.GetTokenId() != "" {
+		ss = &tokenStream{ServerStream: ss, g: g, id: c.Identity, seen: c.seen}
 	}
 	return next(srv, ss)
 }
 
 type tokenStream struct {
 	grpc.ServerStream
-	g  *Gate
-	id *holdfastv1.Identity
+	g    *Gate
+	id   *holdfastv1.Identity
+	seen seen
 }
 
 // SendMsg implements grpc.ServerStream.
 func (s *tokenStream) SendMsg(m any) error {
-	if err := s.g.still(s.id); err != nil {
+	var err *Error
+	if s.seen, err = s.g.still(s.id, s.seen); err != nil {
 		return err
 	}
 	return s.ServerStream.SendMsg(m)
@@ -136,7 +138,7 @@ func (g *Gate) authorize(ctx context.Context, method string, req proto.Message) 
 		return unauthenticated(ReasonNoCredentials, "nobody has said who makes this call")
 	}
 	if refusal == nil {
-		refusal = g.still(c.Identity)
+		_, refusal = g.still(c.Identity, c.seen)
 	}
 	if refusal == nil {
 		refusal = rule.allows(c.Identity, req, rule.name)

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+func trail(p *secured) []*holdfastv1.AuditEvent {
+	es, err := p.peer.View().AuditAfter(0, 1000)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return es
+}
+
+// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a role is on record before he hears of it.
+func TestWhoDidIt(t *testing.T) {
+	p := secure(t, auth.Config{})
+	viewer := p.connect(t, kind{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}})
+	alice := p.connect(t, kind{cert: func() issue.Pair {
+		return must[issue.Pair](t)(p.ca.Client("alice", []string{"operator@a"}, time.Now().Add(time.Hour)))
+	}})
+	phase := func(c *caller, machine string) error {
+		_, err := holdfastv1.NewMachineServiceClient(c.conn).SetMachinePhase(c.ctx(t), &holdfastv1.SetMachinePhaseRequest{MachineId: machine, Phase: holdfastv1.MachineStatus_MAINTENANCE})
+		return err
+	}
+	for _, tt := range []struct {
+		c         *caller
+		machine   string
+		code      codes.Code
+		principal string
+		outcome   string
+	}{
+		{viewer, "m-b", codes.PermissionDenied, "token:v", "PERMISSION_DENIED"},
+		{alice, "m-b", codes.PermissionDenied, "user:alice", "PERMISSION_DENIED"}, // of another pool
+		{alice, "m-a", codes.FailedPrecondition, "user:alice", "FAILED_PRECONDITION"},
+	} {
+		before := len(trail(p))
+		if err := phase(tt.c, tt.machine); status.Code(err) != tt.code {
+			t.Fatalf("got %v, want %v", err, tt.code)
+		}
+		after := trail(p)
+		if len(after) != before+1 {
+			t.Fatalf("%d events for one call: %v", len(after)-before, after[before:])
+		}
+		e := after[before]
+		if e.GetPrincipal() != tt.principal || e.GetOutcome() != tt.outcome || e.GetResource() != "machines/"+tt.machine || e.GetMethod() != "holdfast.v1.MachineService/SetMachinePhase" ||
+			e.GetSource() != "127.0.0.1" || e.GetPeer() != "p1" {
+			t.Errorf("got %v", e)
+		}
+	}
+	// Failed authentications come once a second, summed up.
+	nobody := p.connect(t, kind{})
+	for range 5 {
+		_ = phase(nobody, "m-a")
+	}
+	eventually(t, "the failures are on record", func() bool {
+		var n uint32
+		for _, e := range trail(p) {
+			if e.GetPrincipal() == "unauthenticated" && e.GetReason() == auth.ReasonNoCredentials {
+				n += e.GetCount()
+			}
+		}
+		return n == 5
+	})
+}
+
+// TestForgedForwarding: what only peers may say is not believed from others, whoever they are.
+func TestForgedForwarding(t *testing.T) {
+	p := secure(t, auth.Config{})
+	forged := must[[]byte](t)(proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}}))
+	hour := time.Now().Add(time.Hour)
+	who := func(k kind) (*holdfastv1.Identity, error) {
+		c := p.connect(t, k)
+		ctx := metadata.AppendToOutgoingContext(c.ctx(t), "holdfast-identity-bin", string(forged), "holdfast-forwarded-by", "p2")
+		return holdfastv1.NewAccessServiceClient(c.conn).WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
+	}
+	if id, err := who(kind{}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("nobody became %v, %v", id, err)
+	}
+	for _, k := range []kind{
+		{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}},
+		{cert: func() issue.Pair { return must[issue.Pair](t)(p.ca.Client("v", []string{"viewer"}, hour)) }},
+		{token: &holdfastv1.Token{Name: "agent", Role: holdfastv1.Role_AGENT, MachineId: "m-a"}},
+	} {
+		if id, err := who(k); err != nil || id.GetPrincipal() == "user:root" || id.GetRole() == holdfastv1.Role_ADMIN {
+			t.Errorf("became %v, %v", id, err)
+		}
+	}
+	peer := kind{cert: func() issue.Pair { return must[issue.Pair](t)(p.ca.Peer("dc1", "p2", nil, hour)) }}
+	if id, err := who(peer); err != nil || id.GetPrincipal() != "user:root" {
+		t.Errorf("a peer's word was not believed: %v, %v", id, err)
+	}
+}
+
+// TestRevokedWhileWatching: a stream ends with its token, before it says another word.
+func TestRevokedWhileWatching(t *testing.T) {
+	p := secure(t, auth.Config{})
+	c := p.connect(t, kind{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}})
+	w, err := holdfastv1.NewRunServiceClient(c.conn).WatchRuns(c.ctx(t), &holdfastv1.WatchRunsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the current state
+		if _, err := w.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.do(t, &internalv1.RevokeToken{TokenId: "tok-v"})
+	p.end(t, "run-00a", 1, holdfastv1.Attempt_SUCCEEDED)
+	e, err := w.Recv()
+	wantError(t, err, codes.Unauthenticated, auth.ReasonTokenRevoked)
+	if e != nil {
+		t.Errorf("got %v", e)
+	}
+	_, err = holdfastv1.NewRunServiceClient(c.conn).GetRun(c.ctx(t), &holdfastv1.GetRunRequest{RunId: "run-00a"})
+	wantError(t, err, codes.Unauthenticated, auth.ReasonTokenRevoked)
+}
+
+// TestBootstrapToken: made once, shown once, and it opens everything.
+func TestBootstrapToken(t *testing.T) {
+	p := secure(t, auth.Config{})
+	var out bytes.Buffer
+	lost := errors.New("the leader is gone") // an outcome that nobody knows
+	var tries int
+	p.before = func(*internalv1.Command) error {
+		if tries++; tries == 1 {
+			return lost
+		}
+		return nil
+	}
+	for range 3 { // of three leaders
+		if err := auth.NewBootstrap(p, &out).Run(testCtx(t), cluster.Term{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, rest, _ := strings.Cut(out.String(), "\n")
+	secret, ok := strings.CutPrefix(first, "bootstrap token: ")
+	if !ok || len(secret) != 86 || strings.Contains(rest, secret) || strings.Contains(rest, "bootstrap token") || strings.Count(rest, "\n") != 1 {
+		t.Fatalf("got %q", out.String())
+	}
+	c := p.connect(t, kind{})
+	c.token = secret
+	id, err := holdfastv1.NewAccessServiceClient(c.conn).WhoAmI(c.ctx(t), &holdfastv1.WhoAmIRequest{})
+	if err != nil || id.GetRole() != holdfastv1.Role_ADMIN || id.GetPrincipal() != "token:bootstrap" {
+		t.Errorf("got %v, %v", id, err)
+	}
+	// The same token by the other door.
+	req := must[*http.Request](t)(http.NewRequestWithContext(testCtx(t), "GET", "https://"+p.http+"/metrics", nil))
+	req.Header.Set("Authorization", "Bearer "+secret)
+	resp := must[*http.Response](t)(c.web.Do(req))
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 || bytes.Contains(b, []byte(secret)) {
+		t.Errorf("got %d, %v", resp.StatusCode, err)
+	}
+}
+
+// BenchmarkAuthenticated measures the calls of a token against those of anybody, over a connection without TLS.
+func BenchmarkAuthenticated(b *testing.B) {
+	n := newNode()
+	n.machine(b, "m-1")
+	secret, hash := auth.NewSecret()
+	n.do(b, &internalv1.CreateToken{Token: &internalv1.StoredToken{Sha256: hash, Token: &holdfastv1.Token{TokenId: "t1", Name: "bench", Role: holdfastv1.Role_OPERATOR}}})
+	closed, _, err := auth.ForNode(auth.Config{PeerID: "p1", RatePerSecond: -1}, &secured{fakeNode: n}, n.peer)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, gate := range map[string]*auth.Gate{"open": auth.Open(), "token": closed} {
+		s := New(Config{Gate: gate}, n, n.peer, testProviders())
+		c := holdfastv1.NewMachineServiceClient(s.InProcess())
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+secret)
+		b.Run("GetMachine/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
