@@ -156,7 +156,7 @@ func TestAgentRefusals(t *testing.T) {
 
 	// One token, one machine: what was deleted does not come back by itself. A pool's token brings machines that nobody knows.
 	for role, want := range map[holdfastv1.Role_Value]string{holdfastv1.Role_AGENT: "MACHINE_NOT_FOUND", holdfastv1.Role_POOL_AGENT: ""} {
-		c := fsmtest.Command(agentOp("m-new", "gpu"))
+		c := fsmtest.Command(agentOp("m-new-"+role.String(), "gpu")) // the order of a map is none
 		c.Origin = &internalv1.Origin{Role: role, Pools: []string{"gpu"}}
 		r := p.Propose(c)[0]
 		if got := r.Err; (got == nil) != (want == "") || got != nil && got.Reason != want {
@@ -170,7 +170,7 @@ func TestAgentRefusals(t *testing.T) {
 			t.Errorf("an unknown pool by role %s: got %v", o.GetRole(), r.Err)
 		}
 	}
-	if m := getMachine(t, p, "m-new"); m.GetSpec().GetPool() != "gpu" || m.GetAgent().GetProviderName() != "generic" {
+	if m := getMachine(t, p, "m-new-POOL_AGENT"); m.GetSpec().GetPool() != "gpu" || m.GetAgent().GetProviderName() != "generic" {
 		t.Errorf("made on the fly: %v", m)
 	}
 	if m := registerAgent(t, p, "m-3"); m.GetSpec().GetPool() != "gpu" { // of the inventory, in no pool yet

@@ -127,7 +127,7 @@ func (g *Generator) updateMachine(*fsm.View) proto.Message {
 
 func (g *Generator) setPhase(*fsm.View) proto.Message {
 	// RETIRED is the end, so it comes rarely; the others lead on.
-	phases := []holdfastv1.MachineStatus_Phase{2, 2, 2, 4, 4, 4, 5, 5, 5, 6, 6}
+	phases := []holdfastv1.MachineStatus_Phase{2, 2, 2, 4, 4, 4, 5, 5, 5, 6, 6, 7}
 	phase := oneOf(g, "phase", phases)
 	if g.Chooser.Choose("any phase", 6) == 0 {
 		phase = holdfastv1.MachineStatus_Phase(g.Chooser.Choose("which", 8))

@@ -25,7 +25,7 @@ func accessChoices() []choice {
 		{2, "revoke token", (*Generator).revokeToken},
 		{1, "drop tokens", (*Generator).dropTokens},
 		{3, "put secret", (*Generator).putSecret},
-		{1, "delete secret", (*Generator).deleteSecret},
+		{2, "delete secret", (*Generator).deleteSecret},
 		{1, "reseal secrets", (*Generator).resealSecrets},
 		{2, "put signing keys", (*Generator).putSigningKeys},
 		{1, "record denials", (*Generator).recordDenials},
@@ -85,7 +85,7 @@ func (g *Generator) place(m *holdfastv1.Machine) {
 	if n := g.Chooser.Choose("in pool", poolIDs+1); n < poolIDs {
 		m.Spec.Pool = poolID(n)
 	}
-	if g.Chooser.Choose("with credentials", 5) == 0 {
+	if g.Chooser.Choose("with credentials", 3) == 0 {
 		m.Spec.BmcCredentialsRef = g.id("secret", secretIDs)
 	}
 	if g.rarely("with SSH credentials") {
@@ -160,7 +160,7 @@ func (g *Generator) putSecret(v *fsm.View) proto.Message {
 }
 
 func (g *Generator) deleteSecret(*fsm.View) proto.Message {
-	return &internalv1.DeleteSecret{Name: g.id("secret", secretIDs), Force: g.Chooser.Choose("force", 2) == 1}
+	return &internalv1.DeleteSecret{Name: g.id("secret", secretIDs), Force: g.rarely("force")}
 }
 
 func (g *Generator) resealSecrets(v *fsm.View) proto.Message {
