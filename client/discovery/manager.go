@@ -161,13 +161,15 @@ func (m *Manager) register(ctx context.Context) error {
 	m.set(Initial, "")
 	schedule := rest.Backoff{Base: m.cfg.Period, Max: max(maxWait, m.cfg.Period)}
 	for round := 1; ; round++ {
+		var err error
 		for try := range m.cfg.MaxRetries + 1 {
 			if try > 0 {
-				if err := rest.Sleep(ctx, m.cfg.RetryWait+rest.Chance(m.cfg.RetryWait/5)); err != nil {
+				wait := max(m.cfg.RetryWait+rest.Chance(m.cfg.RetryWait/5), rest.RetryAfter(err))
+				if err := rest.Sleep(ctx, wait); err != nil {
 					return err
 				}
 			}
-			err := m.tryRegister(ctx)
+			err = m.tryRegister(ctx)
 			if err == nil {
 				return nil
 			}
@@ -179,7 +181,7 @@ func (m *Manager) register(ctx context.Context) error {
 				break // one try on schedule
 			}
 		}
-		if err := rest.Sleep(ctx, schedule.Delay(round)); err != nil {
+		if err := rest.Sleep(ctx, max(schedule.Delay(round), rest.RetryAfter(err))); err != nil {
 			return err
 		}
 	}
@@ -212,7 +214,7 @@ func (m *Manager) active(ctx context.Context) (pinged bool) {
 				return pinged
 			case err != nil:
 				failures++
-				wait := m.backoff.Delay(failures)
+				wait := max(m.backoff.Delay(failures), rest.RetryAfter(err))
 				m.log.WarnContext(ctx, "ping failed, trying on", "failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
 				timer.Reset(wait)
 				continue

@@ -237,6 +237,33 @@ func TestManagerRetriesTheRegistration(t *testing.T) {
 	})
 }
 
+func TestManagerHonoursRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(router)
+		n := cluster(s)
+		busy := func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "50")
+			w.WriteHeader(503)
+		}
+		n.Serve("a", busy)
+		cfg := config(n)
+		cfg.BaseURLs = []string{"https://a"}
+		_, stop := start(t, cfg)
+		sleep(449 * time.Second) // registrations after 0, 50 … 400 s
+		n.Serve("a", s.ServeHTTP)
+		sleep(2 * time.Second)
+		if got := n.Calls("a"); got != 10 || len(s.ids()) != 1 {
+			t.Errorf("%d registrations in 450 s, want one each 50 s", got)
+		}
+		n.Serve("a", busy)
+		sleep(104 * time.Second) // pings after about 5, 55 and 105 s
+		if got := n.Calls("a"); got < 12 || got > 13 {
+			t.Errorf("%d requests, want two pings or three", got)
+		}
+		stop()
+	})
+}
+
 func TestManagerRegistersAgainWhenForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(router)
