@@ -302,7 +302,7 @@ func about(md protoreflect.MethodDescriptor) proto.Message {
 		"machine_id": "m-a", "run_id": "run-00a", "plan_id": "plan/reboot", "pool_id": "a", "pool": "a", "pool_name": "a", "id": "m-a",
 		"mac_address": macA, "token_id": "tok-none", "name": "none", "request_id": "r", "type": "REBOOT",
 	}
-	if n := string(md.Name()); strings.HasPrefix(n, "Delete") || strings.HasPrefix(n, "Cancel") { // others still need it
+	if n := string(md.Name()); strings.HasPrefix(n, "Delete") || strings.HasPrefix(n, "Cancel") || n == "CreateAgentMachine" { // others still need it
 		values["machine_id"], values["run_id"], values["pool_id"] = "m-none", "run-none", "none"
 	}
 	fill(m, 0, values)
