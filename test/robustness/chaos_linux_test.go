@@ -109,8 +109,8 @@ func inPrivate(t *testing.T, race bool) bool {
 	return private.Missing() != "" || private.Inside() || private.Again(t, binaryVar+"="+binary(t, race))
 }
 
-// cluster starts one for chaos. The multiplier is of Raft's timeouts. When the test has failed its report is kept, and its path printed.
-func cluster(t *testing.T, seed int64, multiplier float64) *harness.Cluster {
+// cluster starts one for chaos. The multiplier is of Raft's timeouts, the arguments are for each peer. When the test has failed its report is kept, and its path printed.
+func cluster(t *testing.T, seed int64, multiplier float64, args []string) *harness.Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp(os.Getenv("CHAOS_DIR"), fmt.Sprintf("holdfast-chaos-%d-", seed))
 	if err != nil {
@@ -122,7 +122,7 @@ func cluster(t *testing.T, seed int64, multiplier float64) *harness.Cluster {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: binary(t, true), Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: harness.OftenSnapshots(),
+	c, err := harness.Start(ctx, harness.Config{Binary: binary(t, true), Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: args,
 		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func (o output2) Write(b []byte) (int, error) {
 
 func round(t *testing.T, r chaos.Round) {
 	t.Helper()
-	c := cluster(t, r.Seed, harness.QuickRaft)
+	c := cluster(t, r.Seed, harness.QuickRaft, harness.OftenSnapshots())
 	r.Report = c.Dir
 	c.Log.Info("round", "seed", r.Seed, "faults", r.Count)
 	injected, err := r.Run(t.Context(), c)

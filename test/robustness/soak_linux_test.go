@@ -23,6 +23,7 @@ const (
 	// soakMultiplier gives the soak the timeouts that users have. With the shorter ones of chaos a machine that does
 	// other things at the same time shows how slow it is, and nothing else.
 	soakMultiplier = 1
+	soakClients    = 5 // half as many as in chaos: what they make stays on record
 )
 
 // soak is what is known of a cluster that is broken for hours.
@@ -49,11 +50,11 @@ func TestSoak(t *testing.T) {
 	}
 	seed := env(t, "CHAOS_SEED", time.Now().UnixNano()%1e9)
 	began := time.Now()
-	c := cluster(t, seed, soakMultiplier)
+	c := cluster(t, seed, soakMultiplier, harness.SomeSnapshots())
 	s := soak{faults: map[string][]time.Duration{}, ended: map[string]string{}}
 	for n := int64(0); time.Since(began) < time.Duration(minutes)*time.Minute; n++ {
 		c.Log.Info("round", "seed", seed+n, "of_soak", seed)
-		injected, err := chaos.Round{Seed: seed + n, Faults: faults, Every: faultEvery, Report: c.Dir,
+		injected, err := chaos.Round{Seed: seed + n, Faults: faults, Every: faultEvery, Clients: soakClients, Report: c.Dir,
 			For: min(roundTime, time.Duration(minutes)*time.Minute-time.Since(began))}.Run(t.Context(), c)
 		for _, f := range injected {
 			s.faults[f.Name] = append(s.faults[f.Name], f.Well)

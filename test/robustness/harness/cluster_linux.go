@@ -40,6 +40,12 @@ func OftenSnapshots() []string {
 	return []string{"--raft-snapshot-threshold", "300", "--raft-snapshot-interval", "3s", "--raft-trailing-logs", "200"}
 }
 
+// SomeSnapshots are arguments for hours: who was away for a minute is brought back by a snapshot, and a state that grows is not
+// written all the time.
+func SomeSnapshots() []string {
+	return []string{"--raft-snapshot-threshold", "2000", "--raft-snapshot-interval", "10s", "--raft-trailing-logs", "1000"}
+}
+
 // Cluster is peers, the fake hardware, and what is between them.
 type Cluster struct {
 	*localcluster.Cluster
