@@ -1,0 +1,44 @@
+package security
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The search finds what is there, however it is written; else a clean result would mean nothing.
+func TestTheSearchFinds(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	n := Needles{"the password": secret}
+	for name, text := range map[string]string{
+		"a line of a log":      `level=INFO msg="dialing" password=` + secret + "\n",
+		"bytes that are shown": fmt.Sprintf("body=%v", []byte(secret)),
+		"hex":                  "x" + hex.EncodeToString([]byte(secret)),
+		"base64":               base64.StdEncoding.EncodeToString([]byte(secret)),
+		"Basic":                base64.StdEncoding.EncodeToString([]byte("id:" + secret)),
+		"Basic, shifted":       base64.StdEncoding.EncodeToString([]byte("idx:" + secret + ":x")),
+		"Basic, shifted again": base64.URLEncoding.EncodeToString([]byte("i:" + secret + "??")),
+		"among binary":         "\x00\x01" + secret + "\xff",
+	} {
+		if len(n.Text("there", []byte(text))) == 0 {
+			t.Errorf("%s: not found in %q", name, text)
+		}
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "a", "b", "raft.db"), []byte(strings.Repeat("\x00", 5000)+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if found, size, err := n.Files(dir); err != nil || len(found) == 0 || size != int64(5000+len(text)) {
+			t.Errorf("%s: %v of %d bytes, %v", name, found, size, err)
+		}
+	}
+	if found := n.Text("there", []byte("password=[redacted] staple-battery correct-horse")); len(found) != 0 {
+		t.Errorf("found what is not there: %v", found)
+	}
+}
