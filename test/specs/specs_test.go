@@ -3,7 +3,9 @@ package specs_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,10 +27,12 @@ import (
 // world is a cluster of real processes with what the APIs' clients need.
 type world struct {
 	*localcluster.Cluster
-	conn    *grpc.ClientConn
-	next    int               // peer that takes the next request: all take their turn
-	tokens  map[string]string // by name
-	machine string            // that awaits its agent
+	conn    *grpc.ClientConn              // to the first peer
+	conns   map[string]*grpc.ClientConn   // by peer
+	next    int                           // peer that takes the next request: all take their turn
+	tokens  map[string]string             // by name
+	signs   []func(since time.Time) error // of clients that run: whether they were heard since then
+	machine string                        // that awaits its agent
 }
 
 func start(t *testing.T, multiplier float64) *world {
@@ -44,7 +48,14 @@ func start(t *testing.T, multiplier float64) *world {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 	}
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: multiplier, Args: []string{"--platform-margin-percent", "12.5"}})
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	keys := filepath.Join(dir, "secrets.key")
+	if err := os.WriteFile(keys, []byte("k1:"+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: multiplier,
+		Args: []string{"--platform-margin-percent", "12.5", "--secrets-key-file", keys}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +67,16 @@ func start(t *testing.T, multiplier float64) *world {
 		}
 		_ = c.Close()
 	})
-	w := &world{Cluster: c, tokens: map[string]string{}}
-	if w.conn, err = grpc.NewClient(c.Addrs()[0], grpc.WithTransportCredentials(c.Credentials())); err != nil {
-		t.Fatal(err)
+	w := &world{Cluster: c, tokens: map[string]string{}, conns: map[string]*grpc.ClientConn{}}
+	for i, p := range c.Peers() {
+		conn, err := grpc.NewClient(c.Addrs()[i], grpc.WithTransportCredentials(c.Credentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		w.conns[p.ID] = conn
 	}
-	t.Cleanup(func() { _ = w.conn.Close() })
+	w.conn = w.conns[c.Peers()[0].ID]
 	w.prepare(ctx, t)
 	return w
 }
