@@ -85,6 +85,29 @@ func TestAgentSendsWhatTheDocumentSays(t *testing.T) {
 	})
 }
 
+// A cluster that is insecure wants no token.
+func TestAgentWithoutAToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gateway{pool: "gpu"}
+		n := new(resttest.Network)
+		n.Serve("peer", func(w http.ResponseWriter, r *http.Request) {
+			if got, ok := r.Header["Authorization"]; ok {
+				t.Errorf("Authorization is %q, want none", got)
+			}
+			r.Header.Set("Authorization", "Bearer ")
+			g.ServeHTTP(w, r)
+		})
+		cfg := config(n)
+		cfg.Servers, cfg.Token = []string{"http://peer"}, ""
+		a, stop := start(t, cfg, worker())
+		sleep(time.Second)
+		stop()
+		if r, k := g.counts(); r != 1 || k != 1 || g.lastReg["token"] != "" {
+			t.Errorf("%d registrations, %d keepalives, %+v", r, k, a.Status())
+		}
+	})
+}
+
 func TestKeepaliveBody(t *testing.T) {
 	m := Metrics{CPUUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, TotalCPUAvailable: 8000, TotalMemoryAvailable: 16384, FreeGPUCount: 1}
 	got, err := json.Marshal(keepaliveRequest{MachineID: "1165a9b6", ProviderName: "generic", PoolName: "gpu", AgentVersion: "0.1.0-python", Metrics: &m})
@@ -326,8 +349,7 @@ func TestNewRefuses(t *testing.T) {
 		"no machine id":               func(c *Config) { c.MachineID = "" },
 		`machine id "a/b"`:            func(c *Config) { c.MachineID = "a/b" },
 		"no pool":                     func(c *Config) { c.Pool = "" },
-		"give a token or":             func(c *Config) { c.Token = "" },
-		"token or a token file":       func(c *Config) { c.TokenFile = "/x" },
+		"token file, not both":        func(c *Config) { c.TokenFile = "/x" },
 		"no address":                  func(c *Config) { c.Servers = nil },
 		"refusing to send a token ov": func(c *Config) { c.Servers = []string{"http://10.0.0.1:7401"} },
 	} {

@@ -28,7 +28,8 @@ type Config struct {
 	// call; the next one is asked when one fails.
 	Servers []string
 	// Token is the machine's token, or one of its pool. TokenFile names a file that holds it, which
-	// is read again when a server has refused the token. One of the two.
+	// is read again when a server has refused the token. Neither: none is sent, as to a cluster that is
+	// insecure.
 	Token     string
 	TokenFile string
 	// MachineID is the id of this machine (see Identity), Pool the pool it belongs to. Required.
@@ -62,8 +63,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("set up the agent: machine id %q: use up to %d letters, digits, dots, dashes and underscores", c.MachineID, maxID)
 	case c.Pool == "":
 		return c, errors.New("set up the agent: no pool: name the one that the token was made for")
-	case (c.Token == "") == (c.TokenFile == ""):
-		return c, errors.New("set up the agent: give a token or a token file")
+	case c.Token != "" && c.TokenFile != "":
+		return c, errors.New("set up the agent: give a token or a token file, not both")
 	}
 	if c.Provider == "" {
 		c.Provider = DefaultProvider

@@ -205,7 +205,6 @@ func TestCommandLinesThatAreRefused(t *testing.T) {
 	}{
 		{"run --pool gpu --token-file " + token + " --state-dir " + state, nil, "no address"},
 		{"run --server https://a --token-file " + token + " --state-dir " + state, nil, "no pool"},
-		{"run --server https://a --pool gpu --state-dir " + state, nil, "give a token or a token file"},
 		{"run --server http://10.0.0.1 --pool gpu --token-file " + token + " --state-dir " + state, nil, "refusing to send a token"},
 		{"run --server https://a --pool gpu --token-file x --state-dir /dev/null/x", nil, "make the state directory"},
 		{"run --server https://a --pool gpu --token-file x --machine-id a/b --state-dir " + state, nil, `machine id "a/b"`},

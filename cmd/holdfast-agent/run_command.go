@@ -40,7 +40,7 @@ that the cluster has forgotten registers again. The id of the machine lies in th
 func runCommand(s system, log *logFlags) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use: "run --server URL[,URL…] --token-file FILE --pool POOL", Short: "Keep this machine registered", Long: runLong, Args: cobra.NoArgs,
+		Use: "run --server URL[,URL…] --pool POOL --token-file FILE", Short: "Keep this machine registered", Long: runLong, Args: cobra.NoArgs,
 		Example: "  holdfast-agent run --server https://peer-1:7401,https://peer-2:7401 --token-file /etc/holdfast-agent/token --pool gpu",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.logger(s.err)
@@ -52,7 +52,7 @@ func runCommand(s system, log *logFlags) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.servers, "server", nil, "base URLs of one or more peers, https://peer-1:7401")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file with the token of this machine or its pool")
+	flags.StringVar(&f.tokenFile, "token-file", "", "file with the token of this machine or its pool (default: none is sent)")
 	flags.StringVar(&f.pool, "pool", "", "pool of this machine")
 	flags.StringVar(&f.provider, "provider", machine.DefaultProvider, "provider of the pool")
 	flags.StringVar(&f.machineID, "machine-id", "", "id of this machine, as holdfast machine create gave it (default: made at random once)")
@@ -98,6 +98,9 @@ func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error
 	}, h)
 	if err != nil {
 		return err
+	}
+	if f.tokenFile == "" {
+		log.WarnContext(ctx, "no token: this works with a cluster that is insecure only; give --token-file")
 	}
 	log.InfoContext(ctx, "agent started", "version", s.version, "machine_id", id, "pool", f.pool, "servers", f.servers)
 
