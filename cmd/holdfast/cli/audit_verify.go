@@ -191,14 +191,14 @@ func (a *app) verified(o *output, v *verification, err error) error {
 }
 
 func (a *app) printVerdict(o *output, d verdict) error {
-	switch {
-	case o.format == formatJSON || o.format == formatYAML:
+	switch o.format {
+	case formatJSON, formatYAML:
 		raw, err := json.Marshal(d)
 		if err != nil {
 			return err
 		}
 		return a.document(o, raw)
-	case o.format == formatName:
+	case formatName:
 		if d.End == "" {
 			return nil
 		}
