@@ -165,7 +165,10 @@ func TestBootstrapToken(t *testing.T) {
 	// The same token by the other door.
 	req := must[*http.Request](t)(http.NewRequestWithContext(testCtx(t), "GET", "https://"+p.http+"/metrics", nil))
 	req.Header.Set("Authorization", "Bearer "+secret)
-	resp := must[*http.Response](t)(c.web.Do(req))
+	resp, err := c.web.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 || bytes.Contains(b, []byte(secret)) {
 		t.Errorf("got %d, %v", resp.StatusCode, err)

@@ -286,7 +286,9 @@ func (c *caller) call(t *testing.T, md protoreflect.MethodDescriptor, req proto.
 		return err
 	case <-quiet.C:
 		cancel()
-		<-first
+		if err := <-first; status.Code(err) != codes.Canceled {
+			return err
+		}
 		return nil
 	}
 }
