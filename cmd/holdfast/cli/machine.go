@@ -18,7 +18,7 @@ func (a *app) machine() *cobra.Command {
 		Example: `  holdfast machine list --filter 'phase = IN_SERVICE AND labels.rack = "r7"'
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
-	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineUpdate(), a.machineSetPhase(),
+	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineSetPhase(),
 		a.machineDelete(), a.machineHistory(), a.machineWhy(), a.machineWatch())
 }
 

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machineCreate() *cobra.Command {
+	var o output
+	var life ttl
+	r := &holdfastv1.CreateAgentMachineRequest{}
+	cmd := &cobra.Command{
+		Use: "create --pool POOL", DisableFlagsInUseLine: true, Args: exactly(),
+		Short: "Make a machine that awaits its agent, with the agent's token",
+		Long: `Make a machine that awaits its agent, with a token that is good for this machine alone. The token is printed on standard output, this
+once: only a hash of it is kept. The agent has an hour to register.`,
+		Example: `  holdfast machine create --pool gpu
+  holdfast machine create --pool gpu --id m-123 > m-123.token
+  holdfast machine create --pool gpu -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.GetPool() == "" {
+				return usagef("--pool is missing: name the pool that the machine belongs to")
+			}
+			if o.format == formatName {
+				return usagef("-o name: the token would be lost")
+			}
+			r.TtlSeconds = int64(time.Duration(life) / time.Second)
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				made, err := c.Agents().CreateAgentMachine(ctx, r)
+				if err != nil {
+					return failed(err, "create a machine in pool %s", r.GetPool())
+				}
+				if !o.table() {
+					return printOne(a, &o, kind[*holdfastv1.CreateAgentMachineResponse]{reveal: true}, made)
+				}
+				a.note("machine %s in pool %s awaits its agent; its token %s is shown once, keep it", made.GetMachine().GetMachineId(), r.GetPool(), made.GetTokenId())
+				_, err = fmt.Fprintln(a.Out, made.GetToken())
+				return err
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&r.Pool, "pool", "", "the pool")
+	f.StringVar(&r.MachineId, "id", "", "its id; without, one is made")
+	f.StringVar(&r.ProviderName, "provider", "", "its provider; without, the pool's")
+	f.Var(&life, "ttl", "how long the token is good, such as 90d; without, until it is revoked")
+	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+		return a.complete(poolIDs)(cmd, nil, s)
+	})
+	return cmd
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) pool() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "pool", Aliases: []string{"pools"},
+		Short: "Pools: machines that belong together, and the GPUs that pool managers report",
+		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
+  holdfast pool list --free-vram 24 --gpu-model "RTX 4090" --region EU
+  holdfast pool get gpu`,
+	}, a.poolCreate(), a.poolList(), a.poolGet(), a.poolDelete())
+}
+
+func poolKind() kind[*holdfastv1.Pool] {
+	return kind[*holdfastv1.Pool]{
+		list:   "pools",
+		name:   (*holdfastv1.Pool).GetPoolId,
+		header: []string{"POOL", "STATUS", "MACHINES", "READY", "GPUS", "FREE VRAM", "WORKERS", "REGION", "HEARTBEAT"},
+		wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
+		row: func(p *holdfastv1.Pool, now time.Time, wide bool) []render.Text {
+			row := []render.Text{
+				plain(p.GetPoolId()), poolStatus(p.GetStatus()), count(int(p.GetMachines())), count(int(p.GetMachinesReady())), count(len(p.GetGpus())),
+				plain(vram(p)), plain(workers(p)), plain(p.GetRegion()), plain(render.Ago(now, at(p.GetLastHeartbeat()))),
+			}
+			if wide {
+				row = append(row, plain(p.GetProvider()), plain(p.GetGpuType()), plain(p.GetEndpoint()), plain(p.GetVersion()), plain(p.GetStatusReason()))
+			}
+			return row
+		},
+	}
+}
+
+func count(n int) render.Text { return plain(strconv.Itoa(n)) }
+
+func vram(p *holdfastv1.Pool) string {
+	if len(p.GetGpus()) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d GB", p.GetAvailableVramGb())
+}
+
+func workers(p *holdfastv1.Pool) string {
+	if p.GetWorkersTotal() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d busy", p.GetWorkersBusy(), p.GetWorkersTotal())
+}
+
+func poolStatus(s holdfastv1.Pool_Status) render.Text {
+	name := strings.ToLower(s.String())
+	switch s {
+	case holdfastv1.Pool_STATUS_UNSPECIFIED:
+		return plain("declared")
+	case holdfastv1.Pool_HEALTHY:
+		return render.T(name, render.Green)
+	case holdfastv1.Pool_UNAVAILABLE:
+		return render.T(name, render.Red)
+	}
+	return plain(name)
+}
+
+func (a *app) poolCreate() *cobra.Command {
+	var o output
+	p := &holdfastv1.Pool{}
+	cmd := &cobra.Command{
+		Use: "create POOL", Args: exactly("POOL"),
+		Short: "Declare a pool, or change what is declared of it",
+		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
+  holdfast pool create cpu --label site=fra1`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			p.PoolId = args[0]
+			made, err := c.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: p})
+			if err != nil {
+				return failed(err, "create pool %s", args[0])
+			}
+			return printOne(a, &o, poolKind(), made)
+		}),
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&p.Provider, "provider", "", "provider of its machines; without, generic")
+	f.StringVar(&p.GpuType, "gpu-type", "", "the GPUs of its machines, such as H100")
+	f.StringToStringVar(&p.Labels, "label", nil, "labels, key=value, comma-separated")
+	return cmd
+}
+
+func (a *app) poolList() *cobra.Command {
+	var l listing
+	r := &holdfastv1.ListPoolsRequest{}
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
+		Short: "List pools",
+		Example: `  holdfast pool list
+  holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
+  holdfast pool list --filter 'status = UNAVAILABLE' -o wide`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Pool, string, error) {
+				r.Filter, r.PageSize, r.PageToken = l.filter, size, token
+				resp, err := c.Pools().ListPools(ctx, r)
+				return resp.GetPools(), resp.GetNextPageToken(), err
+			})
+			if err != nil {
+				return failed(err, "list pools")
+			}
+			a.noteMore(&l, more)
+			return printList(a, &l.output, poolKind(), items)
+		}),
+	}
+	l.register(cmd, "status = HEALTHY")
+	f := cmd.Flags()
+	f.Float64Var(&r.MinAvailableVramGb, "free-vram", 0, "only those with a GPU that has so many gigabytes free")
+	f.StringVar(&r.GpuModel, "gpu-model", "", "only those with such a GPU")
+	f.StringVar(&r.Region, "region", "", "only those of a region")
+	return cmd
+}
+
+func (a *app) poolGet() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "get POOL", Args: exactly("POOL"), ValidArgsFunction: a.complete(poolIDs),
+		Short: "Show a pool and its GPUs",
+		Example: `  holdfast pool get gpu
+  holdfast pool get gpu -o yaml`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: args[0]})
+			if err != nil {
+				return failed(err, "get pool %s", args[0])
+			}
+			gpus := render.NewTable("GPU", "MODEL", "VRAM", "FREE", "TEMPERATURE", "WORKERS")
+			for _, g := range p.GetGpus() {
+				gpus.Row(count(int(g.GetId())), plain(g.GetModel()), plain(fmt.Sprintf("%g GB", g.GetTotalVramGb())), plain(fmt.Sprintf("%g GB", g.GetAvailableVramGb())),
+					plain(fmt.Sprintf("%g °C", g.GetTemperatureCelsius())), plain(strings.Join(g.GetWorkers(), ", ")))
+			}
+			return printOne(a, &o, poolKind(), p, gpus)
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+func (a *app) poolDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete POOL...", Args: atLeast("POOL"), ValidArgsFunction: a.complete(poolIDs, poolIDs),
+		Short:   "Delete declared pools that no machine is in",
+		Example: "  holdfast pool delete gpu",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			var errs []error
+			for _, id := range args {
+				if _, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id}); err != nil {
+					errs = append(errs, failed(err, "delete pool %s", id))
+					continue
+				}
+				a.note("deleted pool %s", id)
+			}
+			return several(errs, len(args), "delete pools")
+		}),
+	}
+}
+
+func poolIDs(ctx context.Context, c *client.Client) []string {
+	r, err := c.Pools().ListPools(ctx, &holdfastv1.ListPoolsRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetPools(), (*holdfastv1.Pool).GetPoolId)
+}
