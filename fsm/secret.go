@@ -132,7 +132,9 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
 	for _, in := range c.GetSecrets() {
 		s, ok := t.secrets.get(in.GetSecret().GetName())
-		if ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() && in.GetSealed().GetKeyId() != "" {
+		// A secret that was deleted and made anew counts from 1 again: the time tells it from the one before.
+		same := ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() && proto.Equal(s.GetSecret().GetCreatedAt(), in.GetSecret().GetCreatedAt())
+		if same && in.GetSealed().GetKeyId() != "" {
 			s.Sealed, s.Secret.KeyId = in.GetSealed(), in.GetSealed().GetKeyId()
 			t.secrets.put(s)
 		}

@@ -134,13 +134,19 @@ func TestResealSkipsWhatHasMovedOn(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, putSecret("a", 1))
 	do(t, p, putSecret("b", 1))
-	do(t, p, putSecret("b", 2))
+	do(t, p, putSecret("c", 1))
 	do(t, p, &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{signingKey(p, "k-1")}})
+	before := p.View()
 	again := func(name string, version uint64) *internalv1.StoredSecret {
-		return &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: name, Version: version}, Sealed: &internalv1.Sealed{KeyId: "key-2", Ciphertext: []byte("anew")}}
+		s, _ := before.Secret(name)
+		return &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: name, Version: version, CreatedAt: s.GetSecret().GetCreatedAt()},
+			Sealed: &internalv1.Sealed{KeyId: "key-2", Ciphertext: []byte("anew")}}
 	}
+	do(t, p, putSecret("b", 2))
+	do(t, p, &internalv1.DeleteSecret{Name: "c"})
+	do(t, p, putSecret("c", 1)) // another one under that name: what was sealed again is not its value
 	do(t, p, &internalv1.ResealSecrets{
-		Secrets: []*internalv1.StoredSecret{again("a", 1), again("b", 1), again("gone", 1)},
+		Secrets: []*internalv1.StoredSecret{again("a", 1), again("b", 1), again("c", 1), again("gone", 1)},
 		Keys:    []*internalv1.SigningKey{{KeyId: "k-1", Sealed: &internalv1.Sealed{KeyId: "key-2", Ciphertext: []byte("anew")}}, {KeyId: "k-gone", Sealed: &internalv1.Sealed{KeyId: "key-2"}}},
 	})
 	var got []string
@@ -150,7 +156,7 @@ func TestResealSkipsWhatHasMovedOn(t *testing.T) {
 	for _, k := range p.View().SigningKeys() {
 		got = append(got, fmt.Sprintf("%s %s %s", k.GetKeyId(), k.GetSealed().GetKeyId(), k.GetPublicJwk()))
 	}
-	same(t, "resealed", []string{"a 1 key-2 anew", "b 2 key-1 sealed 2", "k-1 key-2 {}"}, got)
+	same(t, "resealed", []string{"a 1 key-2 anew", "b 2 key-1 sealed 2", "c 1 key-1 sealed 1", "k-1 key-2 {}"}, got)
 }
 
 func signingKey(p *fsmtest.Peer, id string) *internalv1.SigningKey {
