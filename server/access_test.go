@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -43,8 +42,13 @@ func TestCreateToken(t *testing.T) {
 	if tok, ok := n.peer.View().TokenByHash(sum[:]); !ok || tok.GetTokenId() != r.GetToken().GetTokenId() {
 		t.Errorf("its value opens %v", tok)
 	}
-	if b, err := fsmtest.Bytes(n.peer.FSM); err != nil || strings.Contains(string(b), r.GetSecret()) {
-		t.Errorf("the value is in the state (%v)", err)
+	snap, err := n.peer.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state strings.Builder
+	if _, err := snap.WriteTo(&state); err != nil || strings.Contains(state.String(), r.GetSecret()) || !strings.Contains(state.String(), r.GetToken().GetTokenId()) {
+		t.Errorf("the value is in the state, or the token is not (%v)", err)
 	}
 	other, err := c.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_VIEWER})
 	if err != nil || other.GetSecret() == r.GetSecret() || other.GetToken().GetExpiresAt() != nil {
