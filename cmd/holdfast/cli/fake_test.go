@@ -28,6 +28,10 @@ type fakeCluster struct {
 	holdfastv1.UnimplementedAccessServiceServer
 	holdfastv1.UnimplementedAuditServiceServer
 	holdfastv1.UnimplementedSecretServiceServer
+	holdfastv1.UnimplementedAgentServiceServer
+	holdfastv1.UnimplementedNodeServiceServer
+	holdfastv1.UnimplementedPoolServiceServer
+	holdfastv1.UnimplementedRegistryServiceServer
 
 	addr     string
 	machines []*holdfastv1.Machine
@@ -38,6 +42,8 @@ type fakeCluster struct {
 	cluster  *holdfastv1.ClusterStatus
 	tokens   []*holdfastv1.Token
 	trail    []*holdfastv1.AuditEvent
+	pools    []*holdfastv1.Pool
+	services []*holdfastv1.Service
 	log      string
 
 	// refuse answers a request with an error, if it returns one.
@@ -73,6 +79,10 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	holdfastv1.RegisterAccessServiceServer(s, f)
 	holdfastv1.RegisterAuditServiceServer(s, f)
 	holdfastv1.RegisterSecretServiceServer(s, f)
+	holdfastv1.RegisterAgentServiceServer(s, f)
+	holdfastv1.RegisterNodeServiceServer(s, f)
+	holdfastv1.RegisterPoolServiceServer(s, f)
+	holdfastv1.RegisterRegistryServiceServer(s, f)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

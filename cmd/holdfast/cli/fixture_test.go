@@ -37,6 +37,7 @@ func fixture() *fakeCluster {
 			},
 		},
 		tokens: fixtureTokens(), trail: fixtureTrail(),
+		pools: fixturePools(), services: fixtureServices(),
 		log: "power off\npower on\nboot id changed\n",
 	}
 }

@@ -23,6 +23,8 @@ func TestOutput(t *testing.T) {
 		"run logs run-789 --offset 10",
 		"token list", "token list -o wide", "token list -o name", "whoami",
 		"audit list", "audit list -o wide",
+		"pool list", "pool list -o wide", "pool list -o name", "pool get pool-1", "service list", "service list -o wide",
+		"service get 550e8400-e29b-41d4-a716-446655440000", "node stalled", "node stalled -o wide",
 		"cluster status", "cluster status -o wide", "cluster status -o name",
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -54,6 +56,8 @@ func TestMachineReadableOutput(t *testing.T) {
 		{"run get run-789", "", messages(f.runs[:1])},
 		{"token list", "tokens", messages(f.tokens)},
 		{"audit list", "events", messages(f.newest())},
+		{"pool list", "pools", messages(f.pools)},
+		{"service list", "services", messages(f.services)},
 		{"cluster status", "", []proto.Message{f.cluster}},
 	} {
 		for _, format := range []string{"json", "yaml"} {

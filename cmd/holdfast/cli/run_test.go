@@ -169,7 +169,7 @@ func TestWatchPassesFilterAndCursor(t *testing.T) {
 	<-f.watching
 	cancel()
 	c.wantCode(t, <-done, ExitOK)
-	want := &holdfastv1.WatchRunsRequest{Filter: "phase = RUNNING", Cursor: 41}
+	want := &holdfastv1.WatchRunsRequest{Filter: "phase = RUNNING", Bookmarks: true, Cursor: 41}
 	if diff := cmp.Diff(want, asked[*holdfastv1.WatchRunsRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func fixturePools() []*holdfastv1.Pool {
+	return []*holdfastv1.Pool{
+		{PoolId: "cpu", Declared: true, Provider: "generic", Machines: 12, MachinesReady: 11, CreatedAt: ago(time.Hour)},
+		{PoolId: "pool-1", Status: holdfastv1.Pool_HEALTHY, Endpoint: "http://192.168.1.100:9200", Region: "EU", Version: "0.1.0", WorkersTotal: 2, WorkersBusy: 1,
+			AvailableVramGb: 8, LastHeartbeat: ago(20 * time.Second), Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", TotalVramGb: 24, AvailableVramGb: 8,
+				TemperatureCelsius: 65, Workers: []string{"worker-abc"}}}},
+		{PoolId: "pool-2", Status: holdfastv1.Pool_UNAVAILABLE, StatusReason: "three heartbeats missed", LastHeartbeat: ago(time.Hour)},
+	}
+}
+
+func fixtureServices() []*holdfastv1.Service {
+	return []*holdfastv1.Service{
+		{Target: &holdfastv1.ServiceTarget{Id: "550e8400-e29b-41d4-a716-446655440000", ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090, ServiceType: "tool-invoker"},
+			Active: true, LastSeen: ago(5 * time.Second), RegisteredAt: ago(time.Hour), Principal: "token:tools",
+			States: []*holdfastv1.ServiceState{{Timestamp: ago(time.Hour), Healthy: true, Reason: "healthy"}}},
+		{Target: &holdfastv1.ServiceTarget{Id: "550e8400-e29b-41d4-a716-446655440001", ServiceName: "files", Host: "h", Port: 1, ServiceType: "resource-provider"},
+			LastSeen: ago(time.Hour), States: []*holdfastv1.ServiceState{{Timestamp: ago(time.Hour), Reason: "missing in action"}}},
+	}
+}
+
+func (f *fakeCluster) ListPools(_ context.Context, r *holdfastv1.ListPoolsRequest) (*holdfastv1.ListPoolsResponse, error) {
+	items, next := page(f.pools, (*holdfastv1.Pool).GetPoolId, r.GetPageSize(), r.GetPageToken())
+	return &holdfastv1.ListPoolsResponse{Pools: items, NextPageToken: next}, nil
+}
+
+func (f *fakeCluster) GetPool(_ context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
+	for _, p := range f.pools {
+		if p.GetPoolId() == r.GetPoolId() {
+			return p, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "pool %q not found", r.GetPoolId())
+}
+
+func (f *fakeCluster) CreatePool(_ context.Context, r *holdfastv1.CreatePoolRequest) (*holdfastv1.Pool, error) {
+	return r.GetPool(), nil
+}
+
+func (f *fakeCluster) DeletePool(context.Context, *holdfastv1.DeletePoolRequest) (*holdfastv1.DeletePoolResponse, error) {
+	return &holdfastv1.DeletePoolResponse{}, nil
+}
+
+func (f *fakeCluster) ListServices(_ context.Context, r *holdfastv1.ListServicesRequest) (*holdfastv1.ListServicesResponse, error) {
+	items, next := page(f.services, serviceID, r.GetPageSize(), r.GetPageToken())
+	return &holdfastv1.ListServicesResponse{Services: items, NextPageToken: next}, nil
+}
+
+func (f *fakeCluster) GetService(_ context.Context, r *holdfastv1.GetServiceRequest) (*holdfastv1.Service, error) {
+	for _, s := range f.services {
+		if serviceID(s) == r.GetId() {
+			return s, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "service %q not found", r.GetId())
+}
+
+func (f *fakeCluster) DeregisterService(context.Context, *holdfastv1.DeregisterServiceRequest) (*holdfastv1.Service, error) {
+	return &holdfastv1.Service{}, nil
+}
+
+func (f *fakeCluster) CreateAgentMachine(_ context.Context, r *holdfastv1.CreateAgentMachineRequest) (*holdfastv1.CreateAgentMachineResponse, error) {
+	return &holdfastv1.CreateAgentMachineResponse{Machine: &holdfastv1.Machine{MachineId: first(r.GetMachineId(), "0a1b2c3d")}, Token: "the-token", TokenId: "tok-9"}, nil
+}
+
+func (f *fakeCluster) GetNode(_ context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
+	return fixtureNode(r.GetId()), nil
+}
+
+func (f *fakeCluster) UpdateNode(_ context.Context, r *holdfastv1.UpdateNodeRequest) (*holdfastv1.Machine, error) {
+	return fixtureNode(r.GetId()), nil
+}
+
+func (f *fakeCluster) TransitionNode(_ context.Context, r *holdfastv1.TransitionNodeRequest) (*holdfastv1.Machine, error) {
+	m := fixtureNode(r.GetId())
+	m.Status.NodeState = r.GetState()
+	return m, nil
+}
+
+func (f *fakeCluster) ListStalledNodes(context.Context, *holdfastv1.ListStalledNodesRequest) (*holdfastv1.ListStalledNodesResponse, error) {
+	return &holdfastv1.ListStalledNodesResponse{Machines: []*holdfastv1.Machine{fixtureNode("m-1")}}, nil
+}
+
+func fixtureNode(id string) *holdfastv1.Machine {
+	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}},
+		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_INSTALLING},
+		Node: &holdfastv1.NodeRecord{Hostname: "n1", WorkflowId: "plan/repave-join", InstallAttempts: 2, LastInstallError: "Disk not found", Vendor: "Acme",
+			StateChangedAt: ago(2 * time.Hour), LastSeenAt: ago(time.Minute), Tags: []string{"r7"}}}
+}
+
+func TestMachineCreate(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "machine", "create", "--pool", "gpu", "--ttl", "1d"), ExitOK)
+	if got := c.out.String(); got != "the-token\n" {
+		t.Errorf("out = %q, want the token alone", got)
+	}
+	wantIn(t, "stderr", c.err.String(), "machine 0a1b2c3d in pool gpu awaits its agent", "tok-9")
+	want := &holdfastv1.CreateAgentMachineRequest{Pool: "gpu", TtlSeconds: 24 * 3600}
+	if got := asked[*holdfastv1.CreateAgentMachineRequest](f); len(got) != 1 || !proto.Equal(got[0], want) {
+		t.Errorf("asked for %v, want %v", got, want)
+	}
+	for args, want := range map[string]string{"": "--pool is missing", "--pool gpu -o name": "would be lost"} {
+		var c command
+		c.wantCode(t, c.run(t, f, append([]string{"machine", "create"}, strings.Fields(args)...)...), ExitUsage)
+		wantIn(t, args, c.err.String(), want)
+	}
+}
+
+// The workflow is set before the node may be installed.
+func TestNodeApprove(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "node", "approve", "m-1", "--workflow", "plan/x", "--comment", "c"), ExitOK)
+	up, move := asked[*holdfastv1.UpdateNodeRequest](f), asked[*holdfastv1.TransitionNodeRequest](f)
+	if len(up) != 1 || up[0].GetNode().GetWorkflowId() != "plan/x" || strings.Join(up[0].GetPaths(), ",") != "workflow_id" {
+		t.Errorf("updates are %v, want the workflow alone", up)
+	}
+	want := &holdfastv1.TransitionNodeRequest{Id: "m-1", State: holdfastv1.Node_PENDING, Comment: "c"}
+	if len(move) != 1 || !proto.Equal(move[0], want) {
+		t.Errorf("transitions are %v, want %v", move, want)
+	}
+	var bad command
+	bad.wantCode(t, bad.run(t, f, "node", "state", "m-1", "gone"), ExitUsage)
+	wantIn(t, "stderr", bad.err.String(), `"gone" is not one of discovered, pending`)
+}
+
+func TestFleetVerbs(t *testing.T) {
+	f := startCluster(t, fixture())
+	for args, want := range map[string]string{
+		"pool create gpu --gpu-type H100 --label a=b":             "gpu",
+		"pool delete cpu gpu":                                     "deleted pool gpu",
+		"service deregister 550e8400-e29b-41d4-a716-446655440000": "deregistered service",
+		"node state m-1 active --force":                           "active",
+		"node get m-1 -o yaml":                                    "install_attempts: 2",
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+		wantIn(t, args, c.out.String()+c.err.String(), want)
+	}
+	var c command
+	c.wantCode(t, c.run(t, f, "pool", "get", "nowhere"), ExitNotFound)
+}
