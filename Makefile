@@ -10,7 +10,7 @@ MAKEFLAGS += --no-builtin-rules
 
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 BINARIES := holdfast $(notdir $(wildcard cmd/holdfast-agent))
-TOOLS := bin/tools/golangci-lint bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
+TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
 
 # The version comes from git describe, so Go need not ask git for it: it fails where the
 # checkout belongs to somebody else.
@@ -71,14 +71,22 @@ chaos-figures: ## Measure what 30 kills of the leader under load cost: wants the
 soak: ## Break a cluster every 15 s for MINUTES (60), and check everything every 5 minutes
 	SOAK_MINUTES=$(MINUTES) CHAOS_SEED=$(SEED) CGO_ENABLED=1 go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/robustness
 
+# Who gets in and what he may do: the matrix of callers and methods, forged and stolen credentials, limits, certificates, sealed values.
+.PHONY: test-security
+test-security: ## Run the tests of TLS, identities, roles, secrets, audit and limits
+	CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./server/auth/... ./server/inproc ./server/seal/... ./server/issuer/... ./cluster/peertls/... ./cluster/keyfile
+	CGO_ENABLED=1 go test -race -count=1 -timeout 15m -run 'Matrix|WhoDidIt|Forged|Revoked|Bootstrap|Scoped|Loris|Oversized|PingFlood|RateLimit|PlainText|Secret|Audit|Token' ./server
+	CGO_ENABLED=1 go test -count=1 -timeout 10m -run 'TLS|Gossip|Forward|Removed|Peer' ./cluster
+
 .PHONY: fuzz-short
 fuzz-short: ## Run every fuzz target for FUZZTIME (10s)
 	tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: lint
-lint: bin/tools/golangci-lint ## Check the code with go vet and golangci-lint
+lint: bin/tools/golangci-lint bin/tools/govulncheck ## Check the code with go vet, golangci-lint and govulncheck
 	go vet ./...
 	bin/tools/golangci-lint run ./...
+	tools/vuln.sh
 
 .PHONY: fmt
 fmt: bin/tools/golangci-lint ## Format the code the way lint wants it
@@ -111,6 +119,7 @@ tools: $(TOOLS) ## Build the pinned tools into bin/tools/
 
 # A tool is built again only when its pin has moved.
 bin/tools/golangci-lint: TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+bin/tools/govulncheck: TOOL = golang.org/x/vuln/cmd/govulncheck
 bin/tools/protoc-gen-go: TOOL = google.golang.org/protobuf/cmd/protoc-gen-go
 bin/tools/protoc-gen-go-grpc: TOOL = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(TOOLS): tools/go.mod tools/go.sum
