@@ -21,6 +21,7 @@ const (
 	redials     = 6                     // a dying process closes its listener a little later than its connections
 	redialPause = 3 * time.Millisecond  // between them
 	rankPause   = 15 * time.Millisecond // between the followers' turns
+	tlsPause    = 25 * time.Millisecond // more of it with TLS: the first one's call for votes begins with a handshake
 	recall      = 75 * time.Millisecond // between elections of one follower
 	recalls     = 20                    // then the timeouts have taken over
 	watchPause  = 250 * time.Millisecond
@@ -135,7 +136,11 @@ func (n *Node) callElection(ctx context.Context, dead string) {
 			rank++
 		}
 	}
-	if !sleep(ctx, time.Duration(rank)*rankPause) {
+	turn := rankPause
+	if n.cfg.TLS != nil {
+		turn += tlsPause
+	}
+	if !sleep(ctx, time.Duration(rank)*turn) {
 		return
 	}
 	for range recalls {
