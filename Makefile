@@ -52,7 +52,7 @@ e2e: ## Run the tests that start real processes, always anew
 
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
 .PHONY: chaos
-chaos: ## Break a cluster under traffic, in every way, and check everything (SEED=n FAULTS=a,b)
+chaos: ## Break a cluster under traffic, in every way, and check everything: 3 to 6 minutes (SEED=n FAULTS=a,b)
 	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) CGO_ENABLED=1 go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
 
 .PHONY: crash
@@ -112,6 +112,7 @@ ci: ## Do everything a change has to pass, in order
 	$(MAKE) build
 	$(MAKE) race
 	$(MAKE) fuzz-short
+	$(MAKE) chaos
 	$(MAKE) demo ARGS='--machines 20 --exit --json'
 
 .PHONY: tools
