@@ -82,7 +82,10 @@ func TestFloodOfStrangers(t *testing.T) {
 			for i := range each {
 				d.failed(&presented{source: fmt.Sprint("10.0.", i), method: fmt.Sprint("m", i%60)}, "n1", unauthenticated(ReasonNoCredentials, "no"))
 			}
-			if n := len(d.kept.order) + len(d.merged.order); n > 2*maxDenials {
+			d.mu.Lock()
+			n := len(d.kept.order) + len(d.merged.order)
+			d.mu.Unlock()
+			if n > 2*maxDenials {
 				t.Fatalf("%d are kept", n)
 			}
 			time.Sleep(time.Second) // sleep: the bubble's clock
