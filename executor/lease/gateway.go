@@ -20,11 +20,11 @@ type Leadership interface {
 }
 
 const (
-	holdTime  = 8 * time.Second       // a sign of life waits for a leader (specs/README.md: the same for every API)
-	pauseMin  = 10 * time.Millisecond // between tries
-	pauseMax  = 200 * time.Millisecond
-	maxBatch  = 2048 // signs of life in one message
-	lostAfter = 2 * time.Second
+	holdTime   = 8 * time.Second       // a sign of life waits for a leader (specs/README.md: the same for every API)
+	firstPause = 10 * time.Millisecond // between tries
+	lastPause  = 200 * time.Millisecond
+	maxBatch   = 2048 // signs of life in one message
+	lostAfter  = 2 * time.Second
 )
 
 // Gateway brings signs of life to the leader, from whichever peer takes them.
@@ -65,7 +65,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, holdTime)
 	defer cancel()
-	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		a, why := g.try(ctx, rn)
 		if a != nil && a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER {
 			return a, nil
@@ -92,7 +92,7 @@ func (g *Gateway) try(ctx context.Context, rn *internalv1.Renewal) (*internalv1.
 	give := func(a *internalv1.RenewalAnswer) { answer <- a }
 	if self {
 		g.engine.Take(rn, give)
-	} else if err := g.send(id, rn, give); err != nil {
+	} else if err := g.send(id, rn, give); err != nil { //nolint:contextcheck // the link is shared and lives as long as the gateway
 		return nil, err
 	}
 	t := time.NewTimer(lostAfter) // a leader that hangs keeps its connections
