@@ -112,6 +112,7 @@ ci: ## Do everything a change has to pass, in order
 	$(MAKE) build
 	$(MAKE) race
 	$(MAKE) fuzz-short
+	$(MAKE) crash
 	$(MAKE) chaos
 	$(MAKE) demo ARGS='--machines 20 --exit --json'
 
