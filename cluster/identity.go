@@ -51,7 +51,7 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // it is a directory
 		return nil, fmt.Errorf("close data directory to others: %w", err)
 	}
 	id := &identity{path: filepath.Join(dir, identityFile)}

@@ -250,7 +250,7 @@ func TestPlainTextToTLS(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(p.ca.Pair.Cert)
-	old := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} //nolint:gosec // that is what is refused
+	old := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} // that is what is refused
 	d := tls.Dialer{Config: old}
 	if c, err := d.DialContext(context.Background(), "tcp", p.http); err == nil {
 		_ = c.Close()

@@ -14,7 +14,7 @@ import (
 )
 
 // credentialPrefix begins the names of systemd credentials (systemd.exec(5), LoadCredential=).
-const credentialPrefix = "credential:"
+const credentialPrefix = "credential:" //nolint:gosec // a prefix, and no secret
 
 // maxSize is more than any file with keys or certificates needs.
 const maxSize = 1 << 20

@@ -110,7 +110,7 @@ func runSuite(t *testing.T, mutant, test string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	//nolint:gosec // it is this test
+	// it is this test
 	c := exec.CommandContext(t.Context(), self, "-test.v", "-test.run=^TestMutant$/^"+group+"$/^"+name+"$")
 	c.Env = append(os.Environ(), "PROVIDERTEST_MUTANT="+mutant, "GORACE=atexit_sleep_ms=0")
 	out, err := c.CombinedOutput()

@@ -145,7 +145,7 @@ func (i *issuer) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	if running == nil {
 		running = make(chan struct{})
 		i.running = running
-		go i.fetch(running) //nolint:contextcheck // it is for all who wait, not for this caller; issuerTimeout bounds it
+		go i.fetch(running) //nolint:contextcheck,gosec // it is for all who wait, not for this caller; issuerTimeout bounds it
 	}
 	i.mu.Unlock()
 	select {
