@@ -77,6 +77,7 @@ test-security: ## Run the tests of TLS, identities, roles, secrets, audit and li
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./server/auth/... ./server/inproc ./server/seal/... ./server/issuer/... ./cluster/peertls/... ./cluster/keyfile
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m -run 'Matrix|WhoDidIt|Forged|Revoked|Bootstrap|Scoped|Loris|Oversized|PingFlood|RateLimit|PlainText|Secret|Audit|Token' ./server
 	CGO_ENABLED=1 go test -count=1 -timeout 10m -run 'TLS|Gossip|Forward|Removed|Peer' ./cluster
+	go test -count=1 -timeout 15m ./test/security
 
 .PHONY: fuzz-short
 fuzz-short: ## Run every fuzz target for FUZZTIME (10s)

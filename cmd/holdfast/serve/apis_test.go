@@ -1,0 +1,45 @@
+package serve
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/inproc"
+)
+
+// docs/security.md says who may come in at every route of the HTTP APIs, as the gate does.
+func TestRoutesAreDocumented(t *testing.T) {
+	m := auth.Open().NewMux()
+	for _, add := range apis(nil, slog.New(slog.DiscardHandler)) {
+		add(m, inproc.New())
+	}
+	doc, err := os.ReadFile("../../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(doc), "| route of the HTTP APIs | who |\n|---|---|\n")
+	if !ok {
+		t.Fatal("docs/security.md has no table of the HTTP APIs' routes")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	said := map[string]bool{}
+	for row := range strings.SplitSeq(strings.TrimSpace(table), "\n") {
+		said[row] = true
+	}
+	routes := 0
+	for _, r := range m.Routes() {
+		if strings.HasSuffix(r.Pattern, "/{$}") {
+			continue // the same, with a slash at its end
+		}
+		routes++
+		if want := "| `" + r.Pattern + "` | " + r.Rule.Needs() + " |"; !said[want] {
+			t.Errorf("docs/security.md lacks the row\n%s", want)
+		}
+	}
+	if len(said) != routes {
+		t.Errorf("docs/security.md has %d routes, there are %d", len(said), routes)
+	}
+}
