@@ -120,8 +120,10 @@ func TestWatchBookmarks(t *testing.T) {
 	n.machine(t, "m-1")
 	n.start(t, "m-1", "run-1", "")
 	n.begin(t, "run-1", 1) // cursor 2
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // to outgrow the log takes its time
+	defer cancel()
 	stream := func(cursor uint64) eventStream {
-		s, err := c.WatchRuns(testCtx(t), &holdfastv1.WatchRunsRequest{Filter: "machine_id=m-none", Cursor: cursor, Bookmarks: true})
+		s, err := c.WatchRuns(ctx, &holdfastv1.WatchRunsRequest{Filter: "machine_id=m-none", Cursor: cursor, Bookmarks: true})
 		if err != nil {
 			t.Fatal(err)
 		}

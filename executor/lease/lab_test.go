@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ type lab struct {
 	index uint64
 
 	term   uint64
-	engine *lease.Engine
+	engine atomic.Pointer[lease.Engine]
 	stop   context.CancelFunc
 	done   chan error
 }
@@ -56,7 +57,10 @@ type proposer struct {
 var errCut = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("cut off")}
 
 func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
-	pass(time.Duration(1+p.rnd.IntN(20)) * time.Millisecond) // a disk
+	p.mu.Lock()
+	disk := time.Duration(1+p.rnd.IntN(20)) * time.Millisecond
+	p.mu.Unlock()
+	pass(disk)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *p.cut || ctx.Err() != nil {
@@ -102,7 +106,8 @@ func (l *lab) lead(outage time.Duration) {
 	cut := false
 	p := proposer{lab: l, cut: &cut}
 	ctx, cancel := context.WithCancel(l.t.Context())
-	l.engine = lease.NewEngine(lease.Config{}, p, p)
+	engine := lease.NewEngine(lease.Config{}, p, p)
+	l.engine.Store(engine)
 	l.done = make(chan error, 1)
 	term := cluster.NewTerm(l.term, func(context.Context) error {
 		l.mu.Lock()
@@ -112,7 +117,7 @@ func (l *lab) lead(outage time.Duration) {
 		}
 		return nil
 	})
-	engine, done := l.engine, l.done
+	done := l.done
 	go func() { done <- engine.Run(ctx, term) }()
 	l.stop = func() {
 		l.mu.Lock()
@@ -146,7 +151,7 @@ func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.Renewal
 	deadline := time.Now().Add(8 * time.Second)
 	for time.Now().Before(deadline) {
 		answer := make(chan *internalv1.RenewalAnswer, 1)
-		l.engine.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: kind, Id: id}}, func(a *internalv1.RenewalAnswer) { answer <- a })
+		l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: kind, Id: id}}, func(a *internalv1.RenewalAnswer) { answer <- a })
 		select {
 		case a := <-answer:
 			if a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER {
