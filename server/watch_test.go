@@ -119,7 +119,7 @@ func TestWatchBookmarks(t *testing.T) {
 	_, c := serve(t, n, Config{})
 	n.machine(t, "m-1")
 	n.start(t, "m-1", "run-1", "")
-	n.begin(t, "run-1", 1) // cursor 2
+	n.begin(t, "run-1", 1)                                         // cursor 2
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // to outgrow the log takes its time
 	defer cancel()
 	stream := func(cursor uint64) eventStream {
