@@ -132,7 +132,7 @@ func TestBadStarts(t *testing.T) {
 // A peer with the data of one cluster that is told to join another stays out of it.
 func TestPeerOfAnotherCluster(t *testing.T) {
 	t.Parallel()
-	c := bench.Cluster(t, harness.Options{})
+	c := bench.Cluster(t, harness.Options{Insecure: true}) // with TLS they would not hear each other at all
 	c.Register("m-1")
 	p := stoppedPeer(t)
 	// It is called n1, as one of the peers there.

@@ -24,6 +24,7 @@ type Options struct {
 	FleetConfig    string   // its configuration, YAML
 	RaftMultiplier float64  // default 0.5
 	Args           []string // more arguments of each peer
+	Insecure       bool     // no TLS: for peers that have to meet others without
 	Failpoints     string   // the variable that names the failpoints of the binary, if they are not Failpoints
 }
 
@@ -73,7 +74,7 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 		t.Fatal(err)
 	}
 	c.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: b.Binary, Dir: dir, FakeEndpoint: c.Fake.Endpoint,
-		RaftMultiplier: o.RaftMultiplier, Env: []string{o.Failpoints}, Args: o.Args})
+		RaftMultiplier: o.RaftMultiplier, Insecure: o.Insecure, Env: []string{o.Failpoints}, Args: o.Args})
 	if err != nil {
 		t.Fatal(err)
 	}
