@@ -171,7 +171,8 @@ func propose(r proposer, data []byte, commands int) results {
 
 var errAwait = errors.New("stopped waiting")
 
-// await waits for a Raft future, which knows no contexts. When ctx ends first the future is left behind.
+// await waits for a Raft future, which knows no contexts. When ctx ends first the future is left behind: for good if Raft
+// has been shut down before its state machine came to the entry.
 func await(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
