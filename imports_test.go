@@ -53,10 +53,10 @@ func importRules() []importRule {
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
 		{part: "cmd/holdfast/...", may: []string{
-			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor/...", "server/...", "providers/...", "client/...",
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...",
 		}, never: []string{module + "/providers/providertest", "testing/..."}},
 		{part: "test/...", may: []string{
-			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor/...", "server/...", "providers/...", "client/...", "cmd/holdfast/...",
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...", "cmd/holdfast/...",
 		}},
 	}
 }

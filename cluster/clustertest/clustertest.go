@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -76,9 +76,15 @@ func Start(t testing.TB, opts Options) *Cluster {
 		opts.Peers = 3
 	}
 	c := &Cluster{t: t, opts: opts, dir: t.TempDir()}
+	ports, err := freeport.Claim(t.Context(), 3*opts.Peers) // peers keep theirs when they restart
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ports.Release() })
+	addr := func() string { return ports.Address("127.0.0.1") }
 	var first string
 	for i := range opts.Peers {
-		p := &Peer{ID: fmt.Sprintf("p%d", i+1), i: i, grpcAddr: freeAddr(t), raft: freeAddr(t), gossip: freeAddr(t)}
+		p := &Peer{ID: fmt.Sprintf("p%d", i+1), i: i, grpcAddr: addr(), raft: addr(), gossip: addr()}
 		if i == 0 {
 			first = p.gossip
 		}
@@ -94,28 +100,6 @@ func Start(t testing.TB, opts Options) *Cluster {
 		}
 	}
 	return c
-}
-
-// freeAddr gives an address that nothing listens on: peers keep theirs when they restart. Gossip needs the
-// port for UDP too. The port lies below those that the kernel gives to outgoing connections, so that none of them
-// takes it while its peer is down.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		u, err := net.ListenPacket("udp", addr)
-		_ = l.Close()
-		if err == nil {
-			_ = u.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 func (c *Cluster) start(p *Peer, join string) {

@@ -16,13 +16,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/pki"
 )
 
 // Cluster is some peers that were started together.
 type Cluster struct {
 	peers   []*Peer
-	ports   *block
+	ports   *freeport.Block
 	http    *http.Client
 	files   *pki.Files  // nil when the cluster is insecure
 	admin   *tls.Config // the same
@@ -54,7 +55,7 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := claimBlock(ctx, 4*cfg.Peers)
+	ports, err := freeport.Claim(ctx, 4*cfg.Peers)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	for i := range cfg.Peers {
 		id := "n" + strconv.Itoa(i+1)
 		host := cfg.Hosts[i]
-		c.peers = append(c.peers, &Peer{ID: id, GRPCAddr: ports.address(host), HTTPAddr: ports.address(host), RaftAddr: ports.address(host), GossipAddr: ports.address(host),
+		c.peers = append(c.peers, &Peer{ID: id, GRPCAddr: ports.Address(host), HTTPAddr: ports.Address(host), RaftAddr: ports.Address(host), GossipAddr: ports.Address(host),
 			DataDir: filepath.Join(cfg.Dir, id, "data"), LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client, secure: !cfg.Insecure})
 	}
 	if !cfg.Insecure {
@@ -273,7 +274,7 @@ func (c *Cluster) Close() error {
 			}
 		}
 		c.http.CloseIdleConnections()
-		c.failed = errors.Join(append(errs, c.ports.release())...)
+		c.failed = errors.Join(append(errs, c.ports.Release())...)
 	})
 	return c.failed
 }

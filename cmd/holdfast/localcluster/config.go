@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
 // Config says which processes to start, and where.
@@ -31,8 +33,11 @@ type Config struct {
 	Enter func(i int) error
 }
 
-// maxPeers is as many as a block of ports has room for.
-const maxPeers = 7
+// maxPeers is as many as a block of ports has room for, at four each.
+const maxPeers = freeport.Size / 4
+
+// localhost is where peers are when nobody says otherwise.
+const localhost = "127.0.0.1"
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Peers == 0 {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
 // FakeHardware is a fleet of fake machines in a process of its own: it outlives peers, and can be asked at
@@ -17,7 +19,7 @@ type FakeHardware struct {
 	Endpoint string // "http://127.0.0.1:port", for Config.FakeEndpoint
 	LogFile  string
 
-	ports   *block
+	ports   *freeport.Block
 	spawner *spawner
 	proc    *process
 }
@@ -33,14 +35,14 @@ func StartFakeHardwareOn(ctx context.Context, host, binary, dir string, args ...
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start fake hardware: %w", err)
 	}
-	ports, err := claimBlock(ctx, 1)
+	ports, err := freeport.Claim(ctx, 1)
 	if err != nil {
 		return nil, fmt.Errorf("start fake hardware: %w", err)
 	}
-	addr := ports.address(host)
+	addr := ports.Address(host)
 	f := &FakeHardware{Endpoint: "http://" + addr, LogFile: filepath.Join(dir, "fake-hardware.log"), ports: ports}
 	if f.spawner, err = newSpawner(nil); err != nil {
-		return nil, errors.Join(err, ports.release())
+		return nil, errors.Join(err, ports.Release())
 	}
 	f.proc, err = f.spawner.run(binary, append([]string{"fake-hardware", "--addr", addr}, args...), environment(nil), f.LogFile)
 	if err == nil {
@@ -100,5 +102,5 @@ func (f *FakeHardware) end() error {
 			<-f.proc.done
 		}
 	}
-	return errors.Join(err, f.ports.release())
+	return errors.Join(err, f.ports.Release())
 }

@@ -205,25 +205,6 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestPortsAreClaimed(t *testing.T) {
-	ctx := context.Background()
-	a, err := claimBlock(ctx, 12)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = a.release() }()
-	for range 20 { // none of them may overlap with a
-		b, err := claimBlock(ctx, 12)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = b.release() }()
-		if b.next == a.next {
-			t.Fatalf("two blocks begin at port %d", a.next)
-		}
-	}
-}
-
 func TestTail(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
