@@ -13,6 +13,8 @@ import (
 
 const (
 	maxPerCommand = 4096
+	// maxCommand bounds the leases of one command, in bytes: an entry of the log may have 512 KiB, and one that is larger is never taken.
+	maxCommand = 480 << 10
 	// spacing is the least time between two commits for 100,000 leases: fewer have to wait less (DESIGN §11).
 	spacing      = time.Second
 	spacingFleet = 100_000
@@ -40,6 +42,9 @@ func (r *reign) commits(ctx context.Context) error {
 			if err := r.commit(ctx, batch); err != nil {
 				return err
 			}
+			if batch.full {
+				continue // spacing is for batches that grow while they wait
+			}
 			gap := time.Duration(float64(spacing) * min(1, float64(r.live())/spacingFleet))
 			select {
 			case <-ctx.Done():
@@ -54,12 +59,40 @@ func (r *reign) commits(ctx context.Context) error {
 type batch struct {
 	cmd   *internalv1.CheckpointLeases
 	items []item
+	bytes int  // of the leases in cmd
+	full  bool // there is more to be committed
 }
+
+// add takes an entry in, unless the batch has no room for it.
+func (b *batch) add(e *entry, now time.Duration) bool {
+	rn := &internalv1.Renewal{}
+	if e.latest != nil {
+		rn = proto.CloneOf(e.latest)
+	}
+	rn.Lease = &internalv1.LeaseRef{Kind: e.kind, Id: e.id, Generation: e.gen}
+	l := &internalv1.SeenLease{Renewal: rn, AgeMs: (now - e.seen).Milliseconds(), SeenMs: e.seen.Milliseconds()}
+	size := proto.Size(l) + leaseOverhead
+	if size > maxCommand { // no gateway sends such a one; that it lives is what counts
+		l.Renewal = &internalv1.Renewal{Lease: rn.GetLease()}
+		size = proto.Size(l) + leaseOverhead
+	}
+	if n := len(b.items); n == maxPerCommand || n > 0 && b.bytes+size > maxCommand {
+		b.full = true
+		return false
+	}
+	b.bytes += size
+	b.cmd.Leases = append(b.cmd.Leases, l)
+	b.items = append(b.items, item{key: e.key, seen: e.seen, waiters: e.waiters})
+	e.waiters, e.queued = nil, false
+	return true
+}
+
+// leaseOverhead is what a lease takes in a command besides itself, in bytes: its tag and its length.
+const leaseOverhead = 4
 
 // item is what a batch holds of an entry.
 type item struct {
 	key
-	entry   *entry
 	seen    time.Duration
 	waiters []reply
 }
@@ -86,34 +119,20 @@ func (r *reign) nextBatch() *batch {
 	r.follow()
 	now := r.clock.now()
 	b := &batch{cmd: &internalv1.CheckpointLeases{ClockMs: now.Milliseconds()}}
-	add := func(e *entry) {
-		ref := &internalv1.LeaseRef{Kind: e.kind, Id: e.id, Generation: e.gen}
-		rn := &internalv1.Renewal{}
-		if e.latest != nil {
-			rn = proto.CloneOf(e.latest)
-		}
-		rn.Lease = ref
-		b.cmd.Leases = append(b.cmd.Leases, &internalv1.SeenLease{Renewal: rn, AgeMs: (now - e.seen).Milliseconds(), SeenMs: e.seen.Milliseconds()})
-		b.items = append(b.items, item{key: e.key, entry: e, seen: e.seen, waiters: e.waiters})
-		e.waiters, e.queued = nil, false
+	for len(r.pending) > 0 && b.add(r.pending[0], now) {
+		r.pending = r.pending[1:]
 	}
-	n := min(len(r.pending), maxPerCommand)
-	for _, e := range r.pending[:n] {
-		add(e)
-	}
-	r.pending = r.pending[n:]
-	told := 0
-	for _, e := range r.untold {
-		if len(b.items) >= maxPerCommand || now-e.untoldAt < tellAfter {
+	for len(r.untold) > 0 && !b.full {
+		e := r.untold[0]
+		if now-e.untoldAt < tellAfter {
 			break
 		}
-		told++
-		e.untold = false
-		if e.seen > e.durable && r.table[e.key] == e && !e.queued {
-			add(e)
+		if e.seen > e.durable && r.table[e.key] == e && !e.queued && !b.add(e, now) {
+			break
 		}
+		e.untold = false
+		r.untold = r.untold[1:]
 	}
-	r.untold = r.untold[told:]
 	if len(b.items) == 0 && (len(r.order.entries) == 0 || now-r.recorded < r.cfg.ClockEvery) {
 		return nil
 	}

@@ -33,8 +33,9 @@ type lab struct {
 	rnd   *rand.Rand
 	skew  time.Duration // of the leader's wall clock
 
-	mu    sync.Mutex
-	index uint64
+	mu       sync.Mutex
+	index    uint64
+	tooLarge int // commands
 
 	term   uint64
 	engine atomic.Pointer[lease.Engine]
@@ -54,6 +55,9 @@ type proposer struct {
 	cut *bool // under mu
 }
 
+// entrySize is what an entry of the log may have (package cluster), in bytes.
+const entrySize = 512 << 10
+
 var errCut = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("cut off")}
 
 func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
@@ -65,6 +69,10 @@ func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Resul
 	defer p.mu.Unlock()
 	if *p.cut || ctx.Err() != nil {
 		return fsm.Result{}, errCut
+	}
+	if proto.Size(cmd) > entrySize {
+		p.tooLarge++
+		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}
 	}
 	res := p.apply(cmd)
 	if res.Err != nil {
