@@ -90,6 +90,56 @@ func TestSilentRegistration(t *testing.T) {
 	})
 }
 
+// Who was heard in this leadership is lost after his TTL, without the slack that leases are inherited with.
+func TestHeardOnceAfterAFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.register("m-1")
+		l.wantBeat("m-1", renewed)
+		l.lead(0)
+		synctest.Wait()
+		l.wantBeat("m-1", renewed)
+		pass(machineTTL + time.Second)
+		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
+	})
+}
+
+// A pool that was asked for fewer heartbeats before is held to what it was asked for last.
+func TestPoolIsAskedForMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		pass(2 * time.Minute) // quiet: pools are asked for a heartbeat every 30 s
+		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"}, TtlMs: poolTTL.Milliseconds()}}})
+		pass(time.Second)
+		l.register("busy")
+		l.wantBeat("busy", renewed)
+		for range 10 { // loud: every 5 s
+			for range 1000 {
+				l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "busy"}}, func(*internalv1.RenewalAnswer) {})
+			}
+			pass(time.Second)
+		}
+		var interval int64
+		answered := make(chan struct{})
+		l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL, Id: "p-1"}}, func(a *internalv1.RenewalAnswer) {
+			interval = a.GetIntervalMs()
+			close(answered)
+		})
+		<-answered
+		if interval != 5000 {
+			t.Fatalf("asked for a heartbeat every %d ms, want 5000", interval)
+		}
+		pass(poolTTL + time.Second)
+		if p, _ := l.state.View().Pool("p-1"); p.GetStatus() != holdfastv1.Pool_UNAVAILABLE {
+			t.Errorf("pool after three missed heartbeats: %v", p.GetStatus())
+		}
+	})
+}
+
 // Steps of the wall clock, forwards and backwards, expire nobody and keep nobody alive.
 func TestWallClockSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

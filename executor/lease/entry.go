@@ -57,8 +57,8 @@ func (e *entry) due() time.Duration {
 	return e.seen + ttl
 }
 
-// deadlines orders entries by when they have to be looked at: no later than they are due. A sign of life does not move
-// an entry in it: that is seen to when its turn comes.
+// deadlines orders entries by when they have to be looked at: no later than they are due. A sign of life that puts off when an entry
+// is due does not move it: that is seen to when its turn comes.
 type deadlines struct {
 	entries []*entry
 	at      []time.Duration
@@ -102,6 +102,13 @@ func (d *deadlines) add(e *entry) {
 		return
 	}
 	heap.Push(d, e)
+}
+
+// sooner moves an entry that is due before it would be looked at: it was inherited, or asked for fewer signs of life before.
+func (d *deadlines) sooner(e *entry) {
+	if e.place >= 0 && e.due() < d.at[e.place] {
+		d.add(e)
+	}
 }
 
 func (d *deadlines) remove(e *entry) {

@@ -35,7 +35,8 @@ type lab struct {
 
 	mu       sync.Mutex
 	index    uint64
-	tooLarge int // commands
+	tooLarge int           // commands
+	disk     chan struct{} // commands wait until it is closed; nil: they do not
 
 	term   uint64
 	engine atomic.Pointer[lease.Engine]
@@ -62,9 +63,12 @@ var errCut = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("cu
 
 func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	p.mu.Lock()
-	disk := time.Duration(1+p.rnd.IntN(20)) * time.Millisecond
+	disk, stalled := time.Duration(1+p.rnd.IntN(20))*time.Millisecond, p.disk
 	p.mu.Unlock()
 	pass(disk)
+	if stalled != nil {
+		<-stalled
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *p.cut || ctx.Err() != nil {
@@ -82,6 +86,20 @@ func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Resul
 }
 
 func (p proposer) View() *fsm.View { return p.state.View() }
+
+// stall holds up the disk until the function it gives is called.
+func (l *lab) stall() func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	disk := make(chan struct{})
+	l.disk = disk
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.disk = nil
+		close(disk)
+	}
+}
 
 func (l *lab) apply(cmd *internalv1.Command) fsm.Result {
 	cmd.FeatureLevel = 1

@@ -150,6 +150,7 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 	now := r.clock.now()
 	e.seen, e.inherited, e.latest = now, false, rn
 	e.interval = r.asked(k.kind)
+	r.order.sooner(e)
 	if e.ready && now-e.durable < e.slack() {
 		if !e.untold {
 			e.untold, e.untoldAt = true, now

@@ -1,0 +1,216 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+)
+
+// A sign of life that a follower takes is answered when the leader has it on record, and not before.
+func TestFollowerAnswersWhenTheLeaderHasIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		o.elect("p1", 0)
+		o.register("m-1")
+		release := o.stall()
+		first := o.renewing(t.Context(), "m-1")
+		pass(time.Second)
+		synctest.Wait()
+		select {
+		case a := <-first:
+			t.Fatalf("answered with %v, %v before it was on record", a.outcome, a.err)
+		default:
+		}
+		release()
+		o.want("first sign of life", <-first, renewed)
+		if l, ok := o.state.View().Lease(machine, "m-1"); !ok || !l.GetReady() {
+			t.Errorf("lease on record: %v, want one that is ready", l)
+		}
+		o.want("second one", o.renew(t.Context(), "m-1"), renewed)
+		o.want("of nobody", o.renew(t.Context(), "m-2"), unknown)
+	})
+}
+
+// What comes while the connection is busy goes in one message; each caller gets his own answer.
+func TestCoalescing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		p1 := o.elect("p1", 0)
+		open := p1.shut()
+		const n = 500
+		var all []<-chan answer
+		for i := range n {
+			id := fmt.Sprintf("m-%d", i)
+			if i%2 == 0 {
+				o.register(id)
+			}
+			all = append(all, o.renewing(t.Context(), id))
+		}
+		synctest.Wait()
+		open()
+		for i, c := range all {
+			want := renewed
+			if i%2 != 0 {
+				want = unknown
+			}
+			o.want(fmt.Sprintf("m-%d", i), <-c, want)
+		}
+		requests, streams := p1.seen()
+		if diff := cmp.Diff([]int{n}, requests); diff != "" || streams != 1 {
+			t.Errorf("messages on %d streams (-want +got):\n%s", streams, diff)
+		}
+	})
+}
+
+// When the leader goes with its connections, those who wait are answered by the next one.
+func TestLeaderDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		p1 := o.elect("p1", 0)
+		o.register("m-1")
+		o.register("m-2")
+		o.want("before", o.renew(t.Context(), "m-1"), renewed)
+		release := o.stall()
+		waiting := o.renewing(t.Context(), "m-2")
+		synctest.Wait()
+		p1.srv.Stop()
+		release()
+		queued := o.renewing(t.Context(), "m-1")
+		pass(500 * time.Millisecond)
+		o.elect("p2", time.Second)
+		o.want("that waited", <-waiting, renewed)
+		o.want("that came between", <-queued, renewed)
+	})
+}
+
+// A leader that steps down says so at once: its connections stay.
+func TestLeaderStepsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		p1 := o.elect("p1", 0)
+		o.register("m-1")
+		release := o.stall()
+		waiting := o.renewing(t.Context(), "m-1")
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); o.depose() }()
+		synctest.Wait()
+		release()
+		<-stopped
+		pass(time.Second)
+		if requests, streams := p1.seen(); len(requests) < 2 || streams != 1 {
+			t.Errorf("the leader that was has had %d messages on %d streams: want it asked again on the same", len(requests), streams)
+		}
+		o.elect("p2", 0)
+		a := <-waiting
+		o.want("that waited", a, renewed)
+		if a.took > 2*time.Second {
+			t.Errorf("it took %v: want it within a pause of the next leader", a.took)
+		}
+	})
+}
+
+// Who is known as the leader need not have taken over yet.
+func TestLeaderIsNotEstablished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		o.register("m-1")
+		waiting := o.renewing(t.Context(), "m-1")
+		pass(time.Second)
+		o.knows("p9") // which cannot be reached
+		pass(time.Second)
+		o.lead(0)
+		o.serve("p1", o.engine.Load())
+		o.knows("p1")
+		o.want("that waited", <-waiting, renewed)
+	})
+}
+
+// Without a leader the answer comes after 8 s, or with the caller's deadline, and says that nothing was applied.
+func TestNoLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		a := o.renew(t.Context(), "m-1")
+		o.wantNotApplied("no leader", a, cluster.ErrNoLeader)
+		if a.took != 8*time.Second {
+			t.Errorf("it took %v, want 8s", a.took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		a = o.renew(ctx, "m-1")
+		o.wantNotApplied("deadline", a, cluster.ErrNoLeader)
+		if a.took != time.Second {
+			t.Errorf("it took %v, want 1s", a.took)
+		}
+	})
+}
+
+// A leader that hangs keeps its connections: callers are cut loose after 2 s, ask again, and reach whoever leads by then.
+func TestLeaderHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		p1 := o.elect("p1", 0)
+		o.register("m-1")
+		p1.setDeaf(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		a := o.renew(ctx, "m-1")
+		o.wantNotApplied("with a deadline of 1 s", a, context.DeadlineExceeded)
+		if a.took != time.Second {
+			t.Errorf("it took %v, want 1s", a.took)
+		}
+		patient := o.renewing(t.Context(), "m-1")
+		pass(2500 * time.Millisecond)
+		if _, streams := p1.seen(); streams < 2 {
+			t.Errorf("%d streams: want a new one after 2 s", streams)
+		}
+		o.elect("p2", 0)
+		o.want("that waited", <-patient, renewed)
+		p1.setDeaf(false)
+	})
+}
+
+// A lease that has expired while its sign of life looked for a leader is expired.
+func TestExpiredOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		o.elect("p1", 0)
+		o.register("m-1")
+		o.want("first", o.renew(t.Context(), "m-1"), renewed)
+		pass(machineTTL - 3*time.Second)
+		o.knows("") // the follower is cut off; the leader goes on
+		waiting := o.renewing(t.Context(), "m-1")
+		pass(5 * time.Second)
+		o.knows("p1")
+		o.want("too late", <-waiting, expired)
+		o.want("again", o.renew(t.Context(), "m-1"), expired)
+		o.register("m-1")
+		o.want("registered again", o.renew(t.Context(), "m-1"), renewed)
+	})
+}
+
+// When a peer shuts down, those who wait there are told, and nothing is left behind.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		o.elect("p1", 0)
+		o.register("m-1")
+		release := o.stall()
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := o.renewing(ctx, "m-1")
+		synctest.Wait()
+		o.stopGateway()
+		late := o.renew(t.Context(), "m-1")
+		o.wantNotApplied("after the end", late, cluster.ErrNoLeader)
+		cancel()
+		a := <-waiting
+		o.wantNotApplied("that waited", a, nil)
+		release()
+	})
+}
