@@ -23,6 +23,10 @@ func (a *attempt) choose() (action, error) {
 		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) action { return a.verify(p, k.Verify) })
 	case *holdfastv1.Step_Net:
 		return with(a, providers.CanNet, func(p providers.NetConfigurator) action { return a.net(p, k.Net) })
+	case *holdfastv1.Step_Power:
+		return with(a, providers.CanPower, func(p providers.PowerController) action { return a.power(p, k.Power) })
+	case *holdfastv1.Step_Inspect:
+		return with(a, providers.CanInspect, a.inspect)
 	case *holdfastv1.Step_Rma:
 		return with(a, providers.CanPower, func(p providers.PowerController) action { return a.rma(p, k.Rma) })
 	}
@@ -47,6 +51,11 @@ func (a *attempt) param(own, name string, others ...string) string {
 		}
 	}
 	return ""
+}
+
+// flag says whether the step or a parameter of the run asks for something.
+func (a *attempt) flag(own bool, name string) bool {
+	return own || a.run.GetParams()[name] == "true"
 }
 
 func (a *attempt) clusterRef(own string) string {

@@ -61,6 +61,9 @@ func TestTakeOverAtEveryBoundary(t *testing.T) {
 		{"join", &holdfastv1.KubeadmJoin{ClusterRef: "c"}, map[string]int{}},
 		{"net", &holdfastv1.NetReconfig{Config: "eth0: dhcp"}, map[string]int{}},
 		{"rma", &holdfastv1.RmaAction{Reason: "fan"}, map[string]int{"s/1/power_off": 1}},
+		{"power-off", &holdfastv1.Power{Action: "off"}, map[string]int{"s/1/power_off": 1}},
+		{"power-cycle", &holdfastv1.Power{Action: "cycle"}, map[string]int{"s/1/power_off": 1}},
+		{"inspect", &holdfastv1.Inspect{}, map[string]int{}},
 	} {
 		for _, b := range Boundaries() {
 			t.Run(k.name+"/"+string(b), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // netboot reads the next boot device, sets it only if it is another, and reads it back. That converges, so
 // a new leader does the same.
 func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) action {
-	want := providers.BootDevice{Mode: s.GetMode(), Persistent: s.GetPersistent(), UEFI: s.GetUefi()}
+	want := providers.BootDevice{Mode: s.GetMode(), Persistent: a.flag(s.GetPersistent(), "persistent"), UEFI: a.flag(s.GetUefi(), "uefi")}
 	isSet := func(ctx context.Context) (bool, error) {
 		got, err := boot.BootDevice(ctx, a.machine)
 		if err != nil || got != want {

@@ -31,9 +31,28 @@ func DefaultPlanID(canonicalType string) string {
 	return ""
 }
 
-// DefaultPlans gives the built-in plans, one per run type (specs/README.md, 002). The first leader
-// stores them, so that every peer has the same ones whatever its version.
-func DefaultPlans() []*holdfastv1.Plan {
+// DefaultPlans gives the built-in plans: one per run type (specs/README.md, 002), and one for each thing that operators do to a
+// single machine. The first leader stores them, so that every peer has the same ones whatever its version.
+func DefaultPlans() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
+
+// verbPlans are what `holdfast machine power`, `boot-device` and `inspect` run.
+func verbPlans() []*holdfastv1.Plan {
+	plan := func(name, display string, seconds int32, step *holdfastv1.Step) *holdfastv1.Plan {
+		step.Name, step.TimeoutSeconds, step.MaxRetries = name, seconds, proto.Int32(2)
+		return &holdfastv1.Plan{PlanId: "plan/" + name, DisplayName: display, Steps: []*holdfastv1.Step{step}}
+	}
+	plans := []*holdfastv1.Plan{plan("inspect", "Look at the machine", 120, &holdfastv1.Step{Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}})}
+	for _, action := range []string{"on", "off", "cycle"} {
+		plans = append(plans, plan("power-"+action, "Power "+action, 600, &holdfastv1.Step{Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: action}}}))
+	}
+	for _, mode := range []string{"PXE", "HTTP", "DISK", "VIRTUAL_MEDIA"} {
+		name := "boot-" + strings.ToLower(strings.ReplaceAll(mode, "_", "-"))
+		plans = append(plans, plan(name, "Boot from "+mode+" next", 120, &holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: mode}}}))
+	}
+	return plans
+}
+
+func typePlans() []*holdfastv1.Plan {
 	ssh := func(name string, seconds int32, script string) *holdfastv1.Step {
 		return &holdfastv1.Step{Name: name, TimeoutSeconds: seconds, MaxRetries: proto.Int32(2),
 			Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: script}}}

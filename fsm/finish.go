@@ -35,10 +35,12 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	}
 	m.Status.ActiveRunId = ""
 	c := change{by: t.runTrigger(), run: run.GetRunId(), comment: msg}
-	switch phase {
-	case holdfastv1.Run_SUCCEEDED:
+	switch {
+	case onlyLooks(run):
+		t.movePhase(m, run.GetMachinePhaseBefore(), c)
+	case phase == holdfastv1.Run_SUCCEEDED:
 		t.runSucceeded(m, run, c)
-	case holdfastv1.Run_FAILED:
+	case phase == holdfastv1.Run_FAILED:
 		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
 		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
 			c.metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
@@ -52,6 +54,16 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	}
 	t.putMachine(m)
+}
+
+// onlyLooks says whether a run changes nothing: the machine is afterwards what it was, also when the look has failed.
+func onlyLooks(run *holdfastv1.Run) bool {
+	for _, s := range run.GetSteps() {
+		if s.GetKind() != "inspect" {
+			return false
+		}
+	}
+	return len(run.GetSteps()) > 0
 }
 
 func interventionReason(failure *holdfastv1.RunError) string {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
@@ -107,6 +108,29 @@ func TestPhaseByHandClearsIntervention(t *testing.T) {
 		do(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: to})
 		if got := cond(getMachine(t, p, "m"), "NeedsIntervention"); got.GetStatus() != want {
 			t.Errorf("moved to %s: got %v, want %v", to, got, want)
+		}
+	}
+}
+
+// A look at a machine leaves its phase and its conditions alone, however it ends.
+func TestPhaseAfterALook(t *testing.T) {
+	for _, before := range []phase{factoryReady, ready, inService, maintenance, rma} {
+		for _, outcome := range []holdfastv1.Attempt_Outcome{succeeded, failed, canceled} {
+			p := machineIn(t, before)
+			plan(t, p, "plan/x", "inspect")
+			old := getMachine(t, p, "m")
+			start(t, p, "m", "request-1", "", "plan/x")
+			finish(t, p, "run-request-1", outcome)
+			got := getMachine(t, p, "m")
+			if got.GetStatus().GetPhase() != before || got.GetStatus().GetActiveRunId() != "" || got.GetStatus().GetNodeState() != old.GetStatus().GetNodeState() {
+				t.Errorf("after a look that was %s: %v, want phase %s", outcome, got.GetStatus(), before)
+			}
+			if diff := cmp.Diff(old.GetStatus().GetConditions(), got.GetStatus().GetConditions(), protocmp.Transform()); diff != "" {
+				t.Errorf("after a look that was %s, conditions (-want +got):\n%s", outcome, diff)
+			}
+			if err := fsmtest.Check(p.View()); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

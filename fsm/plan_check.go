@@ -80,7 +80,7 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 	}
 	switch k := s.GetKind().(type) {
 	case nil:
-		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma is needed")
+		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma, power, inspect is needed")
 	case *holdfastv1.Step_Ssh:
 		if (k.Ssh.GetCommand() == "") == (k.Ssh.GetScript() == "") {
 			add("ssh", "needs a command or a script, and not both")
@@ -109,6 +109,8 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 		}
 	case *holdfastv1.Step_Net:
 		short("net.config", k.Net.GetConfig())
+	case *holdfastv1.Step_Power:
+		oneOf("power.action", &k.Power.Action, strings.ToLower, "on", "off", "cycle")
 	}
 	return bad
 }

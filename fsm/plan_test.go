@@ -25,6 +25,15 @@ func TestDefaultPlans(t *testing.T) {
 		"plan/reboot":       {"reboot:reboot"},
 		"plan/upgrade":      {"cordon-node:ssh", "drain-node:ssh", "upgrade-kubelet:ssh", "restart-kubelet:ssh", "uncordon-node:ssh", "verify-upgrade:verify"},
 		"plan/net-reconfig": {"apply-network-config:net", "verify-connectivity:ssh"},
+
+		"plan/inspect":            {"inspect:inspect"},
+		"plan/power-on":           {"power-on:power"},
+		"plan/power-off":          {"power-off:power"},
+		"plan/power-cycle":        {"power-cycle:power"},
+		"plan/boot-pxe":           {"boot-pxe:netboot"},
+		"plan/boot-http":          {"boot-http:netboot"},
+		"plan/boot-disk":          {"boot-disk:netboot"},
+		"plan/boot-virtual-media": {"boot-virtual-media:netboot"},
 	}
 	got := map[string][]string{}
 	for _, p := range fsm.DefaultPlans() {
@@ -245,7 +254,11 @@ func TestPlansPages(t *testing.T) {
 	p := fsmtest.NewPeer()
 	plan(t, p, "a", "ssh")
 	plan(t, p, "z", "ssh")
-	want := []string{"a", "plan/net-reconfig", "plan/reboot", "plan/repave-join", "plan/rma", "plan/upgrade", "z"}
+	want := []string{"a", "z"}
+	for _, pl := range fsm.DefaultPlans() {
+		want = append(want, pl.GetPlanId())
+	}
+	slices.Sort(want)
 	ids := func(after string) []string {
 		var got []string
 		for pl := range p.View().Plans(after) {
@@ -259,7 +272,7 @@ func TestPlansPages(t *testing.T) {
 	if diff := cmp.Diff(want, ids("")); diff != "" {
 		t.Errorf("plans (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want[3:], ids("plan/reboot")); diff != "" {
+	if diff := cmp.Diff(want[slices.Index(want, "plan/reboot")+1:], ids("plan/reboot")); diff != "" {
 		t.Errorf("after plan/reboot (-want +got):\n%s", diff)
 	}
 	if got := ids(slices.Max(want)); got != nil {

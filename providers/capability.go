@@ -70,6 +70,10 @@ func Needs(s *holdfastv1.Step) []Capability {
 		return []Capability{CanJoin}
 	case *holdfastv1.Step_Net:
 		return []Capability{CanNet}
+	case *holdfastv1.Step_Power:
+		return []Capability{CanPower}
+	case *holdfastv1.Step_Inspect:
+		return []Capability{CanInspect}
 	case *holdfastv1.Step_Rma:
 		if k.Rma.GetWipe() {
 			return []Capability{CanPower, CanImage}

@@ -58,6 +58,8 @@ func TestNeeds(t *testing.T) {
 		{"net", &holdfastv1.Step{Kind: &holdfastv1.Step_Net{}}, []providers.Capability{providers.CanNet}},
 		{"rma", rma(false), []providers.Capability{providers.CanPower}},
 		{"rma with wipe", rma(true), []providers.Capability{providers.CanPower, providers.CanImage}},
+		{"power", &holdfastv1.Step{Kind: &holdfastv1.Step_Power{}}, []providers.Capability{providers.CanPower}},
+		{"inspect", &holdfastv1.Step{Kind: &holdfastv1.Step_Inspect{}}, []providers.Capability{providers.CanInspect}},
 		{"nothing", &holdfastv1.Step{}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

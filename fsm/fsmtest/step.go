@@ -8,7 +8,7 @@ import (
 
 // Kinds lists the kinds of steps.
 func Kinds() []string {
-	return []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma"}
+	return []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power", "inspect"}
 }
 
 // Step gives a valid step of a kind, named after it.
@@ -31,6 +31,10 @@ func Step(kind string) *holdfastv1.Step {
 		s.Kind = &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{}}
 	case "rma":
 		s.Kind = &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{}}
+	case "power":
+		s.Kind = &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off"}}
+	case "inspect":
+		s.Kind = &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}
 	default:
 		panic(fmt.Sprintf("step kind %q is not known", kind))
 	}

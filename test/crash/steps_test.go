@@ -26,6 +26,10 @@ func step(name string, kind any) *holdfastv1.Step {
 		s.Kind = &holdfastv1.Step_Net{Net: k}
 	case *holdfastv1.RmaAction:
 		s.Kind = &holdfastv1.Step_Rma{Rma: k}
+	case *holdfastv1.Power:
+		s.Kind = &holdfastv1.Step_Power{Power: k}
+	case *holdfastv1.Inspect:
+		s.Kind = &holdfastv1.Step_Inspect{Inspect: k}
 	}
 	return s
 }

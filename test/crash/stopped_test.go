@@ -19,7 +19,7 @@ func TestStopLeaderAtBoundaries(t *testing.T) {
 	// By boundary first: a leader that went on may be in the case before still, and is not to meet the failpoint of the next one.
 	for _, b := range executor.Boundaries() {
 		for _, k := range crashCases() {
-			destructive := k.kind == "reboot" || k.kind == "rma" || k.kind == "repave"
+			destructive := k.kind == "reboot" || k.kind == "rma" || k.kind == "repave" || k.kind == "power"
 			if b != executor.AfterIntent && !destructive {
 				continue
 			}

@@ -19,7 +19,7 @@ func (a *app) machine() *cobra.Command {
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
 	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineSetPhase(),
-		a.machineDelete(), a.machineHistory(), a.machineWhy(), a.machineWatch())
+		a.machineDelete(), a.machineHistory(), a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect())
 }
 
 func (a *app) machineList() *cobra.Command {

@@ -57,6 +57,19 @@ func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 			return map[string]need{reboot: settled}
 		}
 		return map[string]need{powerOff: atMostOne, powerOn: atMostOne, reboot: atMostOne}
+	case "power":
+		n := map[string]need{}
+		off := settled
+		if after["power_off_seen"] != "" {
+			off = once
+		}
+		if before["power"] != "off" && before["action"] != "on" {
+			n[powerOff] = off
+		}
+		if before["action"] == "cycle" || before["action"] == "on" && before["power"] != "on" {
+			n[powerOn] = settled
+		}
+		return n
 	case "repave":
 		return map[string]need{install: settled}
 	case "rma":

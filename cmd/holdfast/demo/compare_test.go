@@ -51,6 +51,9 @@ func saw(effects ...string) []fake.Effect {
 
 func TestCompare(t *testing.T) {
 	on, off := map[string]string{"power": "on", "boot_id": "b"}, map[string]string{"power": "off"}
+	doing := func(action, power string) map[string]string {
+		return map[string]string{"action": action, "power": power}
+	}
 	offSeen := map[string]string{"power_off_seen": "12:00"}
 	const of = " of m-01 by attempt 1 of step s of run r-1"
 	tests := []struct {
@@ -89,6 +92,13 @@ func TestCompare(t *testing.T) {
 		{"failed at the first look", one("reboot", try(failed)), nil, map[string]tally{}, nil},
 		{"reboot from within", one("reboot", try(succeeded, map[string]string{"boot_id": "b"})), saw("1 reboot"),
 			map[string]tally{reboot: {Asked: 1, Seen: 1}}, nil},
+		{"power off", one("power", try(succeeded, doing("off", "on"))), saw("1 power_off"), map[string]tally{powerOff: {Asked: 1, Seen: 1}}, nil},
+		{"power off of a machine that is off", one("power", try(succeeded, doing("off", "off"))), saw("1 power_off"),
+			map[string]tally{powerOff: {Seen: 1, Duplicated: 1}}, []string{"seen once, not on record: power_off" + of}},
+		{"power on", one("power", try(succeeded, doing("on", "off"))), saw("1 power_on"), map[string]tally{powerOn: {Asked: 1, Seen: 1}}, nil},
+		{"power cycle", one("power", try(succeeded, doing("cycle", "on"))), saw("1 power_off", "1 power_on", "1 power_on"),
+			map[string]tally{powerOff: {Asked: 1, Seen: 1}, powerOn: {Asked: 1, Seen: 2, Duplicated: 1}}, []string{"seen 2 times: power_on" + of}},
+		{"power cycle of a machine that is off", one("power", try(succeeded, doing("cycle", "off"))), saw("1 power_on"), map[string]tally{powerOn: {Asked: 1, Seen: 1}}, nil},
 		{"install", one("repave", try(failed), try(succeeded)), saw("1 install", "2 install"),
 			map[string]tally{install: {Asked: 2, Seen: 2}}, nil},
 		{"install that never was", one("repave", try(succeeded)), nil,

@@ -412,6 +412,8 @@ type Step struct {
 	//	*Step_Verify
 	//	*Step_Net
 	//	*Step_Rma
+	//	*Step_Power
+	//	*Step_Inspect
 	Kind          isStep_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -547,6 +549,24 @@ func (x *Step) GetRma() *RmaAction {
 	return nil
 }
 
+func (x *Step) GetPower() *Power {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_Power); ok {
+			return x.Power
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetInspect() *Inspect {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_Inspect); ok {
+			return x.Inspect
+		}
+	}
+	return nil
+}
+
 type isStep_Kind interface {
 	isStep_Kind()
 }
@@ -583,6 +603,14 @@ type Step_Rma struct {
 	Rma *RmaAction `protobuf:"bytes,17,opt,name=rma,proto3,oneof"`
 }
 
+type Step_Power struct {
+	Power *Power `protobuf:"bytes,50,opt,name=power,proto3,oneof"`
+}
+
+type Step_Inspect struct {
+	Inspect *Inspect `protobuf:"bytes,51,opt,name=inspect,proto3,oneof"`
+}
+
 func (*Step_Ssh) isStep_Kind() {}
 
 func (*Step_Reboot) isStep_Kind() {}
@@ -598,6 +626,10 @@ func (*Step_Verify) isStep_Kind() {}
 func (*Step_Net) isStep_Kind() {}
 
 func (*Step_Rma) isStep_Kind() {}
+
+func (*Step_Power) isStep_Kind() {}
+
+func (*Step_Inspect) isStep_Kind() {}
 
 // SshCommand runs a command or a script on the host, durably: a new leader re-attaches to it.
 type SshCommand struct {
@@ -732,9 +764,9 @@ func (x *Reboot) GetForce() bool {
 // SetNetboot sets the next boot device.
 type SetNetboot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"` // PXE | HTTP | DISK | VIRTUAL_MEDIA
-	Persistent    bool                   `protobuf:"varint,2,opt,name=persistent,proto3" json:"persistent,omitempty"`
-	Uefi          bool                   `protobuf:"varint,3,opt,name=uefi,proto3" json:"uefi,omitempty"`
+	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`              // PXE | HTTP | DISK | VIRTUAL_MEDIA
+	Persistent    bool                   `protobuf:"varint,2,opt,name=persistent,proto3" json:"persistent,omitempty"` // else the run's parameter "persistent" (true)
+	Uefi          bool                   `protobuf:"varint,3,opt,name=uefi,proto3" json:"uefi,omitempty"`             // else the run's parameter "uefi" (true)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1079,6 +1111,98 @@ func (x *RmaAction) GetWipe() bool {
 	return false
 }
 
+// Power turns the power on, off, or off and on again (cycle: off, seen off, on, seen on). It waits for the power, not
+// for the host: a reboot does that.
+type Power struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // on | off | cycle
+	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`  // press the button at once; else the operating system is asked first. Or the run's parameter "force" (true)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Power) Reset() {
+	*x = Power{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Power) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Power) ProtoMessage() {}
+
+func (x *Power) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Power.ProtoReflect.Descriptor instead.
+func (*Power) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Power) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Power) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+// Inspect looks at the machine through its provider and changes nothing: a run of such steps leaves the machine's phase as
+// it is, however it ends. What it saw is the evidence of the step.
+type Inspect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inspect) Reset() {
+	*x = Inspect{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inspect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inspect) ProtoMessage() {}
+
+func (x *Inspect) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inspect.ProtoReflect.Descriptor instead.
+func (*Inspect) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{17}
+}
+
 var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
@@ -1109,7 +1233,7 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"referenced\x183 \x01(\bR\n" +
 	"referenced\x129\n" +
 	"\n" +
-	"created_at\x184 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x88\x04\n" +
+	"created_at\x184 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xe6\x04\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x0ftimeout_seconds\x18\x02 \x01(\x05R\x0etimeoutSeconds\x12$\n" +
@@ -1123,7 +1247,9 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x04join\x18\x0e \x01(\v2\x18.holdfast.v1.KubeadmJoinH\x00R\x04join\x126\n" +
 	"\x06verify\x18\x0f \x01(\v2\x1c.holdfast.v1.VerifyInClusterH\x00R\x06verify\x12,\n" +
 	"\x03net\x18\x10 \x01(\v2\x18.holdfast.v1.NetReconfigH\x00R\x03net\x12*\n" +
-	"\x03rma\x18\x11 \x01(\v2\x16.holdfast.v1.RmaActionH\x00R\x03rmaB\x06\n" +
+	"\x03rma\x18\x11 \x01(\v2\x16.holdfast.v1.RmaActionH\x00R\x03rma\x12*\n" +
+	"\x05power\x182 \x01(\v2\x12.holdfast.v1.PowerH\x00R\x05power\x120\n" +
+	"\ainspect\x183 \x01(\v2\x14.holdfast.v1.InspectH\x00R\ainspectB\x06\n" +
 	"\x04kindB\x0e\n" +
 	"\f_max_retries\"\xd2\x01\n" +
 	"\n" +
@@ -1168,7 +1294,11 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\tRmaAction\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x12\n" +
-	"\x04wipe\x18\x03 \x01(\bR\x04wipe2\xae\x02\n" +
+	"\x04wipe\x18\x03 \x01(\bR\x04wipe\"5\n" +
+	"\x05Power\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\t\n" +
+	"\aInspect2\xae\x02\n" +
 	"\vPlanService\x12>\n" +
 	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"\x03\x90\x02\x01\x12O\n" +
 	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\x03\x90\x02\x01\x12?\n" +
@@ -1189,7 +1319,7 @@ func file_proto_holdfast_v1_plan_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_plan_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*GetPlanRequest)(nil),        // 0: holdfast.v1.GetPlanRequest
 	(*ListPlansRequest)(nil),      // 1: holdfast.v1.ListPlansRequest
@@ -1207,15 +1337,17 @@ var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*VerifyInCluster)(nil),       // 13: holdfast.v1.VerifyInCluster
 	(*NetReconfig)(nil),           // 14: holdfast.v1.NetReconfig
 	(*RmaAction)(nil),             // 15: holdfast.v1.RmaAction
-	nil,                           // 16: holdfast.v1.SshCommand.EnvEntry
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*Power)(nil),                 // 16: holdfast.v1.Power
+	(*Inspect)(nil),               // 17: holdfast.v1.Inspect
+	nil,                           // 18: holdfast.v1.SshCommand.EnvEntry
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	6,  // 0: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
 	6,  // 1: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
 	7,  // 2: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
-	17, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	19, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
 	8,  // 4: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
 	9,  // 5: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
 	10, // 6: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
@@ -1224,21 +1356,23 @@ var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	13, // 9: holdfast.v1.Step.verify:type_name -> holdfast.v1.VerifyInCluster
 	14, // 10: holdfast.v1.Step.net:type_name -> holdfast.v1.NetReconfig
 	15, // 11: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
-	16, // 12: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
-	18, // 13: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
-	0,  // 14: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	1,  // 15: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	3,  // 16: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	4,  // 17: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	6,  // 18: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	2,  // 19: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	6,  // 20: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	5,  // 21: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	18, // [18:22] is the sub-list for method output_type
-	14, // [14:18] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	16, // 12: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
+	17, // 13: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
+	18, // 14: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
+	20, // 15: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
+	0,  // 16: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	1,  // 17: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	3,  // 18: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	4,  // 19: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	6,  // 20: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	2,  // 21: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	6,  // 22: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	5,  // 23: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	20, // [20:24] is the sub-list for method output_type
+	16, // [16:20] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }
@@ -1255,6 +1389,8 @@ func file_proto_holdfast_v1_plan_proto_init() {
 		(*Step_Verify)(nil),
 		(*Step_Net)(nil),
 		(*Step_Rma)(nil),
+		(*Step_Power)(nil),
+		(*Step_Inspect)(nil),
 	}
 	file_proto_holdfast_v1_plan_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
@@ -1263,7 +1399,7 @@ func file_proto_holdfast_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_plan_proto_rawDesc), len(file_proto_holdfast_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// What operators do to one machine by hand is a run of a built-in plan: it is on record, nothing else happens to the machine
+// meanwhile, and the same request id does it once.
+
+// deed is such a run.
+type deed struct {
+	output
+	requestID string
+	detach    bool
+	params    map[string]*bool
+}
+
+func (d *deed) register(cmd *cobra.Command) {
+	d.output.register(cmd)
+	cmd.Flags().StringVar(&d.requestID, "request-id", "", "id that makes it safe to repeat (default: one is made and printed)")
+	cmd.Flags().BoolVar(&d.detach, "detach", false, "do not wait until it is done")
+}
+
+// flag adds a flag that is a parameter of the run.
+func (d *deed) flag(cmd *cobra.Command, name, usage string) {
+	if d.params == nil {
+		d.params = map[string]*bool{}
+	}
+	d.params[name] = cmd.Flags().Bool(name, false, usage)
+}
+
+// run starts the plan on a machine and waits for its end.
+func (d *deed) run(a *app, cmd *cobra.Command, machine, plan string) error {
+	req := &holdfastv1.StartRunRequest{MachineId: machine, PlanId: plan, RequestId: d.requestID}
+	for name, set := range d.params {
+		if *set {
+			if req.Params == nil {
+				req.Params = map[string]string{}
+			}
+			req.Params[name] = "true"
+		}
+	}
+	if req.RequestId == "" {
+		req.RequestId = uuid.NewString()
+		a.note("request-id: %s", req.RequestId)
+	}
+	return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		return a.start(ctx, c, &d.output, req, waitFlag{set: !d.detach})
+	})(cmd, []string{machine})
+}
+
+func (a *app) machinePower() *cobra.Command {
+	verb := func(name, short, long string) *cobra.Command {
+		var d deed
+		cmd := &cobra.Command{
+			Use: name + " MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs), Short: short, Long: long,
+			Example: "  holdfast machine power " + name + " m-123",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				plan := "plan/power-" + name
+				if name == "status" {
+					plan = planInspect
+				}
+				return d.run(a, cmd, args[0], plan)
+			},
+		}
+		d.register(cmd)
+		if name == "off" || name == "cycle" {
+			d.flag(cmd, "force", "press the button at once, without asking the operating system first")
+		}
+		return cmd
+	}
+	return parent(&cobra.Command{
+		Use: "power", Short: "Turn a machine on and off",
+		Long: "Turn a machine on and off, through its BMC. Each verb is a run: it is on record, it is refused while another run is active, and\nit ends when the power was seen to be what was asked for.",
+		Example: `  holdfast machine power status m-123
+  holdfast machine power cycle m-123 --force`,
+	}, verb("status", "Ask the BMC whether the power is on", ""),
+		verb("on", "Turn the power on", ""),
+		verb("off", "Turn the power off", "Turn the power off. The operating system is asked first, and the button is pressed when it does not listen."),
+		verb("cycle", "Turn the power off and on", "Turn the power off, see it off, and turn it on. `run start --type REBOOT` also waits for the host."))
+}
+
+const planInspect = "plan/inspect"
+
+func (a *app) machineBootDevice() *cobra.Command {
+	devices := []string{"pxe", "http", "disk", "virtual-media"}
+	var d deed
+	cmd := &cobra.Command{
+		Use: "boot-device MACHINE DEVICE", Args: exactly("MACHINE", "DEVICE"),
+		ValidArgsFunction: a.complete(machineIDs, func(context.Context, *client.Client) []string { return devices }),
+		Short:             "Set what a machine boots from next",
+		Long:              "Set what a machine boots from next: pxe, http, disk or virtual-media. It is read back. Nothing reboots.",
+		Example: `  holdfast machine boot-device m-123 pxe
+  holdfast machine boot-device m-123 disk --persistent --uefi`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			device := strings.ToLower(strings.ReplaceAll(args[1], "_", "-"))
+			for _, known := range devices {
+				if known == device {
+					return d.run(a, cmd, args[0], "plan/boot-"+device)
+				}
+			}
+			return usagef("DEVICE is %q: give one of %s", args[1], strings.Join(devices, ", "))
+		},
+	}
+	d.register(cmd)
+	d.flag(cmd, "persistent", "for all boots from now on, not for the next one alone")
+	d.flag(cmd, "uefi", "boot in UEFI mode")
+	return cmd
+}
+
+func (a *app) machineInspect() *cobra.Command {
+	var d deed
+	cmd := &cobra.Command{
+		Use: "inspect MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Short:   "Look at a machine through its BMC and its host",
+		Long:    "Look at a machine through its BMC and its host, and keep what was seen as the evidence of the run (-o yaml shows it).\nThe machine's phase stays as it is, also when the look fails.",
+		Example: "  holdfast machine inspect m-123 -o yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return d.run(a, cmd, args[0], planInspect)
+		},
+	}
+	d.register(cmd)
+	return cmd
+}

@@ -1,0 +1,95 @@
+package executor
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// power turns the power on, off, or off and on. On and off converge; of a cycle it is on record that the power was seen
+// off before it is turned on again, so that it cannot be done twice.
+func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) action {
+	force := a.flag(s.GetForce(), "force")
+	return action{
+		before: func(ctx context.Context) (map[string]string, error) {
+			state, err := power.PowerState(ctx, a.machine)
+			return map[string]string{proofPower: string(state), "action": s.GetAction()}, err
+		},
+		do: func(ctx context.Context) error {
+			switch s.GetAction() {
+			case "on":
+				return a.turn(ctx, power, providers.PowerOn, false)
+			case "off":
+				return a.turn(ctx, power, providers.PowerOff, force)
+			}
+			if a.before[proofPower] != string(providers.PowerOff) && a.seen[proofOffSeen] == "" {
+				if err := a.turn(ctx, power, providers.PowerOff, force); err != nil {
+					return err
+				}
+				if err := a.record(ctx, map[string]string{proofOffSeen: time.Now().UTC().Format(time.RFC3339Nano)}); err != nil {
+					return err
+				}
+			}
+			return a.turn(ctx, power, providers.PowerOn, false)
+		},
+	}
+}
+
+// turn brings the power to where it should be. What an earlier leader has asked for gets time to show first.
+func (a *attempt) turn(ctx context.Context, power providers.PowerController, want providers.PowerState, force bool) error {
+	is := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, want) }
+	if err := a.settle(ctx, is); err != nil {
+		return err
+	}
+	done, err := is(ctx)
+	if err != nil {
+		return err
+	}
+	if a.message = "power was " + string(want) + " already"; !done {
+		if want == providers.PowerOn {
+			err = a.powerOn(ctx, power)
+		} else {
+			err = a.powerOff(ctx, power, force)
+		}
+		a.message = "power is " + string(want)
+	}
+	if err == nil {
+		a.prove(map[string]string{proofPower: string(want)})
+	}
+	return err
+}
+
+// inspect looks, and tells what it saw.
+func (a *attempt) inspect(inspector providers.Inspector) action {
+	return action{do: func(ctx context.Context) error {
+		facts, err := inspector.Inspect(ctx, a.machine)
+		if err != nil {
+			return err
+		}
+		seen := map[string]string{
+			"reachable": strconv.FormatBool(facts.Reachable), "reachable_reason": facts.ReachableReason,
+			"bmc_reachable": strconv.FormatBool(facts.BMCReachable), "bmc_reason": facts.BMCReason,
+			proofBootID: facts.BootID, "image": facts.Image,
+		}
+		a.message = "looked at"
+		if power, ok := a.provider.(providers.PowerController); ok {
+			state, err := power.PowerState(ctx, a.machine)
+			if err != nil {
+				return err
+			}
+			seen[proofPower] = string(state)
+			a.message = "power is " + string(state)
+		}
+		for k, v := range seen {
+			if v == "" {
+				delete(seen, k)
+			}
+		}
+		a.prove(seen)
+		return nil
+	}}
+}
