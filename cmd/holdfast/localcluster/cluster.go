@@ -22,7 +22,10 @@ import (
 
 // Cluster is some peers that were started together.
 type Cluster struct {
-	peers   []*Peer
+	mu    sync.Mutex
+	peers []*Peer // by id; Add and Remove change it
+	all   []*Peer // and those to spare
+
 	ports   *freeport.Block
 	http    *http.Client
 	files   *pki.Files  // nil when the cluster is insecure
@@ -38,7 +41,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range c.peers {
+	for _, p := range c.Peers() {
 		if err := p.Start(ctx); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
@@ -55,7 +58,7 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freeport.Claim(ctx, 4*cfg.Peers)
+	ports, err := freeport.Claim(ctx, 4*(cfg.Peers+cfg.Spare))
 	if err != nil {
 		return nil, err
 	}
@@ -63,19 +66,20 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	// behind is noticed, and the request made again.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	c := &Cluster{ports: ports, http: client}
-	for i := range cfg.Peers {
+	for i := range cfg.Peers + cfg.Spare {
 		id := "n" + strconv.Itoa(i+1)
 		host := cfg.Hosts[i]
-		c.peers = append(c.peers, &Peer{ID: id, GRPCAddr: ports.Address(host), HTTPAddr: ports.Address(host), RaftAddr: ports.Address(host), GossipAddr: ports.Address(host),
+		c.all = append(c.all, &Peer{ID: id, GRPCAddr: ports.Address(host), HTTPAddr: ports.Address(host), RaftAddr: ports.Address(host), GossipAddr: ports.Address(host),
 			DataDir: filepath.Join(cfg.Dir, id, "data"), LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client, secure: !cfg.Insecure})
 	}
+	c.peers = slices.Clone(c.all[:cfg.Peers])
 	if !cfg.Insecure {
 		if err := c.secure(cfg); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
 	start := new(sync.Mutex)
-	for i, p := range c.peers {
+	for i, p := range c.all {
 		p.spawn, p.env = start, environment(cfg.Env)
 		var enter func() error
 		if cfg.Enter != nil {
@@ -121,13 +125,17 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0") // nobody here is to be held back
 	}
 	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir,
-		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr,
-		"--bootstrap-expect", strconv.Itoa(cfg.Peers))
+		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr)
 	var others []string
 	for _, o := range c.peers {
 		if o != p {
 			others = append(others, o.GossipAddr)
 		}
+	}
+	if slices.Contains(c.peers, p) {
+		args = append(args, "--bootstrap-expect", strconv.Itoa(cfg.Peers))
+	} else { // one to spare joins what is there, and leaves it when it is stopped
+		args = append(args, "--bootstrap-expect", "0", "--leave-on-stop")
 	}
 	if len(others) > 0 {
 		args = append(args, "--join", strings.Join(others, ","))
@@ -139,21 +147,26 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 }
 
 // Peers gives all peers, by id.
-func (c *Cluster) Peers() []*Peer { return slices.Clone(c.peers) }
+func (c *Cluster) Peers() []*Peer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.peers)
+}
 
 // Peer gives the peer of that id, or nil.
 func (c *Cluster) Peer(id string) *Peer {
-	i := slices.IndexFunc(c.peers, func(p *Peer) bool { return p.ID == id })
+	peers := c.Peers()
+	i := slices.IndexFunc(peers, func(p *Peer) bool { return p.ID == id })
 	if i < 0 {
 		return nil
 	}
-	return c.peers[i]
+	return peers[i]
 }
 
 // Addrs gives the gRPC addresses of all peers.
 func (c *Cluster) Addrs() []string {
 	var addrs []string
-	for _, p := range c.peers {
+	for _, p := range c.Peers() {
 		addrs = append(addrs, p.GRPCAddr)
 	}
 	return addrs
@@ -263,12 +276,12 @@ func (c *Cluster) Close() error {
 		ctx, stop := context.WithTimeout(context.Background(), stopTimeout)
 		defer stop()
 		var wg sync.WaitGroup
-		errs := make([]error, len(c.peers))
-		for i, p := range c.peers {
+		errs := make([]error, len(c.all))
+		for i, p := range c.all {
 			wg.Go(func() { errs[i] = p.end(ctx) })
 		}
 		wg.Wait()
-		for _, p := range c.peers {
+		for _, p := range c.all {
 			if p.spawner != nil {
 				p.spawner.close()
 			}

@@ -26,6 +26,11 @@ type Config struct {
 	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
 	Args           []string // more arguments of each peer
 
+	// Spare is how many more peers Cluster.Add can add later; their ids, hosts and certificates follow on those of the first.
+	Spare int
+	// Trust is more CAs that the cluster's clients trust from the start, PEM: those that its peers will have one day.
+	Trust []byte
+
 	// Hosts are the addresses that the peers listen on, one each. Default: 127.0.0.1 for all.
 	Hosts []string
 	// Enter is called once on the thread that starts the processes of peer i (from 0), before it starts any, to move it
@@ -49,7 +54,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Binary == "" || c.Dir == "" {
 		return c, errors.New("start a local cluster: name its binary and its directory")
 	}
-	for len(c.Hosts) < c.Peers {
+	if c.Spare < 0 || c.Peers+c.Spare > maxPeers {
+		return c, fmt.Errorf("start a local cluster of %d peers and %d to spare: want at most %d", c.Peers, c.Spare, maxPeers)
+	}
+	for len(c.Hosts) < c.Peers+c.Spare {
 		c.Hosts = append(slices.Clone(c.Hosts), localhost)
 	}
 	dir, err := filepath.Abs(c.Dir)

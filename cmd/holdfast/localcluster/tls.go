@@ -23,7 +23,7 @@ func (c *Cluster) secure(cfg Config) error {
 		return fmt.Errorf("make certificates: %w", err)
 	}
 	var ids []string
-	for _, p := range c.peers {
+	for _, p := range c.all {
 		ids = append(ids, p.ID)
 	}
 	files, err := pki.Material(dir, "local", ids, cfg.Hosts...)
@@ -34,12 +34,14 @@ func (c *Cluster) secure(cfg Config) error {
 	if c.admin, err = client.LoadTLS(files.CA, files.AdminCert, files.AdminKey); err != nil {
 		return err
 	}
+	c.admin.RootCAs.AppendCertsFromPEM(cfg.Trust)
 	c.asPeer = map[*Peer]*tls.Config{}
-	for _, p := range c.peers {
+	for _, p := range c.all {
 		cert, key := files.Peer(p.ID)
 		if c.asPeer[p], err = client.LoadTLS(files.CA, cert, key); err != nil {
 			return err
 		}
+		c.asPeer[p].RootCAs.AppendCertsFromPEM(cfg.Trust)
 	}
 	c.http.Transport = &http.Transport{TLSClientConfig: c.admin}
 	return nil

@@ -16,7 +16,12 @@ type Files struct {
 	Gossip  string // the key of gossip
 	// AdminCert and AdminKey are of a client with the role admin.
 	AdminCert, AdminKey string
+
+	ca *issue.CA
 }
+
+// Authority is the CA that has made all of it. Its key is in no file.
+func (f Files) Authority() *issue.CA { return f.ca }
 
 // materialLife is how long what Material makes is good.
 const materialLife = 30 * 24 * time.Hour
@@ -33,18 +38,21 @@ func Material(dir, cluster string, peers []string, hosts ...string) (Files, erro
 	if err != nil {
 		return f, fmt.Errorf("make certificates: %w", err)
 	}
+	f.ca = ca
 	admin, err := ca.Client("admin", []string{"admin"}, until)
 	if err != nil {
 		return f, fmt.Errorf("make certificates: %w", err)
 	}
-	files := []file{{f.CA, ca.Pair.Cert}, {f.Gossip, []byte(gossipKey())}, {f.AdminKey, admin.Key}, {f.AdminCert, admin.Cert}}
+	shared := []byte(gossipKey())
+	files := []file{{f.CA, ca.Pair.Cert}, {f.Gossip, shared}, {f.AdminKey, admin.Key}, {f.AdminCert, admin.Cert}}
 	for _, id := range peers {
 		p, err := ca.Peer(cluster, id, hosts, until)
 		if err != nil {
 			return f, fmt.Errorf("make certificates: %w", err)
 		}
 		cert, key := f.Peer(id)
-		files = append(files, file{key, p.Key}, file{cert, p.Cert})
+		trust, gossip := f.Shared(id)
+		files = append(files, file{key, p.Key}, file{cert, p.Cert}, file{trust, ca.Pair.Cert}, file{gossip, shared})
 	}
 	return f, create(files...)
 }
@@ -54,8 +62,15 @@ func (f Files) Peer(id string) (cert, key string) {
 	return filepath.Join(f.dir, "peer-"+id+".pem"), filepath.Join(f.dir, "peer-"+id+"-key.pem")
 }
 
+// Shared gives the files of a peer that say the same for all of them: the CAs that it trusts, and the keys of gossip. Each peer
+// has its own, as on a host of its own.
+func (f Files) Shared(id string) (ca, gossip string) {
+	return filepath.Join(f.dir, "peer-"+id+"-ca.pem"), filepath.Join(f.dir, "peer-"+id+"-gossip.key")
+}
+
 // ServerArgs gives the flags of a peer's "holdfast server".
 func (f Files) ServerArgs(id string) []string {
 	cert, key := f.Peer(id)
-	return []string{"--tls-ca", f.CA, "--tls-cert", cert, "--tls-key", key, "--gossip-key-file", f.Gossip}
+	ca, gossip := f.Shared(id)
+	return []string{"--tls-ca", ca, "--tls-cert", cert, "--tls-key", key, "--gossip-key-file", gossip}
 }

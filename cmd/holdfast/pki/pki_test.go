@@ -215,7 +215,7 @@ func TestPeersTakeWhatIsMade(t *testing.T) {
 	if err != nil || admin.Leaf.Subject.CommonName != "admin" || admin.Leaf.Subject.OrganizationalUnit[0] != "admin" {
 		t.Errorf("material of the admin: %v", err)
 	}
-	if diff := cmp.Diff([]string{"--tls-ca", "m/ca.pem", "--tls-cert", "m/peer-n1.pem", "--tls-key", "m/peer-n1-key.pem", "--gossip-key-file", "m/gossip.key"}, m.ServerArgs("n1")); diff != "" {
+	if diff := cmp.Diff([]string{"--tls-ca", "m/peer-n1-ca.pem", "--tls-cert", "m/peer-n1.pem", "--tls-key", "m/peer-n1-key.pem", "--gossip-key-file", "m/peer-n1-gossip.key"}, m.ServerArgs("n1")); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 	if _, err := Material("m", "demo", []string{"n1"}); err == nil {

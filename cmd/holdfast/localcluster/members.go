@@ -1,0 +1,38 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// All gives the peers, and those to spare that are not among them, by id.
+func (c *Cluster) All() []*Peer { return slices.Clone(c.all) }
+
+// Add starts the next peer to spare. It is one of Peers from now on, and has to join the others.
+func (c *Cluster) Add(ctx context.Context) (*Peer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.all, func(p *Peer) bool { return !slices.Contains(c.peers, p) })
+	if i < 0 {
+		return nil, errors.New("add a peer: there is none to spare")
+	}
+	p := c.all[i]
+	if err := p.Start(ctx); err != nil {
+		return nil, fmt.Errorf("add a peer: %w", err)
+	}
+	c.peers = slices.Insert(c.peers, min(i, len(c.peers)), p)
+	return p, nil
+}
+
+// Remove stops a peer that was added, which leaves the cluster, and takes its data away. It is one to spare again.
+func (c *Cluster) Remove(ctx context.Context, p *Peer) error {
+	if err := p.Stop(ctx); err != nil {
+		return fmt.Errorf("remove a peer: %w", err)
+	}
+	c.mu.Lock()
+	c.peers = slices.DeleteFunc(slices.Clone(c.peers), func(o *Peer) bool { return o == p })
+	c.mu.Unlock()
+	return p.Wipe()
+}
