@@ -1,0 +1,153 @@
+package harness
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// clockVar makes the test binary a process that says what time it is.
+const clockVar = "HOLDFAST_TEST_CLOCK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(clockVar) != "" {
+		tellTime()
+	}
+	os.Exit(m.Run())
+}
+
+// tellTime answers each line with the wall clock and how long it has lived, while all its threads read clocks.
+func tellTime() {
+	began := time.Now()
+	for range 2 * runtime.NumCPU() {
+		go func() {
+			for time.Since(began) >= 0 {
+				runtime.Gosched()
+			}
+			panic("time went back")
+		}()
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		now := time.Now()
+		fmt.Println(now.UnixNano(), int64(now.Sub(began)))
+	}
+	os.Exit(0)
+}
+
+type child struct {
+	*exec.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func (c child) PID() int      { return c.Process.Pid }
+func (c child) Running() bool { return true }
+func (c child) Pause() error  { return c.Process.Signal(syscall.SIGSTOP) }
+func (c child) Resume() error { return c.Process.Signal(syscall.SIGCONT) }
+
+// asked gives by how much the child's wall clock differs, and how long it thinks it has lived.
+func (c child) asked(t *testing.T) (off, lived time.Duration) {
+	t.Helper()
+	var wall int64
+	if _, err := io.WriteString(c.in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	line, err := c.out.ReadString('\n')
+	if err == nil {
+		_, err = fmt.Sscan(line, &wall, &lived)
+	}
+	if err != nil {
+		t.Fatalf("read what the child says: %q: %v", line, err)
+	}
+	return time.Until(time.Unix(0, wall)), lived
+}
+
+// A process's wall clock is set forward, back, and in steps, again and again while it reads it; its durations stay what they are.
+func TestClock(t *testing.T) {
+	if m := ClocksMissing(); m != "" {
+		t.Skip(m)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), clockVar+"=1"), os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := child{cmd, in, bufio.NewReader(out)}
+	defer func() {
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, lived := c.asked(t)
+	began := time.Now().Add(-lived)
+	check := func(want time.Duration) {
+		t.Helper()
+		const slack = time.Second // a busy machine between two looks
+		off, lived := c.asked(t)
+		if d := off - want; d < -slack || d > slack {
+			t.Errorf("the child's clock is off by %s, want %s", off, want)
+		}
+		if d := time.Since(began) - lived; d < -slack || d > slack {
+			t.Errorf("the child believes to have lived %s, it has lived %s", lived, time.Since(began))
+		}
+	}
+	check(0)
+	for range 20 {
+		for _, off := range []time.Duration{time.Hour, -time.Hour, -30*time.Second - 5} {
+			clock, err := SetClock(t.Context(), c, off)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(off)
+			if err := clock.Move(-off); err != nil {
+				t.Fatal(err)
+			}
+			check(-off)
+			if err := clock.Restore(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			check(0)
+		}
+	}
+}
+
+// What we put there is what its comments say.
+func TestWallClockCode(t *testing.T) {
+	objdump, err := exec.LookPath("objdump")
+	if err != nil || runtime.GOARCH != "amd64" {
+		t.Skip("there is no objdump, or this is not amd64")
+	}
+	name := t.TempDir() + "/code"
+	if err := os.WriteFile(name, wallClock, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := exec.Command(objdump, "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--no-show-raw-insn", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"mov    eax,0xe4", "test   edi,edi", "jne    0x33", "imul   rcx,QWORD PTR [rsi],0x3b9aca00", "add    rcx,QWORD PTR [rsi+0x8]",
+		"add    rcx,QWORD PTR [rip+0x1b]        # 0x38", "cqo", "idiv   rcx", "mov    QWORD PTR [rsi],rax", "mov    QWORD PTR [rsi+0x8],rdx", "33:\tret"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("it has no %q:\n%s", want, b)
+		}
+	}
+	if len(wallClock) != 0x38 {
+		t.Errorf("the offset lies at %#x, the code reads it at 0x38", len(wallClock))
+	}
+}
