@@ -60,6 +60,7 @@ const (
 	ReasonBootstrapped    = "BOOTSTRAPPED"   // the bootstrap token was made already
 	ReasonSecretVersion   = "SECRET_VERSION" // another version was stored meanwhile
 	ReasonSecretInUse     = "SECRET_IN_USE"  // machines refer to it
+	ReasonSecretPools     = "SECRET_POOLS"   // it is limited to pools that the machine is not in
 	ReasonSigningKeyMoved = "SIGNING_KEY_MOVED"
 )
 

@@ -74,8 +74,7 @@ func checkSteady(old, m *holdfastv1.Machine) *Error {
 	if run == "" {
 		return nil
 	}
-	if ProviderOf(old) != ProviderOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
-		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint() {
+	if movesHardware(old, m) {
 		return refuse(FailedPrecondition, ReasonActiveRun,
 			"machine %q has the active run %s: its provider and endpoints cannot change before that ends", m.GetMachineId(), run).
 			with("run_id", run)
@@ -114,6 +113,9 @@ func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine
 	if err := t.checkOwned(m); err != nil {
 		return nil, err
 	}
+	if err := t.checkSecretPools(m); err != nil {
+		return nil, err
+	}
 	phase := holdfastv1.MachineStatus_READY
 	if in.GetStatus().GetPhase() == holdfastv1.MachineStatus_FACTORY_READY {
 		phase = holdfastv1.MachineStatus_FACTORY_READY
@@ -145,6 +147,9 @@ func (t *tx) replaceInventory(old, m *holdfastv1.Machine) (*holdfastv1.Machine, 
 		return nil, err
 	}
 	if err := checkSteady(old, m); err != nil {
+		return nil, err
+	}
+	if err := t.checkSecretPools(m); err != nil {
 		return nil, err
 	}
 	if changed := inventoryDiff(old, m); changed != "" {

@@ -81,19 +81,7 @@ func (t *tx) onlyMachine(about concern, machineID string) *Error {
 				with("machine_id", machineID).with("pool", p)
 		}
 	}
-	return nil
-}
-
-// ownSecrets refuses to give a machine a secret that no machine of the caller's pools has: whoever may set a machine's BMC address
-// could have the accounts of others sent to it.
-func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
-	for _, name := range about.secrets {
-		if !t.secretUsedIn(name, pools) {
-			return outOfScope("no machine of your pools refers to secret %q, and %s: ask somebody who has no such limit to refer to it first", name, scope).
-				with("secret", name)
-		}
-	}
-	return nil
+	return t.ownSecrets(about, nil, "you are its agent") // no agent owns any
 }
 
 func outOfScope(format string, args ...any) *Error {
@@ -119,7 +107,7 @@ type concern struct {
 	resource string   // for the audit trail; made of ids alone, so that no secret can get in
 	machines []string // ids: those that exist must be in the caller's pools
 	pools    []string // where something is made or moved to; "" is no pool
-	secrets  []string // that a machine newly refers to
+	secrets  []string // that would be sent where they are not sent now
 }
 
 // concerns says what the command is about.
@@ -183,13 +171,7 @@ func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 		return about // the command is refused for the same reason
 	}
 	NormalizeMachine(m)
-	about.pools = []string{m.GetSpec().GetPool()}
-	had := credentials(old)
-	for _, name := range credentials(m) {
-		if !slices.Contains(had, name) {
-			about.secrets = append(about.secrets, name)
-		}
-	}
+	about.pools, about.secrets = []string{m.GetSpec().GetPool()}, sent(old, m)
 	return about
 }
 

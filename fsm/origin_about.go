@@ -15,6 +15,9 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 			if in.GetSpec() != nil {
 				m.Spec = in.GetSpec()
 			}
+			if len(in.GetLabels()) > 0 {
+				m.Labels = in.GetLabels() // which may name the provider
+			}
 			return nil
 		}), true
 	case *internalv1.Command_UpdateMachine:

@@ -17,6 +17,7 @@ const (
 	maxSecretName = 128
 	maxSecretKeys = 32
 	maxSealed     = 128 << 10 // bytes of ciphertext: certificates and kubeconfigs fit
+	maxPools      = 64        // that a secret is limited to
 	shownUses     = 10        // machines that Secret.used_by lists
 )
 
@@ -82,6 +83,14 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 			add("values", "have a name that is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
 		}
 	}
+	if n := len(s.GetPools()); n > maxPools {
+		add("pools", "are %d, at most %d are allowed", n, maxPools)
+	}
+	for i, p := range s.GetPools() {
+		if !printable(p, maxPoolName) {
+			add(fmt.Sprintf("pools[%d]", i), "is not 1 to %d visible characters", maxPoolName)
+		}
+	}
 	return bad
 }
 
@@ -102,6 +111,17 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	if exists && old.GetSecret().GetType() != s.GetType() {
 		return nil, refuse(FailedPrecondition, "SECRET_TYPE", "secret %q has type %s, not %s: delete it first, or take another name",
 			s.GetName(), old.GetSecret().GetType(), s.GetType())
+	}
+	if c.GetAllPools() && len(s.GetPools()) > 0 {
+		return nil, invalid("pools", "must be empty for a secret of all pools")
+	}
+	if len(s.GetPools()) == 0 && !c.GetAllPools() {
+		s.Pools = old.GetSecret().GetPools() // another password is no other scope
+	}
+	slices.Sort(s.Pools)
+	s.Pools = slices.Compact(s.Pools)
+	if err := t.checkNarrowed(s, old.GetSecret().GetPools(), exists); err != nil {
+		return nil, err
 	}
 	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.now, t.now, clip(t.cmd.GetPrincipal(), maxAuditThing)
 	if exists {
@@ -160,16 +180,6 @@ func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
 		sec.UsedBy = append(sec.UsedBy, m.GetMachineId())
 	}
 	return sec
-}
-
-// secretUsedIn says whether a machine of some pools refers to a secret.
-func (s *state) secretUsedIn(name string, pools []string) bool {
-	for _, m := range s.machines.scan(machinesBySecret, secretKey(name), "") {
-		if slices.Contains(pools, m.GetSpec().GetPool()) {
-			return true
-		}
-	}
-	return false
 }
 
 // Secret gives a secret as it is kept, sealed.

@@ -62,6 +62,12 @@ func must[T any](t *testing.T) func(T, error) T {
 // secure starts a peer. Two pools have a machine each: m-a with a run, m-b.
 func secure(t *testing.T, cfg auth.Config) *secured {
 	t.Helper()
+	return secureWith(t, cfg, func(*Config) {})
+}
+
+// secureWith starts a peer with some configuration besides.
+func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
+	t.Helper()
 	n, _ := twoPools(t)
 	p := &secured{fakeNode: n, t: t, ca: must[*issue.CA](t)(issue.NewCA("dc1", time.Now().Add(time.Hour)))}
 	dir := t.TempDir()
@@ -81,7 +87,9 @@ func secure(t *testing.T, cfg auth.Config) *secured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.s = New(Config{Gate: gate}, n, n.peer, testProviders())
+	conf := Config{Gate: gate}
+	change(&conf)
+	p.s = New(conf, n, n.peer, testProviders())
 	g := grpc.NewServer(append(GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())),
 		grpc.ChainUnaryInterceptor(p.s.UnaryInterceptors()...), grpc.ChainStreamInterceptor(p.s.StreamInterceptors()...))...)
 	p.s.Register(g)

@@ -44,7 +44,7 @@ func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 		size += len(k) + len(v)
 	}
 	slices.Sort(keys)
-	bad := fsm.ValidateSecret(&holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Keys: keys})
+	bad := fsm.ValidateSecret(&holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Keys: keys, Pools: r.GetPools()})
 	if len(bad) > 0 {
 		return bad // the names of values may be values in the wrong place: no more is said of them
 	}

@@ -35,12 +35,12 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 			return nil, err
 		}
 		old, _ := v.Secret(r.GetName())
-		sealed, err := s.cfg.Keys.Put(&holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Version: old.GetSecret().GetVersion() + 1}, r.GetValues())
+		sealed, err := s.cfg.Keys.Put(&holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Version: old.GetSecret().GetVersion() + 1, Pools: r.GetPools()}, r.GetValues())
 		if err != nil {
 			return nil, keyMissing(err)
 		}
 		c := s.command(ctx)
-		c.Op = &internalv1.Command_PutSecret{PutSecret: &internalv1.PutSecret{Secret: sealed}}
+		c.Op = &internalv1.Command_PutSecret{PutSecret: &internalv1.PutSecret{Secret: sealed, AllPools: r.GetAllPools()}}
 		return apply[*holdfastv1.Secret](ctx, s.node, c)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -37,6 +38,12 @@ func checkAccess(v *fsm.View) error {
 		uses[bmc]++
 		if ssh != bmc {
 			uses[ssh]++
+		}
+		for _, name := range []string{bmc, ssh} {
+			s, _ := v.Secret(name)
+			if pools := s.GetSecret().GetPools(); len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
+				add("machine %s in pool %q refers to secret %s, which is for %v", m.GetMachineId(), m.GetSpec().GetPool(), name, pools)
+			}
 		}
 	}
 	for s := range v.Secrets("") {

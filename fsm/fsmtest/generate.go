@@ -121,7 +121,7 @@ func (g *Generator) registerMachine(*fsm.View) proto.Message {
 }
 
 func (g *Generator) updateMachine(*fsm.View) proto.Message {
-	masks := [][]string{nil, {"spec.rack"}, {"labels"}, {"labels.env", "spec.serial"}, {"spec"}, {"spec.pool", "spec.bmc_credentials_ref"}, {"status"}}
+	masks := [][]string{nil, {"spec.rack"}, {"labels"}, {"labels.env", "spec.serial"}, {"spec"}, {"spec.pool", "spec.bmc_credentials_ref"}, {"spec.bmc_endpoint"}, {"status"}}
 	return &internalv1.UpdateMachine{Machine: g.machine(), Paths: oneOf(g, "mask", masks)}
 }
 

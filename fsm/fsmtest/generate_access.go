@@ -156,7 +156,16 @@ func (g *Generator) putSecret(v *fsm.View) proto.Message {
 	if g.rarely("made from an older version") {
 		s.Version--
 	}
-	return &internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: s, Sealed: g.sealed()}}
+	c := &internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: s, Sealed: g.sealed()}}
+	switch g.Chooser.Choose("secret's pools", 5) {
+	case 0, 1:
+		s.Pools = []string{g.id("pool", poolIDs)}
+	case 2:
+		s.Pools = []string{g.id("pool", poolIDs), g.id("pool", poolIDs)}
+	case 3:
+		c.AllPools = true
+	}
+	return c
 }
 
 func (g *Generator) deleteSecret(*fsm.View) proto.Message {

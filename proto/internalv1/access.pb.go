@@ -473,9 +473,11 @@ func (x *SecretValues) GetValues() map[string]string {
 }
 
 // PutSecret stores a version of a secret. It is refused when the version on record is not the one before.
+// Without pools it keeps those of the version before.
 type PutSecret struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Secret        *StoredSecret          `protobuf:"bytes,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	AllPools      bool                   `protobuf:"varint,2,opt,name=all_pools,json=allPools,proto3" json:"all_pools,omitempty"` // keeps none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,6 +517,13 @@ func (x *PutSecret) GetSecret() *StoredSecret {
 		return x.Secret
 	}
 	return nil
+}
+
+func (x *PutSecret) GetAllPools() bool {
+	if x != nil {
+		return x.AllPools
+	}
+	return false
 }
 
 type DeleteSecret struct {
@@ -844,9 +853,10 @@ const file_proto_internal_v1_access_proto_rawDesc = "" +
 	"\x06values\x18\x01 \x03(\v2..holdfast.internal.v1.SecretValues.ValuesEntryB\x04\xf0\xa1\x19\x01R\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
 	"\tPutSecret\x12:\n" +
-	"\x06secret\x18\x01 \x01(\v2\".holdfast.internal.v1.StoredSecretR\x06secret\"8\n" +
+	"\x06secret\x18\x01 \x01(\v2\".holdfast.internal.v1.StoredSecretR\x06secret\x12\x1b\n" +
+	"\tall_pools\x18\x02 \x01(\bR\ballPools\"8\n" +
 	"\fDeleteSecret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x83\x01\n" +

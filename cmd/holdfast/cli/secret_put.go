@@ -22,6 +22,8 @@ const maxValue = 64 << 10
 type secretInput struct {
 	kind, username, stdin string
 	files                 []string
+	pools                 []string
+	allPools              bool
 }
 
 func (a *app) secretPut() *cobra.Command {
@@ -34,9 +36,13 @@ func (a *app) secretPut() *cobra.Command {
 a terminal, asked for. It is never an argument: other users of the machine would see it, and the shell would keep it.
 
 Types: bmc (username, password), ssh (username, private_key or password, certificate), join (token, ca_hash, endpoint,
-certificate_key), token (token), opaque (anything). A line break at the end of a single line is not part of the value.`,
+certificate_key), token (token), opaque (anything). A line break at the end of a single line is not part of the value.
+
+With --pool only machines of these pools may refer to it, and whoever is limited to pools needs secrets whose pools are all
+his to set up machines by himself. A new version without --pool keeps the pools; --all-pools lifts the limit.`,
 		Example: `  holdfast secret put bmc/r7 --type bmc --username root
   holdfast secret put bmc/r7 --type bmc --username root --from-file password=/run/bmc-password
+  holdfast secret put bmc/gpu --type bmc --username root --pool gpu,gpu-eu
   pass show ssh/r7 | holdfast secret put ssh/r7 --type ssh --username root --from-stdin private_key`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -48,12 +54,16 @@ certificate_key), token (token), opaque (anything). A line break at the end of a
 			if in.kind == "" {
 				return usagef("%s: --type is missing: give bmc, ssh, join, token or opaque", cmd.CommandPath())
 			}
+			if in.allPools && len(in.pools) > 0 {
+				return usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
+			}
 			values, err := a.secretValues(&in)
 			if err != nil {
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: args[0], Type: in.kind, Values: values})
+				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: args[0], Type: in.kind, Values: values,
+					Pools: in.pools, AllPools: in.allPools})
 				if err != nil {
 					return failed(err, "put secret %s", args[0])
 				}
@@ -67,6 +77,8 @@ certificate_key), token (token), opaque (anything). A line break at the end of a
 	f.StringVar(&in.username, "username", "", "the user name, which is no secret")
 	f.StringArrayVar(&in.files, "from-file", nil, "`KEY=PATH` of a file with a value; again for each value")
 	f.StringVar(&in.stdin, "from-stdin", "", "`KEY` of the value that standard input has")
+	f.StringSliceVar(&in.pools, "pool", nil, "for machines of this pool alone, or of several, comma-separated")
+	f.BoolVar(&in.allPools, "all-pools", false, "for machines of any pool again")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"bmc", "ssh", "join", "token", "opaque"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

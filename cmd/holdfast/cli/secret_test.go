@@ -21,7 +21,7 @@ func fixtureSecrets() []*holdfastv1.Secret {
 	return []*holdfastv1.Secret{
 		{Name: "bmc/r7", Type: "bmc", Keys: []string{"password", "username"}, KeyId: "2026-11", Version: 3, CreatedAt: ago(90 * 24 * time.Hour), UpdatedAt: ago(time.Hour),
 			UpdatedBy: "user:alice", UsedBy: []string{"m-123", "m-124"}, Uses: 12},
-		{Name: "join", Type: "join", Keys: []string{"token"}, KeyId: "3ba3f5f4", Version: 1, CreatedAt: ago(time.Minute), UpdatedAt: ago(time.Minute), UpdatedBy: "token:ci"},
+		{Name: "join", Type: "join", Keys: []string{"token"}, KeyId: "3ba3f5f4", Version: 1, Pools: []string{"cpu", "gpu"}, CreatedAt: ago(time.Minute), UpdatedAt: ago(time.Minute), UpdatedBy: "token:ci"},
 	}
 }
 
@@ -90,6 +90,8 @@ func TestSecretPut(t *testing.T) {
 			"", map[string]string{"username": "root", "password": "correct=horse"}},
 		{"several lines stay as they are", []string{"--type", "ssh", "--username", "root", "--from-file", "private_key=" + file("k", pem)}, "", map[string]string{"username": "root", "private_key": pem}},
 		{"from standard input", []string{"--type", "token", "--from-stdin", "token"}, "correct-horse\n", map[string]string{"token": "correct-horse"}},
+		{"for pools", []string{"--type", "token", "--from-stdin", "token", "--pool", "a,b", "--pool", "c"}, "x", map[string]string{"token": "x"}},
+		{"for all pools", []string{"--type", "token", "--from-stdin", "token", "--all-pools"}, "x", map[string]string{"token": "x"}},
 		{"spaces are part of it", []string{"--type", "opaque", "--from-stdin", "x"}, " a b ", map[string]string{"x": " a b "}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -97,6 +99,12 @@ func TestSecretPut(t *testing.T) {
 			c := command{in: tc.in}
 			c.wantCode(t, c.run(t, f, append([]string{"secret", "put", "bmc/r7"}, tc.args...)...), ExitOK)
 			want := []*holdfastv1.PutSecretRequest{{Name: "bmc/r7", Type: tc.args[1], Values: tc.want}}
+			switch tc.name {
+			case "for pools":
+				want[0].Pools = []string{"a", "b", "c"}
+			case "for all pools":
+				want[0].AllPools = true
+			}
 			if diff := cmp.Diff(want, asked[*holdfastv1.PutSecretRequest](f), protocmp.Transform()); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
@@ -123,6 +131,7 @@ func TestSecretPutRefuses(t *testing.T) {
 		want string
 	}{
 		{"a value as an argument", []string{"a", "password=" + value, "--type", "bmc"}, ExitUsage, "never from arguments"},
+		{"pools and all pools", []string{"a", "--type", "token", "--from-stdin", "token", "--pool", "a", "--all-pools"}, ExitUsage, "all-pools"},
 		{"no type", []string{"a"}, ExitUsage, "--type is missing"},
 		{"nothing to read it from", []string{"a", "--type", "bmc", "--username", "root"}, ExitUsage, "--from-file password=PATH"},
 		{"a value with --from-stdin", []string{"a", "--type", "token", "--from-stdin", "token=" + value}, ExitUsage, "the KEY alone"},

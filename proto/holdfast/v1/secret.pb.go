@@ -26,17 +26,20 @@ const (
 
 // Secret is what is on record of a secret, but for its value.
 type Secret struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`                // bmc (username, password), ssh (username, private_key, certificate, password), join, token, opaque
-	Keys          []string               `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`                // names of the values in it
-	KeyId         string                 `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // of the sealing key
-	Version       uint64                 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`         // counts from 1
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	UpdatedBy     string                 `protobuf:"bytes,8,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
-	UsedBy        []string               `protobuf:"bytes,9,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"` // machines that refer to it, at most 10
-	Uses          int32                  `protobuf:"varint,10,opt,name=uses,proto3" json:"uses,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type      string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`                // bmc (username, password), ssh (username, private_key, certificate, password), join, token, opaque
+	Keys      []string               `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`                // names of the values in it
+	KeyId     string                 `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // of the sealing key
+	Version   uint64                 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`         // counts from 1
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedBy string                 `protobuf:"bytes,8,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
+	UsedBy    []string               `protobuf:"bytes,9,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"` // machines that refer to it, at most 10
+	Uses      int32                  `protobuf:"varint,10,opt,name=uses,proto3" json:"uses,omitempty"`
+	// The pools whose machines may refer to it; none: those of any pool, and of no pool. Whoever is scoped to pools can only give a machine
+	// a secret whose pools are all his.
+	Pools         []string `protobuf:"bytes,11,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,11 +144,21 @@ func (x *Secret) GetUses() int32 {
 	return 0
 }
 
+func (x *Secret) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
 type PutSecretRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Values        map[string]string      `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Type   string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Values map[string]string      `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Limits it to these pools. Empty: a new one is for all pools, and a new version is for the pools of the version before.
+	Pools         []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
+	AllPools      bool     `protobuf:"varint,5,opt,name=all_pools,json=allPools,proto3" json:"all_pools,omitempty"` // a new version is for all pools again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -199,6 +212,20 @@ func (x *PutSecretRequest) GetValues() map[string]string {
 		return x.Values
 	}
 	return nil
+}
+
+func (x *PutSecretRequest) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
+func (x *PutSecretRequest) GetAllPools() bool {
+	if x != nil {
+		return x.AllPools
+	}
+	return false
 }
 
 type GetSecretRequest struct {
@@ -529,7 +556,7 @@ var File_proto_holdfast_v1_secret_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_secret_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/holdfast/v1/secret.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xb7\x02\n" +
+	"\x1eproto/holdfast/v1/secret.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xcd\x02\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
@@ -544,11 +571,14 @@ const file_proto_holdfast_v1_secret_proto_rawDesc = "" +
 	"updated_by\x18\b \x01(\tR\tupdatedBy\x12\x17\n" +
 	"\aused_by\x18\t \x03(\tR\x06usedBy\x12\x12\n" +
 	"\x04uses\x18\n" +
-	" \x01(\x05R\x04uses\"\xbe\x01\n" +
+	" \x01(\x05R\x04uses\x12\x14\n" +
+	"\x05pools\x18\v \x03(\tR\x05pools\"\xf1\x01\n" +
 	"\x10PutSecretRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12G\n" +
-	"\x06values\x18\x03 \x03(\v2).holdfast.v1.PutSecretRequest.ValuesEntryB\x04\xf0\xa1\x19\x01R\x06values\x1a9\n" +
+	"\x06values\x18\x03 \x03(\v2).holdfast.v1.PutSecretRequest.ValuesEntryB\x04\xf0\xa1\x19\x01R\x06values\x12\x14\n" +
+	"\x05pools\x18\x04 \x03(\tR\x05pools\x12\x1b\n" +
+	"\tall_pools\x18\x05 \x01(\bR\ballPools\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"&\n" +
