@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -23,7 +24,9 @@ const (
 	holdTime   = 8 * time.Second       // a sign of life waits for a leader (specs/README.md: the same for every API)
 	firstPause = 10 * time.Millisecond // between tries
 	lastPause  = 200 * time.Millisecond
-	maxBatch   = 2048 // signs of life in one message
+	maxBatch   = 2048      // signs of life in one message
+	maxMessage = 1 << 20   // bytes of those; servers take 4 MiB
+	maxRenewal = 256 << 10 // bytes of one sign of life: a pool of a thousand GPUs sends 100 KiB
 	lostAfter  = 2 * time.Second
 )
 
@@ -61,12 +64,17 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // Renew brings a sign of life to the leader and gives his answer, once it is safe. It rides out elections for 8 s, or as long as
-// ctx lasts; then the error is a *cluster.OutcomeError. Another try is always safe.
+// ctx lasts; then the error is a *cluster.OutcomeError. Another try is always safe. One of more than 256 KiB is never taken
+// (cluster.ErrTooLarge): others must not have to wait for it.
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
+	c := call{rn: rn, size: proto.Size(rn)}
+	if c.size > maxRenewal {
+		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: a sign of life of %d bytes, at most %d", cluster.ErrTooLarge, c.size, maxRenewal)}
+	}
 	ctx, cancel := context.WithTimeout(ctx, holdTime)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		a, why := g.try(ctx, rn)
+		a, why := g.try(ctx, c)
 		if a != nil && a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER {
 			return a, nil
 		}
@@ -83,16 +91,16 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 }
 
 // try asks the present leader, once.
-func (g *Gateway) try(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
+func (g *Gateway) try(ctx context.Context, c call) (*internalv1.RenewalAnswer, error) {
 	id, self, ok := g.peers.Leader()
 	if !ok {
 		return nil, cluster.ErrNoLeader
 	}
 	answer := make(chan *internalv1.RenewalAnswer, 1)
-	give := func(a *internalv1.RenewalAnswer) { answer <- a }
+	c.give = func(a *internalv1.RenewalAnswer) { answer <- a }
 	if self {
-		g.engine.Take(rn, give)
-	} else if err := g.send(id, rn, give); err != nil { //nolint:contextcheck // the link is shared and lives as long as the gateway
+		g.engine.Take(c.rn, c.give)
+	} else if err := g.send(id, c); err != nil { //nolint:contextcheck // the link is shared and lives as long as the gateway
 		return nil, err
 	}
 	t := time.NewTimer(lostAfter) // a leader that hangs keeps its connections
@@ -109,7 +117,7 @@ func (g *Gateway) try(ctx context.Context, rn *internalv1.Renewal) (*internalv1.
 }
 
 // send hands a sign of life to the link with the leader.
-func (g *Gateway) send(id string, rn *internalv1.Renewal, give reply) error {
+func (g *Gateway) send(id string, c call) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.life == nil {
@@ -138,7 +146,7 @@ func (g *Gateway) send(id string, rn *internalv1.Renewal, give reply) error {
 			g.log.Debug("stream of signs of life has ended", "leader", id, "error", err)
 		})
 	}
-	l.add(call{rn: rn, give: give})
+	l.add(c)
 	return nil
 }
 

@@ -93,12 +93,12 @@ func (l *lab) stall() func() {
 	defer l.mu.Unlock()
 	disk := make(chan struct{})
 	l.disk = disk
-	return func() {
+	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.disk = nil
 		close(disk)
-	}
+	})
 }
 
 func (l *lab) apply(cmd *internalv1.Command) fsm.Result {

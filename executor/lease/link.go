@@ -11,6 +11,7 @@ import (
 // call is a sign of life on its way to the leader.
 type call struct {
 	rn   *internalv1.Renewal
+	size int // bytes
 	give reply
 }
 
@@ -104,12 +105,18 @@ func (l *link) sendAll(ctx context.Context, stream renewStream) error {
 	}
 }
 
+// next gives the next message; nil when there is nothing to send.
 func (l *link) next() *internalv1.RenewRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.queue), maxBatch)
-	if n == 0 || l.closed {
+	if len(l.queue) == 0 || l.closed {
 		return nil
+	}
+	n := 0
+	for size := 0; n < min(len(l.queue), maxBatch); n++ {
+		if size += l.queue[n].size; n > 0 && size > maxMessage {
+			break
+		}
 	}
 	l.batch++
 	req := &internalv1.RenewRequest{Batch: l.batch, Renewals: make([]*internalv1.Renewal, n)}

@@ -1,11 +1,13 @@
 package lease_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -39,6 +41,44 @@ func TestBatchesFitIntoEntries(t *testing.T) {
 		}
 		if l.tooLarge > 0 {
 			t.Errorf("%d commands were larger than an entry may be", l.tooLarge)
+		}
+	})
+}
+
+// Signs of life that are large, together or alone, leave the stream to the leader and those of others alone.
+func TestMessagesFitIntoTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		p1 := o.elect("p1", 0)
+		open := p1.shut()
+		const n = 60
+		say := func(id string, size int) <-chan answer {
+			c := make(chan answer, 1)
+			go func() {
+				a, err := o.gateway.Renew(t.Context(), &internalv1.Renewal{
+					Lease: &internalv1.LeaseRef{Kind: machine, Id: id}, AgentVersion: strings.Repeat("v", size),
+				})
+				c <- answer{outcome: a.GetOutcome(), err: err}
+			}()
+			return c
+		}
+		var all []<-chan answer
+		for i := range n {
+			o.register(fmt.Sprintf("m-%d", i))
+			all = append(all, say(fmt.Sprintf("m-%d", i), 100<<10))
+		}
+		o.register("huge")
+		huge := <-say("huge", 300<<10)
+		if out, ok := errors.AsType[*cluster.OutcomeError](huge.err); !ok || !errors.Is(out, cluster.ErrTooLarge) || out.Outcome != cluster.NotApplied {
+			t.Errorf("a sign of life of 300 KiB: got %v, %v, want that it is too large", huge.outcome, huge.err)
+		}
+		synctest.Wait()
+		open()
+		for i, c := range all {
+			o.want(fmt.Sprintf("m-%d", i), <-c, renewed)
+		}
+		if requests, streams := p1.seen(); streams != 1 || len(requests) > n/5 {
+			t.Errorf("%d messages on %d streams: want a few on one", len(requests), streams)
 		}
 	})
 }

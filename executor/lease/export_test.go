@@ -1,0 +1,21 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// LeftWhileAnswering gives how long the leader keeps a lease from now on. It is for use within an answer that renews one: the engine is locked
+// then.
+func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (time.Duration, bool) {
+	r := e.current.Load()
+	if r == nil {
+		return 0, false
+	}
+	n := r.table[key{kind, id}]
+	if n == nil || n.place < 0 || r.order.at[n.place] > n.due() {
+		return 0, false
+	}
+	return n.due() - r.clock.now(), true
+}
