@@ -105,6 +105,15 @@ proto-check: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Fail when g
 demo: ## Run the demo: three peers, a fleet of fake machines, a dead leader (ARGS="--exit")
 	go run ./cmd/holdfast demo $(ARGS)
 
+# ARGS= goes to the benchmark, e.g. ARGS="--only http". docs/benchmarks.md says what the figures mean.
+.PHONY: bench
+bench: build-holdfast ## Measure on this machine, a short version: 2 minutes (ARGS="--only http")
+	bin/holdfast bench keepalive --agents 10000 --beat 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
+
+.PHONY: bench-goals
+bench-goals: build-holdfast ## Measure at full size and fail where a goal is missed: 6 minutes, wants the machine for itself
+	bin/holdfast bench goals $(ARGS)
+
 # The race target runs test/ too: `make e2e` would do the same work twice. chaos and crash come in when the soak has run its hour.
 .PHONY: ci
 ci: ## Do everything a change has to pass, in order

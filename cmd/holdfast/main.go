@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/bench"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/demo"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/pki"
@@ -25,5 +26,5 @@ func run() int {
 	streams := cli.OSStreams()
 	streams.Version = version
 	return cli.Main(ctx, streams, os.Args[1:],
-		serve.Command(version), serve.FakeHardwareCommand(), demo.Command(), pki.TLSCommand(), pki.GossipCommand())
+		serve.Command(version), serve.FakeHardwareCommand(), demo.Command(), bench.Command(version), bench.TargetCommand(), pki.TLSCommand(), pki.GossipCommand())
 }

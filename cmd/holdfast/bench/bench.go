@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// options is what a benchmark can be told. A benchmark takes what it knows.
+type options struct {
+	only     []string // parts; none: all
+	json     bool
+	judge    bool // a goal that was missed is an error
+	dir      string
+	keepDir  bool
+	agents   int           // of the fleet
+	beat     time.Duration // between two keepalives of one agent of the fleet
+	duration time.Duration // of the steady state that is measured
+	storm    int           // agents that come back at once
+	conns    int           // of the load driver, where it asks as fast as it is answered
+	rounds   int           // of slices
+	slice    time.Duration
+}
+
+// benchmark is one subcommand: parts that can be run by themselves.
+type benchmark struct {
+	name, short, long, example string
+	parts                      []part
+}
+
+// part measures one thing on a cluster of its own, and adds what it has found to the report.
+type part struct {
+	name, about string
+	run         func(context.Context, *session) error
+}
+
+// benchmarks are all that there are.
+func benchmarks() []benchmark { return []benchmark{keepalive()} }
+
+// session is one run of a benchmark.
+type session struct {
+	options
+	binary string
+	dir    string // of this part
+	report *report
+	notes  io.Writer
+}
+
+// say tells people how far it is.
+func (s *session) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
+}
+
+// chosen gives the parts that are to run.
+func (b *benchmark) chosen(only []string) ([]part, error) {
+	var names []string
+	for _, p := range b.parts {
+		names = append(names, p.name)
+	}
+	for _, o := range only {
+		if !slices.Contains(names, o) {
+			return nil, fmt.Errorf("set --only to parts of the benchmark %s (%s), not %q", b.name, strings.Join(names, ", "), o)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(b.parts), func(p part) bool { return len(only) > 0 && !slices.Contains(only, p.name) }), nil
+}

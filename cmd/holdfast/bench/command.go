@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const long = `Measure how fast Holdfast is on this machine, against something that everybody knows, and hold it against the goals of the design. Three
+peers are started as processes on loopback, with TLS, tokens and fsync as they are by default; the load comes from this process. What
+is compared takes turns in short slices, and a ratio is the median over the rounds: other work on the machine slows both sides down.`
+
+// Command gives the command "bench" with all benchmarks. Version is the build's.
+func Command(version string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "bench", Short: "Measure how fast it is on this machine, side by side with others", Long: long,
+		Example: "  holdfast bench keepalive\n  holdfast bench keepalive --only http --json\n  holdfast bench goals", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, b := range benchmarks() {
+		cmd.AddCommand(b.command(version))
+	}
+	cmd.AddCommand(goalsCommand(version))
+	return cmd
+}
+
+func (b *benchmark) command(version string) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use: b.name, Short: b.short, Long: b.long, Example: b.example, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
+			if err == nil {
+				err = o.show(cmd.OutOrStdout(), r)
+			}
+			return failed(err)
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+// goalsCommand runs all benchmarks as large as the goals want them.
+func goalsCommand(version string) *cobra.Command {
+	o := options{judge: true}
+	cmd := &cobra.Command{
+		Use: "goals", Short: "Run all benchmarks and hold them against the goals", Args: cobra.NoArgs,
+		Long: "Run all benchmarks, as large as the goals want them, and print goal, measured and verdict. A goal that is missed is an error.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all := newReport("goals", version, time.Now())
+			for _, b := range benchmarks() {
+				r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
+				if err != nil {
+					return failed(err)
+				}
+				all.Figures, all.Notes, all.Seconds = append(all.Figures, r.Figures...), append(all.Notes, r.Notes...), all.Seconds+r.Seconds
+			}
+			return failed(o.show(cmd.OutOrStdout(), all))
+		},
+	}
+	o.flags(cmd)
+	for _, fixed := range []string{"only", "goals"} {
+		_ = cmd.Flags().MarkHidden(fixed) // it fails for flags that are not there only
+	}
+	return cmd
+}
+
+func (o *options) flags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringSliceVar(&o.only, "only", nil, "run these `parts` only")
+	fs.BoolVar(&o.json, "json", false, "write the report as JSON")
+	fs.BoolVar(&o.judge, "goals", o.judge, "print what has a goal only, and fail when one is missed")
+	fs.StringVar(&o.dir, "dir", "", "empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
+	fs.BoolVar(&o.keepDir, "keep-dir", false, "keep the peers' data and logs")
+	fs.IntVar(&o.agents, "agents", fleetAgents, "`agents` of the fleet")
+	fs.DurationVar(&o.beat, "beat", fleetBeat, "`time` between two keepalives of an agent of the fleet")
+	fs.DurationVar(&o.duration, "duration", 2*time.Minute, "how `long` the fleet is watched when all are ready")
+	fs.IntVar(&o.storm, "storm", stormAgents, "`agents` that come back all at once")
+	fs.IntVar(&o.conns, "connections", 64, "`connections` of the load driver where it asks as fast as it is answered")
+	fs.IntVar(&o.rounds, "rounds", 7, "`rounds` of slices that count")
+	fs.DurationVar(&o.slice, "slice", 2*time.Second, "`length` of a slice")
+}
+
+// check refuses what cannot be measured.
+func (o *options) check() error {
+	switch {
+	case o.agents < 1 || o.storm < 1 || o.conns < 1 || o.rounds < 1:
+		return errors.New("set --agents, --storm, --connections and --rounds to 1 or more")
+	case o.beat < time.Second || o.duration < time.Second:
+		return errors.New("set --beat and --duration to 1s or more")
+	case o.slice < 100*time.Millisecond:
+		return errors.New("set --slice to 100ms or more: processor time is counted in steps of 10 ms")
+	case o.beat > 4*time.Minute:
+		return errors.New("set --beat to 4m or less: a machine is lost after 5 minutes")
+	}
+	return nil
+}
+
+// run runs the parts of a benchmark, one after the other.
+func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	parts, err := b.chosen(o.only)
+	if err != nil {
+		return nil, err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find our own executable: %w", err)
+	}
+	dir, remove, err := o.makeDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	r = newReport(b.name, version, time.Now())
+	for _, p := range parts {
+		s := &session{options: o, binary: binary, dir: filepath.Join(dir, p.name), report: r, notes: notes}
+		s.say("%s: %s", p.name, p.about)
+		if err := p.run(ctx, s); err != nil {
+			return nil, fmt.Errorf("measure %s %s: %w", b.name, p.name, err)
+		}
+	}
+	r.Seconds = time.Since(r.Began).Seconds()
+	return r, nil
+}
+
+// makeDir gives the directory for all data, and what removes it if it is to be removed.
+func (o *options) makeDir() (dir string, remove func() error, err error) {
+	keep := func() error { return nil }
+	if o.dir != "" {
+		if err := os.MkdirAll(o.dir, 0o700); err != nil {
+			return "", nil, fmt.Errorf("make --dir: %w", err)
+		}
+		if entries, err := os.ReadDir(o.dir); err != nil || len(entries) > 0 {
+			return "", nil, errors.Join(fmt.Errorf("set --dir to an empty or new directory, not %s", o.dir), err)
+		}
+		return o.dir, keep, nil
+	}
+	dir, err = os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return "", nil, fmt.Errorf("make a directory for the peers: %w", err)
+	}
+	if o.keepDir {
+		return dir, keep, nil
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
+}
+
+// show writes a report in the form that was asked for.
+func (o *options) show(w io.Writer, r *report) error {
+	write := func() error { return r.writeTable(w, o.judge) }
+	if o.json {
+		write = func() error { return r.writeJSON(w) }
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	if o.judge {
+		return r.err()
+	}
+	return nil
+}
+
+// brokenError is a benchmark that failed, or a goal that was missed.
+type brokenError struct{ error }
+
+// ExitCode is 1 whatever the reason, also where a gRPC status would say otherwise.
+func (brokenError) ExitCode() int { return 1 }
+
+func (e brokenError) Unwrap() error { return e.error }
+
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return brokenError{err}
+}

@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tick is the unit of processor time in /proc: USER_HZ, which is 100 on all that Go runs on.
+const tick = 10 * time.Millisecond
+
+// processorTime gives what processes have used of the processor so far, in user and system mode.
+func processorTime(pids ...int) (time.Duration, error) {
+	var sum time.Duration
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, fmt.Errorf("read the processor time of process %d (benchmarks need Linux): %w", pid, err)
+		}
+		t, err := parseStat(b)
+		if err != nil {
+			return 0, fmt.Errorf("read the processor time of process %d: %w", pid, err)
+		}
+		sum += t
+	}
+	return sum, nil
+}
+
+// parseStat reads user and system time from /proc/PID/stat (proc(5)). The name of the process, in brackets, may hold anything.
+func parseStat(b []byte) (time.Duration, error) {
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	const utime, stime = 14 - 3, 15 - 3 // the first field after the name is number 3
+	if len(fields) <= stime {
+		return 0, fmt.Errorf("%d fields after the name: want more", len(fields))
+	}
+	user, err := strconv.ParseInt(fields[utime], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[stime], 10, 64)
+	return time.Duration(user+system) * tick, err
+}
+
+// residentMiB gives the memory that a process holds, in MiB.
+func residentMiB(pid int) (float64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of process %d (benchmarks need Linux): %w", pid, err)
+	}
+	return parseResident(string(b))
+}
+
+func parseResident(status string) (float64, error) {
+	for line := range strings.Lines(status) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("there is no VmRSS in the status")
+}

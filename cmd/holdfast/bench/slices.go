@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// contender is one of those that are compared. Its slice puts it under load for a while.
+type contender struct {
+	name  string
+	load  *load
+	procs map[string][]int // whose processor time is counted, by a name for it
+}
+
+// outcome is what the slices of one contender have shown, one value each.
+type outcome struct {
+	rate      []float64            // operations a second
+	latencies []time.Duration      // of all slices
+	cpu       map[string][]float64 // microseconds an operation, by the name of the processes
+}
+
+// driverCPU is the name for this process.
+const driverCPU = "driver"
+
+// interleave gives each contender a slice in turn, round after round. A first round is for warming up and does not count.
+func interleave(ctx context.Context, rounds int, slice time.Duration, all []*contender) (map[string]*outcome, error) {
+	out := map[string]*outcome{}
+	for _, c := range all {
+		out[c.name] = &outcome{cpu: map[string][]float64{}}
+	}
+	for round := range rounds + 1 {
+		for _, c := range all {
+			if err := c.turn(ctx, slice, out[c.name], round > 0); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// turn is one slice.
+func (c *contender) turn(ctx context.Context, slice time.Duration, o *outcome, counts bool) error {
+	procs := map[string][]int{driverCPU: {os.Getpid()}}
+	for name, pids := range c.procs {
+		procs[name] = pids
+	}
+	before := map[string]time.Duration{}
+	for name, pids := range procs {
+		t, err := processorTime(pids...)
+		if err != nil {
+			return err
+		}
+		before[name] = t
+	}
+	began := time.Now()
+	latencies, err := c.load.run(ctx, slice)
+	if err != nil || !counts {
+		return err
+	}
+	took, n := time.Since(began), float64(len(latencies))
+	if n == 0 {
+		return fmt.Errorf("nothing was answered in %s", took)
+	}
+	for name, pids := range procs {
+		t, err := processorTime(pids...)
+		if err != nil {
+			return err
+		}
+		o.cpu[name] = append(o.cpu[name], float64((t-before[name]).Microseconds())/n)
+	}
+	o.rate = append(o.rate, n/took.Seconds())
+	o.latencies = append(o.latencies, latencies...)
+	return nil
+}

@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// quantile gives the smallest value that a share q of all values does not exceed (nearest rank); NaN for no values.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(q * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// median gives the middle of all values, between the two middle ones when their number is even; NaN for no values.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// ratio gives the median of the ratios of two contenders, round by round: what slows the machine down for a while slows both.
+func ratio(of, to []float64) float64 {
+	var each []float64
+	for i := range min(len(of), len(to)) {
+		if to[i] > 0 {
+			each = append(each, of[i]/to[i])
+		}
+	}
+	return median(each)
+}
+
+// millis gives times in milliseconds.
+func millis(times []time.Duration) []float64 {
+	ms := make([]float64, len(times))
+	for i, t := range times {
+		ms[i] = float64(t) / float64(time.Millisecond)
+	}
+	return ms
+}

@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestQuantile(t *testing.T) {
+	hundred := make([]float64, 100)
+	for i := range hundred {
+		hundred[len(hundred)-1-i] = float64(i + 1) // not sorted
+	}
+	for _, tt := range []struct {
+		name   string
+		values []float64
+		q      float64
+		want   float64
+	}{
+		{"none", nil, 0.5, math.NaN()},
+		{"one", []float64{7}, 0.99, 7},
+		{"two, the lower half", []float64{2, 1}, 0.5, 1},
+		{"two, more than half", []float64{2, 1}, 0.51, 2},
+		{"p50 of 1 to 100", hundred, 0.5, 50},
+		{"p99 of 1 to 100", hundred, 0.99, 99},
+		{"the least", hundred, 0, 1},
+		{"the most", hundred, 1, 100},
+	} {
+		if got := quantile(tt.values, tt.q); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	if hundred[0] != 100 {
+		t.Error("the values were sorted in place")
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		values []float64
+		want   float64
+	}{
+		{nil, math.NaN()}, {[]float64{3}, 3}, {[]float64{9, 1, 4}, 4}, {[]float64{4, 1, 9, 2}, 3},
+	} {
+		if got := median(tt.values); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
+			t.Errorf("%v: got %v, want %v", tt.values, got, tt.want)
+		}
+	}
+}
+
+// TestRatio: a round in which the machine was slow for both sides does not count for less, or more.
+func TestRatio(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		of, to []float64
+		want   float64
+	}{
+		{"the machine slows down", []float64{80, 8, 40}, []float64{100, 10, 50}, 0.8},
+		{"one round is off", []float64{80, 80, 5}, []float64{100, 100, 100}, 0.8},
+		{"a round is missing", []float64{80}, []float64{100, 10}, 0.8},
+		{"nothing to hold it against", []float64{80}, []float64{0}, math.NaN()},
+		{"no rounds", nil, nil, math.NaN()},
+	} {
+		if got := ratio(tt.of, tt.to); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestParseProc(t *testing.T) {
+	// proc(5): the name may hold spaces and brackets; utime and stime are numbers 14 and 15.
+	const stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 7 8 20 0 9 0 12345 1000 200 18446744073709551615"
+	if got, err := parseStat([]byte(stat)); err != nil || got != 3*time.Second {
+		t.Errorf("got %v, %v, want 3s", got, err)
+	}
+	for _, bad := range []string{"", "42 (x) S 1 2", "42 (x) S 1 42 42 0 -1 4194560 100 0 0 0 a b"} {
+		if got, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, got)
+		}
+	}
+	if got, err := parseResident("Name:\tx\nVmHWM:\t  9999 kB\nVmRSS:\t   2560 kB\n"); err != nil || got != 2.5 {
+		t.Errorf("got %v, %v, want 2.5", got, err)
+	}
+	if got, err := parseResident("Name:\tx\n"); err == nil {
+		t.Errorf("got %v, want an error", got)
+	}
+}

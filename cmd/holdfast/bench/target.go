@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+// The processes that peers are compared with. They are this binary, with a command that no help shows.
+const (
+	targetCommand = "bench-target"
+	targetEmpty   = "empty"
+	targetRedis   = "redis"
+)
+
+// TargetCommand gives the command that runs what the product is compared with. It ends with its standard input, so that nothing is left
+// behind when a benchmark is killed.
+func TargetCommand() *cobra.Command {
+	var cert, key, dir string
+	cmd := &cobra.Command{
+		Use: targetCommand + " " + targetEmpty + "|" + targetRedis, Hidden: true, Args: cobra.ExactArgs(1),
+		Short: "Run what a benchmark compares a peer with",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			go func() { // ends with the process
+				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+				stop()
+			}()
+			switch args[0] {
+			case targetEmpty:
+				return serveTarget(ctx, cmd.OutOrStdout(), cert, key, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			case targetRedis:
+				return runRedisGateway(ctx, cmd.OutOrStdout(), cert, key, dir)
+			}
+			return fmt.Errorf("run %q: want %s or %s", args[0], targetEmpty, targetRedis)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&cert, "cert", "", "`file` with its certificate; none: no TLS")
+	fs.StringVar(&key, "key", "", "`file` with the key")
+	fs.StringVar(&dir, "dir", "", "`directory` for data")
+	return cmd
+}
+
+// serveTarget serves on a free port of loopback until ctx ends. It writes the address, and the ids of more processes that belong to it.
+func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Handler, more ...int) error {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: callTimeout}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return errors.Join(fmt.Errorf("load the certificate: %w", err), ln.Close())
+		}
+		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	line := ln.Addr().String()
+	for _, pid := range append([]int{os.Getpid()}, more...) {
+		line += " " + strconv.Itoa(pid)
+	}
+	if _, err := fmt.Fprintln(out, line); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		<-ctx.Done()
+		return srv.Close()
+	})
+	g.Go(func() error {
+		serve := srv.Serve
+		if srv.TLSConfig != nil {
+			serve = func(l net.Listener) error { return srv.ServeTLS(l, "", "") }
+		}
+		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve: %w", err)
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// rival is a process that the product is compared with.
+type rival struct {
+	addr string
+	pids []int
+	cmd  *exec.Cmd
+	in   io.Closer
+}
+
+// startRival starts one and waits until it serves.
+func startRival(binary, kind string, args ...string) (*rival, error) {
+	cmd := exec.Command(binary, append([]string{targetCommand, kind}, args...)...) //nolint:gosec // our own executable; it ends with its standard input
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", kind, err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", kind, err)
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", kind, err)
+	}
+	r := &rival{cmd: cmd, in: in}
+	late := time.AfterFunc(callTimeout, func() { _ = in.Close() })
+	defer late.Stop()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	fields := strings.Fields(line)
+	if err != nil || len(fields) < 2 {
+		return nil, fmt.Errorf("start %s: it does not serve: %w: %s", kind, errors.Join(err, r.close()), said.String())
+	}
+	r.addr = fields[0]
+	for _, f := range fields[1:] {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start %s: read the id of a process: %w", kind, err), r.close())
+		}
+		r.pids = append(r.pids, pid)
+	}
+	return r, nil
+}
+
+// close ends the process.
+func (r *rival) close() error {
+	_ = r.in.Close()
+	late := time.AfterFunc(callTimeout, func() { _ = r.cmd.Process.Kill() })
+	defer late.Stop()
+	if err := r.cmd.Wait(); err != nil {
+		return fmt.Errorf("end %s: %w", strings.Join(r.cmd.Args[1:3], " "), err)
+	}
+	return nil
+}

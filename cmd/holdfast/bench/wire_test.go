@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadReply(t *testing.T) {
+	for _, tt := range []struct {
+		in, want string
+		err      string
+	}{
+		{"+OK\r\n", "OK", ""},
+		{":5\r\n", "5", ""},
+		{"$5\r\nab\r\nc\r\n", "ab\r\nc", ""},
+		{"$0\r\n\r\n", "", ""},
+		{"$-1\r\n", "", errNil.Error()},
+		{"-ERR no\r\n", "", "redis: ERR no"},
+		{"*1\r\n", "", `redis: an answer of kind '*'`},
+		{"\r\n", "", "redis: an answer of 2 bytes"},
+		{"$5\r\nab", "", io.ErrUnexpectedEOF.Error()},
+		{"", "", io.EOF.Error()},
+	} {
+		got, err := readReply(bufio.NewReader(strings.NewReader(tt.in)))
+		if tt.err == "" && (err != nil || got != tt.want) || tt.err != "" && (err == nil || err.Error() != tt.err) {
+			t.Errorf("%q: got %q, %v, want %q, %s", tt.in, got, err, tt.want, tt.err)
+		}
+	}
+	if _, err := readReply(bufio.NewReader(strings.NewReader("$-1\r\n"))); !errors.Is(err, errNil) {
+		t.Errorf("got %v, want %v", err, errNil)
+	}
+}
+
+// TestWire: what the driver sends is a request that net/http understands, and it reads answers of any length on a connection that is
+// kept.
+func TestWire(t *testing.T) {
+	a := newAgent(7, "secret")
+	var lengths []int
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body["machine_id"] != "m-000007" || body["pool_name"] != poolName {
+			t.Errorf("%s: got %v, %v", r.URL, body, err)
+		}
+		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
+			t.Errorf("got %q", got)
+		}
+		n := 10_000 * len(lengths)
+		lengths = append(lengths, n)
+		w.WriteHeader(http.StatusOK + len(lengths))
+		_, _ = io.WriteString(w, strings.Repeat("x", n))
+	}))
+	defer srv.Close()
+	w, err := target{addr: srv.Listener.Addr().String()}.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	var body []byte
+	for i, request := range [][]byte{a.keepalive(nil, "h"), a.register(nil, "h"), a.keepalive(nil, "h")} {
+		status, answer, err := w.call(request, body)
+		if err != nil || status != 201+i || string(answer) != strings.Repeat("x", 10_000*i) {
+			t.Errorf("request %d: got %d, %d bytes, %v", i, status, len(answer), err)
+		}
+		body = answer
+	}
+}
+
+func TestInterval(t *testing.T) {
+	for in, want := range map[string]time.Duration{`{"next_keepalive_ms":61500}`: 61500 * time.Millisecond, `{}`: 0, `x`: 0} {
+		if got := interval([]byte(in)); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestInterleave: each contender has a turn in each round, and the first round does not count.
+func TestInterleave(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer srv.Close()
+	agents := []agent{newAgent(0, "a"), newAgent(1, "b"), newAgent(2, "c")}
+	var all []*contender
+	for _, name := range []string{"a", "b"} {
+		l, err := newLoad(t.Context(), target{addr: srv.Listener.Addr().String()}, 2, agents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.close()
+		all = append(all, &contender{name: name, load: l})
+	}
+	out, err := interleave(t.Context(), 3, 100*time.Millisecond, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for name, o := range out {
+		got[name] = len(o.rate)
+		if len(o.cpu[driverCPU]) != 3 || len(o.latencies) == 0 {
+			t.Errorf("%s: got %d figures of the processor and %d latencies", name, len(o.cpu[driverCPU]), len(o.latencies))
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 3, "b": 3}, got); diff != "" {
+		t.Error(diff)
+	}
+	srv.Close()
+	if _, err := interleave(t.Context(), 1, 20*time.Millisecond, all); err == nil {
+		t.Error("a server that is gone: got no error")
+	}
+}
