@@ -7,20 +7,24 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/overlay"
 	"github.com/holdfast-metal/holdfast/test/robustness/chaos"
 	"github.com/holdfast-metal/holdfast/test/robustness/fault"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 	"github.com/holdfast-metal/holdfast/test/robustness/private"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // The environment that the tests below read:
 //
-//	HOLDFAST_TEST_BINARY=path   what to test instead of a new build
+//	HOLDFAST_TEST_BINARY=path   what to test instead of a new build, which has short leases: what is given has the ordinary ones
+//	HOLDFAST_TEST_AGENT=path    the holdfast-agent to test; without, and with a binary given, no agent is a process
 //	CHAOS=1            run TestChaos, which takes about two minutes for each of its two seeds
 //	CHAOS_SEED=n       run TestChaos once, with this seed and all faults; a failure prints the line to use
 //	CHAOS_FAULTS=a,b   only these faults
@@ -88,29 +92,70 @@ func TestChaosSmoke(t *testing.T) {
 	round(t, chaos.Round{Seed: fixedSeed, Faults: faults, Count: 2, MinOps: 100})
 }
 
-const binaryVar = "HOLDFAST_TEST_BINARY"
+// The environment that a private process gets its executables by.
+const (
+	binaryVar = "HOLDFAST_TEST_BINARY"
+	agentVar  = "HOLDFAST_TEST_AGENT"
+	shortVar  = "HOLDFAST_TEST_SHORT_LEASES" // set: the binary was built with them
+)
 
-// binary gives holdfast: the one that HOLDFAST_TEST_BINARY names, or a new one.
-func binary(t *testing.T, race bool) string {
+// executables are what is tested.
+type executables struct {
+	holdfast, agent string
+	leases          workload.Leases
+}
+
+// build gives what is tested: what the environment names, or new executables, of which holdfast has short leases.
+func build(t *testing.T, race bool) executables {
 	t.Helper()
 	if name := os.Getenv(binaryVar); name != "" {
-		return name
+		e := executables{holdfast: name, agent: os.Getenv(agentVar), leases: workload.OrdinaryLeases()}
+		if os.Getenv(shortVar) != "" {
+			e.leases = workload.ShortLeases()
+		}
+		return e
 	}
-	name := filepath.Join(t.TempDir(), "holdfast")
-	if err := (harness.Build{Race: race, Out: name}).Make(t.Context()); err != nil {
+	dir := t.TempDir()
+	e := executables{holdfast: filepath.Join(dir, "holdfast"), agent: filepath.Join(dir, "holdfast-agent"), leases: workload.ShortLeases()}
+	root, err := overlay.Root(".")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return name
+	o := overlay.New(root)
+	for _, edit := range workload.ShortLeaseEdits() {
+		if err := o.Patch(edit.File, edit.Before, edit.After); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed, err := o.Write(filepath.Join(dir, "overlay"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (harness.Build{Race: race, Overlay: changed, Out: e.holdfast}).Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", e.agent, "github.com/holdfast-metal/holdfast/cmd/holdfast-agent").CombinedOutput(); err != nil {
+		t.Fatalf("build holdfast-agent: %v\n%s", err, out)
+	}
+	return e
 }
 
 // inPrivate says whether the test is to go on in this process: a private one, or the only one where there can be none.
 func inPrivate(t *testing.T, race bool) bool {
 	t.Helper()
-	return private.Missing() != "" || private.Inside() || private.Again(t, binaryVar+"="+binary(t, race))
+	if private.Missing() != "" || private.Inside() {
+		return true
+	}
+	e := build(t, race)
+	short := ""
+	if e.leases[workload.Machine] == workload.ShortLeases()[workload.Machine] {
+		short = "1"
+	}
+	return private.Again(t, binaryVar+"="+e.holdfast, agentVar+"="+e.agent, shortVar+"="+short)
 }
 
 // cluster starts one for chaos. The multiplier is of Raft's timeouts, the arguments are for each peer. When the test has failed its report is kept, and its path printed.
-func cluster(t *testing.T, seed int64, multiplier float64, args []string) *harness.Cluster {
+func cluster(t *testing.T, e executables, seed int64, multiplier float64, args []string) *harness.Cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp(os.Getenv("CHAOS_DIR"), fmt.Sprintf("holdfast-chaos-%d-", seed))
 	if err != nil {
@@ -122,7 +167,7 @@ func cluster(t *testing.T, seed int64, multiplier float64, args []string) *harne
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: binary(t, true), Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: args,
+	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: args,
 		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -154,8 +199,9 @@ func (o output2) Write(b []byte) (int, error) {
 
 func round(t *testing.T, r chaos.Round) {
 	t.Helper()
-	c := cluster(t, r.Seed, harness.QuickRaft, harness.OftenSnapshots())
-	r.Report = c.Dir
+	e := build(t, true)
+	c := cluster(t, e, r.Seed, harness.QuickRaft, harness.OftenSnapshots())
+	r.Report, r.Leases, r.Agent = c.Dir, e.leases, e.agent
 	c.Log.Info("round", "seed", r.Seed, "faults", r.Count)
 	injected, err := r.Run(t.Context(), c)
 	for _, f := range injected {

@@ -50,11 +50,12 @@ func TestSoak(t *testing.T) {
 	}
 	seed := env(t, "CHAOS_SEED", time.Now().UnixNano()%1e9)
 	began := time.Now()
-	c := cluster(t, seed, soakMultiplier, harness.SomeSnapshots())
+	e := build(t, os.Getenv("SOAK_RACE") != "")
+	c := cluster(t, e, seed, soakMultiplier, harness.SomeSnapshots())
 	s := soak{faults: map[string][]time.Duration{}, ended: map[string]string{}}
 	for n := int64(0); time.Since(began) < time.Duration(minutes)*time.Minute; n++ {
 		c.Log.Info("round", "seed", seed+n, "of_soak", seed)
-		injected, err := chaos.Round{Seed: seed + n, Faults: faults, Every: faultEvery, Clients: soakClients, Report: c.Dir,
+		injected, err := chaos.Round{Seed: seed + n, Faults: faults, Every: faultEvery, Clients: soakClients, Report: c.Dir, Leases: e.leases, Agent: e.agent,
 			For: min(roundTime, time.Duration(minutes)*time.Minute-time.Since(began))}.Run(t.Context(), c)
 		for _, f := range injected {
 			s.faults[f.Name] = append(s.faults[f.Name], f.Well)

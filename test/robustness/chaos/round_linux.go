@@ -30,6 +30,9 @@ type Round struct {
 	Clients int           // default is the workload's
 	MinOps  int
 	Report  string // directory for what the checks have to show
+
+	Leases workload.Leases // the terms that the peers were built with
+	Agent  string          // the holdfast-agent executable; empty for none
 }
 
 // Injected is one fault that was injected.
@@ -49,13 +52,14 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	}
 	target := workload.TargetOf(c.Cluster, c.Fake.Endpoint)
 	target.Log = c.Log
-	w := workload.New(workload.Config{Seed: r.Seed, Clients: r.Clients, MinOps: r.MinOps}, target)
+	w := workload.New(workload.Config{Seed: r.Seed, Clients: r.Clients, MinOps: r.MinOps, Leases: r.Leases, Agent: r.Agent}, target)
+	defer w.Close()
 	traffic, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(traffic) }()
 
-	injected, broken := r.inject(ctx, c, s, rng)
+	injected, broken := r.inject(ctx, c, s, rng, w.Unrest)
 	stop()
 	errs := []error{broken, <-ended}
 	if broken == nil { // else nobody knows how it stands
@@ -65,7 +69,8 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 			errs = append(errs, fmt.Errorf("after all faults were healed: %w", err))
 		}
 		done()
-		c.Log.Info("all runs have ended", "after", time.Since(began).Round(time.Millisecond))
+		c.Log.Info("all runs have ended, and the leases of all who are gone", "after", time.Since(began).Round(time.Millisecond))
+		c.Log.Info(w.History().Fleet.String())
 	}
 	checks, done := context.WithTimeout(ctx, checkTime)
 	defer done()
@@ -78,13 +83,15 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	return injected, errors.Join(errs...)
 }
 
-// inject follows the schedule until there were enough faults, or one could not be mended.
-func (r Round) inject(ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand) ([]Injected, error) {
+// inject follows the schedule until there were enough faults, or one could not be mended. Unrest is told when one begins and is over.
+func (r Round) inject(ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand, unrest func() func()) ([]Injected, error) {
 	began := time.Now()
 	var injected []Injected
 	pause(ctx, warmUp)
 	for ctx.Err() == nil && (len(injected) < r.Count || time.Since(began) < r.For) {
+		over := unrest()
 		one, err := breakAndMend(ctx, c, s.next(), rng)
+		over()
 		one.After = time.Since(began).Round(time.Millisecond)
 		injected = append(injected, one)
 		if err != nil {

@@ -69,6 +69,11 @@ func checks() []check {
 		{"tails", pure(tails)},
 		{"output", pure(output)},
 		{"states", pure(states)},
+		{"declared", pure(declared)},
+		{"early", pure(early)},
+		{"missed", pure(missed)},
+		{"identities", pure(identities)},
+		{"losses", pure(losses)},
 		{"linearizable", linearizable},
 	}
 }

@@ -12,14 +12,14 @@ import (
 
 func TestTraffic(t *testing.T) {
 	var ops []workload.Op
-	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine, workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan} {
+	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine, workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan, workload.AddPool, workload.DropPlan} {
 		ops = append(ops, at(0, 1, workload.Op{Kind: k}))
 	}
 	h := of(ops...)
 	h.MinOps, h.Tails, h.Watches = len(ops), []workload.Tail{{}}, []workload.Watch{{Events: []workload.Event{{}}}}
 	expect(t, traffic(h, record()), "")
 	h.MinOps++
-	expect(t, traffic(h, record()), "8 of 8 calls were answered, want at least 9")
+	expect(t, traffic(h, record()), "10 of 10 calls were answered, want at least 11")
 	h.Ops = ops[1:]
 	expect(t, traffic(h, record()), "0 calls of StartRun succeeded")
 	h.Watches[0].Events, h.Tails = nil, nil

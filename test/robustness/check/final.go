@@ -30,6 +30,10 @@ type Final struct {
 	Effects  []fake.Effect
 	Hardware []fake.MachineState
 	Sums     []Sum // of each peer, at one index if that could be had
+
+	Agents   map[string]*holdfastv1.Machine // of clients of leases; their histories are in History
+	Services []*holdfastv1.Service          // all
+	Declared map[string]bool                // ids of all pools and plans
 }
 
 // Sum is a peer's state, summed up.
@@ -62,6 +66,9 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 		}
 	}
 	if err := f.histories(ctx, h, conns[0]); err != nil {
+		return nil, err
+	}
+	if err := f.fleet(ctx, h, conns[0]); err != nil {
 		return nil, err
 	}
 	rec, err := workload.NewRecorder(t.Addrs, t.Creds)
@@ -134,18 +141,27 @@ func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientCon
 
 func (f *Final) histories(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
 	for _, m := range h.Machines {
-		for token := ""; ; {
-			page, err := holdfastv1.NewMachineServiceClient(c).ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: m, PageSize: 1000, PageToken: token})
-			if err != nil {
-				return fmt.Errorf("list the history of %s: %w", m, err)
-			}
-			f.History[m] = append(f.History[m], page.GetEntries()...)
-			if token = page.GetNextPageToken(); token == "" {
-				break
-			}
+		var err error
+		if f.History[m], err = entries(ctx, m, holdfastv1.NewMachineServiceClient(c)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// entries reads the history of a machine, newest first.
+func entries(ctx context.Context, id string, c holdfastv1.MachineServiceClient) ([]*holdfastv1.HistoryEntry, error) {
+	var all []*holdfastv1.HistoryEntry
+	for token := ""; ; {
+		page, err := c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: id, PageSize: 1000, PageToken: token})
+		if err != nil {
+			return nil, fmt.Errorf("list the history of %s: %w", id, err)
+		}
+		all = append(all, page.GetEntries()...)
+		if token = page.GetNextPageToken(); token == "" {
+			return all, nil
+		}
+	}
 }
 
 // connect makes a connection to each peer.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -26,6 +27,14 @@ func traffic(h *workload.History, _ *Final) []error {
 			errs = append(errs, fmt.Errorf("%d calls of %s succeeded, want at least %d", n, k, want))
 		}
 	}
+	for _, pair := range [][2]workload.Kind{{workload.AddPool, workload.AddPlan}, {workload.DropPool, workload.DropPlan}} {
+		if h.Count(pair[0], workload.OK)+h.Count(pair[1], workload.OK) == 0 {
+			errs = append(errs, fmt.Errorf("no call of %s or %s succeeded", pair[0], pair[1]))
+		}
+	}
+	if h.Fleet != nil {
+		errs = append(errs, fleetTraffic(h.Fleet)...)
+	}
 	for _, w := range h.Watches {
 		if len(w.Events) == 0 {
 			errs = append(errs, fmt.Errorf("%s has seen no event", w.Name))
@@ -35,4 +44,54 @@ func traffic(h *workload.History, _ *Final) []error {
 		errs = append(errs, fmt.Errorf("no log was followed"))
 	}
 	return errs
+}
+
+// fleetTraffic checks the same of the clients of leases.
+func fleetTraffic(f *workload.Fleet) []error {
+	var errs []error
+	for _, kind := range []workload.Holder{workload.Machine, workload.Pool, workload.Service} {
+		clients, beating, killed := 0, 0, 0
+		for _, l := range f.Lives {
+			if l.Holder != kind {
+				continue
+			}
+			clients++
+			ids := l.IDs()
+			if len(ids) > 0 && len(signs(l, ids[0])) > 3 {
+				beating++
+			}
+			for _, s := range l.Stops {
+				if s.How == workload.Killed {
+					killed++
+				}
+			}
+		}
+		if beating*4 < clients*3 {
+			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s gave signs of life", beating, clients, kind))
+		}
+		if killed == 0 && f.Terms[kind].Most < time.Minute { // else there is no time for it
+			errs = append(errs, fmt.Errorf("no client of kind %s was killed", kind))
+		}
+	}
+	if !foreignTokens(f) {
+		errs = append(errs, fmt.Errorf("no access token was good at another peer than the one that made it"))
+	}
+	return errs
+}
+
+// foreignTokens says whether a token that one peer has made was good at another one.
+func foreignTokens(f *workload.Fleet) bool {
+	for _, l := range f.Lives {
+		maker := -1
+		for _, t := range l.Trips {
+			switch {
+			case t.Outcome != workload.OK:
+			case t.Kind == workload.Token:
+				maker = t.Peer
+			case maker >= 0 && t.Peer != maker:
+				return true
+			}
+		}
+	}
+	return false
 }

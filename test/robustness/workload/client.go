@@ -43,6 +43,8 @@ type client struct {
 	id  int
 	n   int
 	rng *rand.Rand
+
+	declared []Op // pools and plans that it made and has not deleted
 }
 
 func (c *client) run(ctx context.Context) {
@@ -67,6 +69,8 @@ func (c *client) next(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	rec, op := c.w.rec, c.op()
 	switch dice := c.rng.IntN(100); {
+	case dice < 5:
+		c.declare(ctx, op)
 	case dice < 24:
 		rec.GetMachine(ctx, op, c.timeout())
 	case dice < 32:

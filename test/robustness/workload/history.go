@@ -17,6 +17,14 @@ const (
 	ListMachines  Kind = "ListMachines"
 	CreatePlan    Kind = "CreatePlan" // replaces a plan that no run refers to, writes its display name
 	GetPlan       Kind = "GetPlan"
+
+	// Of pools and plans that are there to be made and deleted: each is made once and deleted once, by one client.
+	AddPool  Kind = "CreatePool"
+	DropPool Kind = "DeletePool"
+	SeePool  Kind = "GetPool"
+	AddPlan  Kind = "CreatePlan (once)"
+	DropPlan Kind = "DeletePlan"
+	SeePlan  Kind = "GetPlan (once)"
 )
 
 // LabelKey is the label that the workload writes unique values to.
@@ -45,6 +53,7 @@ type Op struct {
 	Named        string // the run that a refusal names
 
 	Machine, Request, Plan, Run, Value string // what was asked
+	Pool                               string // the same
 
 	Machines []MachineSeen // what was answered, of machines
 	Got      *RunSeen      // what was answered, of a run
@@ -101,6 +110,7 @@ type History struct {
 	Ops      []Op
 	Watches  []Watch
 	Tails    []Tail
+	Fleet    *Fleet // nil when there are no clients of leases
 }
 
 // Count counts the calls of a kind with an outcome; an empty outcome is any.

@@ -21,6 +21,9 @@ type peer struct {
 	machines holdfastv1.MachineServiceClient
 	plans    holdfastv1.PlanServiceClient
 	runs     holdfastv1.RunServiceClient
+	pools    holdfastv1.PoolServiceClient
+	services holdfastv1.RegistryServiceClient
+	access   holdfastv1.AccessServiceClient
 }
 
 // dial makes a connection to each peer. It connects lazily, and again soon after a peer has come back.
@@ -35,7 +38,8 @@ func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error
 			return nil, errors.Join(fmt.Errorf("make a connection to %s: %w", addr, err), hangUp(all))
 		}
 		all = append(all, peer{conn: conn, machines: holdfastv1.NewMachineServiceClient(conn),
-			plans: holdfastv1.NewPlanServiceClient(conn), runs: holdfastv1.NewRunServiceClient(conn)})
+			plans: holdfastv1.NewPlanServiceClient(conn), runs: holdfastv1.NewRunServiceClient(conn), pools: holdfastv1.NewPoolServiceClient(conn),
+			services: holdfastv1.NewRegistryServiceClient(conn), access: holdfastv1.NewAccessServiceClient(conn)})
 	}
 	return all, nil
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	crand "crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,13 +29,28 @@ type Target struct {
 	Log     *slog.Logger
 	// Creds are those of an admin, PeerCreds those of a peer.
 	Creds, PeerCreds credentials.TransportCredentials
+	URLs             []string    // HTTP address of each peer, in the same order, e.g. "https://127.0.0.1:7401"
+	TLS              *tls.Config // for clients that have a token and no certificate
+	Running          func() int  // how many peers have a process; nil when that is not known
 }
 
 // TargetOf gives the peers and the hardware of a local cluster.
 func TargetOf(c *localcluster.Cluster, fakeURL string) Target {
 	t := Target{Addrs: c.Addrs(), FakeURL: fakeURL, Creds: c.Credentials(), PeerCreds: c.PeerCredentials(c.Peers()[0])}
 	for _, p := range c.Peers() {
-		t.IDs = append(t.IDs, p.ID)
+		t.IDs, t.URLs = append(t.IDs, p.ID), append(t.URLs, p.URL(""))
+	}
+	if t.TLS = c.TLS(); t.TLS != nil {
+		t.TLS.Certificates, t.TLS.GetClientCertificate = nil, nil
+	}
+	t.Running = func() int {
+		n := 0
+		for _, p := range c.Peers() {
+			if p.Running() {
+				n++
+			}
+		}
+		return n
 	}
 	return t
 }
@@ -45,6 +61,9 @@ type Config struct {
 	Machines int   // few, so that calls meet; default 6
 	Clients  int   // default 10
 	MinOps   int   // calls that have to be answered, else nothing is proven; default 500
+
+	Leases Leases // the terms that the peers were built with; default OrdinaryLeases
+	Agent  string // the holdfast-agent executable; empty: all agents are in this process
 }
 
 // Workload is the traffic of one test. Use it once: Run, then Settle, then History.
@@ -59,6 +78,7 @@ type Workload struct {
 	known    known
 	watchers []*watcher
 	tails    *tails
+	fleet    *fleet
 }
 
 // New makes the traffic of a seed. Nothing happens before Run. The ids of machines are not of the seed alone: one cluster can
@@ -72,6 +92,9 @@ func New(cfg Config, t Target) *Workload {
 	def(&cfg.Machines, 6)
 	def(&cfg.Clients, 10)
 	def(&cfg.MinOps, 500)
+	if cfg.Leases == nil {
+		cfg.Leases = OrdinaryLeases()
+	}
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
@@ -86,11 +109,12 @@ func New(cfg Config, t Target) *Workload {
 	}
 	w.register = w.prefix + "-register"
 	w.known.runs = map[string][]asked{}
+	w.fleet = newFleet(w)
 	return w
 }
 
 // Run registers machines and plans, and then makes traffic until ctx ends. It returns when all calls have: the runs that were
-// started go on. It fails when there could be no traffic at all.
+// started go on, and so do the clients of leases. It fails when there could be no traffic at all.
 func (w *Workload) Run(ctx context.Context) error {
 	var err error
 	if w.rec, err = NewRecorder(w.target.Addrs, w.target.Creds); err != nil {
@@ -103,6 +127,9 @@ func (w *Workload) Run(ctx context.Context) error {
 		w.watchers = append(w.watchers, newWatcher(fmt.Sprintf("watcher %d", i), w.rec.peers, i, w.rng(1000+i)))
 	}
 	w.tails = newTails(w.rec.peers)
+	if err := w.fleet.start(ctx); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
 	for _, wr := range w.watchers {
 		wg.Go(func() { wr.follow(ctx, func() bool { return false }) })
@@ -143,6 +170,7 @@ func (w *Workload) prepare(ctx context.Context) error {
 			return err
 		})
 	}
+	todo = append(todo, w.fleet.prepare()...)
 	for i, do := range todo {
 		for try := 0; ; try++ {
 			call, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -161,9 +189,19 @@ func (w *Workload) prepare(ctx context.Context) error {
 
 var errForeign = errors.New("the cluster has other plans of these names: use a fresh cluster")
 
-// Settle waits until every run has ended, every watcher has seen it end and every log tail its last byte. Call it
-// after Run, when all faults are healed. What has not come within ctx is the error.
+// Settle waits until every run has ended, every watcher has seen it end and every log tail its last byte, and until clients of leases that
+// were stopped had the time to be lost. Call it after Run, when all faults are healed. What has not come within ctx is the error.
 func (w *Workload) Settle(ctx context.Context) error {
+	fleet := make(chan error, 1)
+	go func() { fleet <- w.fleet.finish(ctx) }()
+	err := w.settle(ctx)
+	return errors.Join(err, <-fleet, w.rec.Close())
+}
+
+// Close ends what goes on after Run. It need not be called after Settle.
+func (w *Workload) Close() { w.fleet.close() }
+
+func (w *Workload) settle(ctx context.Context) error {
 	ended, err := w.runsEnded(ctx)
 	if err != nil {
 		return err
@@ -180,7 +218,7 @@ func (w *Workload) Settle(ctx context.Context) error {
 	}
 	wg.Go(func() { errs[len(w.watchers)] = w.tails.finish(ctx) })
 	wg.Wait()
-	return errors.Join(append(errs, w.rec.Close())...)
+	return errors.Join(errs...)
 }
 
 // runsEnded waits until no run is active, twice in a row, and gives all of them.
@@ -239,6 +277,7 @@ func (w *Workload) History() *History {
 	if w.tails != nil {
 		h.Tails = w.tails.seen()
 	}
+	h.Fleet = w.fleet.seen()
 	return h
 }
 

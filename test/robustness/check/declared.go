@@ -1,0 +1,54 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// declared checks pools and plans that are made once and deleted once: what was acknowledged is there, for every read and in the end; what was
+// deleted is not. Of writes whose outcome is not known nothing follows.
+func declared(h *workload.History, f *Final) []error {
+	added, dropped := map[string]workload.Op{}, map[string]workload.Op{}
+	for _, op := range h.Ops {
+		switch op.Kind {
+		case workload.AddPool, workload.AddPlan:
+			added[op.Pool+op.Plan] = op
+		case workload.DropPool, workload.DropPlan:
+			dropped[op.Pool+op.Plan] = op
+		}
+	}
+	var errs []error
+	absent := func(op workload.Op) bool { return op.Outcome == workload.Refused && op.Code == "NotFound" }
+	for id, add := range added {
+		drop, tried := dropped[id]
+		there := f.Declared[id]
+		switch {
+		case add.Outcome == workload.Refused:
+			errs = append(errs, fmt.Errorf("%s: %s", words(add), add.Message))
+		case add.Outcome == workload.NotApplied && there:
+			errs = append(errs, fmt.Errorf("%s is there: %s", id, words(add)))
+		case add.Outcome != workload.OK:
+		case tried && absent(drop):
+			errs = append(errs, fmt.Errorf("%s was lost before it was deleted: %s", id, words(add)))
+		case tried && drop.Outcome == workload.OK && there:
+			errs = append(errs, fmt.Errorf("%s is there again: %s", id, words(drop)))
+		case (!tried || drop.Outcome == workload.NotApplied) && !there:
+			errs = append(errs, fmt.Errorf("%s is lost: %s", id, words(add)))
+		}
+	}
+	for _, op := range h.Ops {
+		if op.Kind != workload.SeePool && op.Kind != workload.SeePlan {
+			continue
+		}
+		id := op.Pool + op.Plan
+		add, drop := added[id], dropped[id]
+		if add.Outcome == workload.OK && op.Call > add.Return && absent(op) && (drop.Kind == "" || op.Return < drop.Call) {
+			errs = append(errs, fmt.Errorf("%s was not there: %s, after %s", id, words(op), words(add)))
+		}
+		if drop.Outcome == workload.OK && op.Call > drop.Return && op.Outcome == workload.OK {
+			errs = append(errs, fmt.Errorf("%s was there again: %s, after %s", id, words(op), words(drop)))
+		}
+	}
+	return few(errs)
+}

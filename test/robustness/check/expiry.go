@@ -1,0 +1,82 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// early checks that no lease is lost before its time (DESIGN §2.5, §6). A look that began after an acknowledged sign of life had returned shows
+// a loss that came after it: the look must have ended at least a TTL after that sign was sent, not counting the time in which no leader could hear. So a
+// client whose signs of life are acknowledged within a TTL of each other is never lost, whatever fault runs. It says nothing of clients that got
+// no acknowledgement: they may be lost when their TTL is over, and come back. Losses between two looks are found by package check's
+// losses, in the record.
+func early(h *workload.History, _ *Final) []error {
+	f := h.Fleet
+	if f == nil {
+		return nil
+	}
+	sure := map[string][]sign{}
+	holders := map[string]workload.Life{}
+	for _, l := range f.Lives {
+		for _, id := range l.IDs() {
+			holders[id] = l
+			sure[id] = slices.DeleteFunc(signs(l, id), func(s sign) bool { return !s.sure })
+		}
+	}
+	var errs []error
+	for _, look := range slices.Concat(f.Sights, f.Last) {
+		if look.State != workload.Lost {
+			continue
+		}
+		var newest *sign
+		for i, s := range sure[look.ID] {
+			if s.ret < look.Call {
+				newest = &sure[look.ID][i]
+			}
+		}
+		if newest == nil {
+			continue
+		}
+		ttl := f.Terms[look.Holder].TTL
+		if took := look.Return - newest.call - workload.Within(f.Deaf, newest.call, look.Return, 0); took < ttl {
+			errs = append(errs, fmt.Errorf("%s was lost at most %.3fs after it had sent a sign of life that was acknowledged [%.3fs, %.3fs], its TTL is %s: seen at [%.3fs, %.3fs]",
+				whose(holders[look.ID], look.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(), ttl, look.Call.Seconds(), look.Return.Seconds()))
+		}
+	}
+	return few(errs)
+}
+
+// missed checks that a client that is gone is declared lost in time (DESIGN §6: within TTL + 60 s, faults left out; the terms of a build with
+// short leases are shorter): in each time that was long enough somebody has seen the loss, and in the end nobody is up who was stopped long ago.
+func missed(h *workload.History, _ *Final) []error {
+	f := h.Fleet
+	if f == nil {
+		return nil
+	}
+	if f.Last == nil {
+		return []error{errors.New("nobody has looked at the clients of leases in the end")}
+	}
+	var errs []error
+	for _, l := range f.Lives {
+		for _, id := range l.IDs() {
+			last, ok := lookAt(f, id)
+			if !ok {
+				continue // that is a matter for identities
+			}
+			for _, g := range overdue(f, l, id, last.Call) {
+				seen := last.Call <= g.to && last.State != workload.Up
+				for _, s := range f.Sights {
+					seen = seen || s.ID == id && s.State != workload.Up && s.Call >= g.from && s.Call <= g.until
+				}
+				if !seen {
+					errs = append(errs, fmt.Errorf("%s was not heard of from %.3fs to %.3fs, and was not declared lost within %s",
+						whose(l, id), g.from.Seconds(), g.to.Seconds(), f.Terms[l.Holder].Most))
+				}
+			}
+		}
+	}
+	return few(errs)
+}

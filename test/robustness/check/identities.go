@@ -1,0 +1,87 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// identities checks that nobody who was told that he is registered is lost from the record, that he is one only, and that he is deregistered if
+// he was told so, and not if he never asked for it. The same identity (a machine id, an id file) has the same id over all restarts; what is on
+// record beside it can only come from registrations whose outcome their client does not know.
+func identities(h *workload.History, _ *Final) []error {
+	f := h.Fleet
+	if f == nil {
+		return nil
+	}
+	var errs []error
+	owner, spare := map[string]string{}, map[string]int{}
+	for _, l := range f.Lives {
+		ids := l.IDs()
+		if len(ids) > 1 {
+			errs = append(errs, fmt.Errorf("%s was registered under several ids: %v", whose(l, ""), ids))
+		}
+		for _, id := range ids {
+			if other, ok := owner[id]; ok {
+				errs = append(errs, fmt.Errorf("%s has the id of %s", whose(l, id), other))
+			}
+			owner[id] = l.Name
+			if err := onRecord(f, l, id); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		for _, t := range l.Trips {
+			if t.Kind == workload.Register && t.Outcome == workload.Unknown {
+				if t.ID != "" && len(ids) == 0 {
+					owner[t.ID] = l.Name // it is on record or not
+				}
+				if t.New {
+					spare[l.Name]++
+				}
+			}
+		}
+	}
+	for _, s := range f.Last {
+		if _, ok := owner[s.ID]; ok {
+			continue
+		}
+		if spare[s.Name]--; spare[s.Name] < 0 {
+			errs = append(errs, fmt.Errorf("%s %s (%s) is on record, and nobody has registered it", s.Holder, s.ID, s.Name))
+		}
+	}
+	return few(errs)
+}
+
+// onRecord holds an id against the last look.
+func onRecord(f *workload.Fleet, l workload.Life, id string) error {
+	last, ok := lookAt(f, id)
+	if !ok {
+		return fmt.Errorf("%s is not on record, its registration was acknowledged", whose(l, id))
+	}
+	// The newest acknowledged registration, and what may have come after it.
+	var registered workload.Trip
+	for _, t := range l.Trips {
+		if t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id && t.Call >= registered.Call {
+			registered = t
+		}
+	}
+	left, maybe := false, false
+	for _, t := range l.Trips {
+		if t.ID != id || t.Outcome == workload.NotApplied || t.Outcome == workload.Refused {
+			continue
+		}
+		switch {
+		case t.Kind == workload.Farewell && t.Call >= registered.Return && t.Outcome == workload.OK:
+			left = true
+		case t.Kind == workload.Farewell && t.Return+held >= registered.Call, t.Kind == workload.Register && t.Outcome == workload.Unknown:
+			maybe = true
+		}
+	}
+	switch {
+	case left && !maybe && last.State != workload.Gone:
+		return fmt.Errorf("%s is %s, its farewell was acknowledged", whose(l, id), last.State)
+	case !left && !maybe && last.State == workload.Gone:
+		return fmt.Errorf("%s has left as the record says, and has never said farewell", whose(l, id))
+	}
+	return nil
+}

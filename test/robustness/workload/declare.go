@@ -1,0 +1,101 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// declare makes a pool or a plan, looks at one that the client has made, or deletes it. None is made or deleted twice, so that what is
+// there in the end follows from the outcomes.
+func (c *client) declare(ctx context.Context, op Op) {
+	op.Machine = ""
+	dice := c.rng.IntN(10)
+	if len(c.declared) == 0 || dice < 4 {
+		if id := fmt.Sprintf("%s-c%d-%d", c.w.prefix, c.id, c.n); c.rng.IntN(2) == 0 {
+			op.Pool = id
+			op = c.w.rec.AddPool(ctx, op, c.timeout())
+		} else {
+			op.Plan = id
+			op = c.w.rec.AddPlan(ctx, op, c.timeout())
+		}
+		if op.Outcome == OK {
+			c.declared = append(c.declared, op)
+		}
+		return
+	}
+	i := c.rng.IntN(len(c.declared))
+	op.Pool, op.Plan = c.declared[i].Pool, c.declared[i].Plan
+	switch pool := op.Pool != ""; {
+	case dice < 7 && pool:
+		c.w.rec.SeePool(ctx, op, c.timeout())
+	case dice < 7:
+		c.w.rec.SeePlan(ctx, op, c.timeout())
+	default:
+		c.declared = slices.Delete(c.declared, i, i+1)
+		if pool {
+			c.w.rec.DropPool(ctx, op, c.timeout())
+		} else {
+			c.w.rec.DropPlan(ctx, op, c.timeout())
+		}
+	}
+}
+
+// AddPool makes op.Pool.
+func (r *Recorder) AddPool(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = AddPool
+	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
+		_, err := p.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: op.Pool, GpuType: "none"}}, o)
+		return err
+	})
+}
+
+// DropPool deletes op.Pool.
+func (r *Recorder) DropPool(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = DropPool
+	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
+		_, err := p.pools.DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: op.Pool}, o)
+		return err
+	})
+}
+
+// SeePool reads op.Pool.
+func (r *Recorder) SeePool(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = SeePool
+	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
+		_, err := p.pools.GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: op.Pool}, o)
+		return err
+	})
+}
+
+// AddPlan makes op.Plan.
+func (r *Recorder) AddPlan(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = AddPlan
+	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
+		_, err := p.plans.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: register(op.Plan, "once")}, o)
+		return err
+	})
+}
+
+// DropPlan deletes op.Plan.
+func (r *Recorder) DropPlan(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = DropPlan
+	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
+		_, err := p.plans.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: op.Plan}, o)
+		return err
+	})
+}
+
+// SeePlan reads op.Plan.
+func (r *Recorder) SeePlan(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = SeePlan
+	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
+		_, err := p.plans.GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: op.Plan}, o)
+		return err
+	})
+}

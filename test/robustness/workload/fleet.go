@@ -1,0 +1,269 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// How many clients of leases there are. Every second one of each kind is never stopped.
+const (
+	agents       = 16
+	processes    = 3 // of holdfast-agent
+	poolManagers = 5
+	services     = 6
+)
+
+// fleet is the clients of leases: agents, pool managers and services, as the SDK makes them, and real agents.
+type fleet struct {
+	w      *Workload
+	dir    string
+	tokens map[string]string // secrets of the credentials, by what they are for; "service-id" is a client id
+	all    []*holder
+	sights sights
+	unrest []Span
+	deaf   []Span
+
+	mu   sync.Mutex
+	last []Sight
+
+	running sync.WaitGroup
+	servers []*http.Server     // doors of processes
+	stop    context.CancelFunc // of the holders: they stay when the traffic ends; nil before start
+}
+
+func newFleet(w *Workload) *fleet { return &fleet{w: w, tokens: map[string]string{}} }
+
+// names of what belongs to the fleet of this workload.
+func (f *fleet) pool() string   { return f.w.prefix + "-agents" }
+func (f *fleet) region() string { return f.w.prefix }
+func (f *fleet) host() string   { return f.w.prefix + ".fleet" }
+
+// prepare gives what an operator does before agents come: a pool, and credentials.
+func (f *fleet) prepare() []func(context.Context, peer) error {
+	todo := []func(context.Context, peer) error{func(ctx context.Context, at peer) error {
+		_, err := at.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: f.pool()}})
+		return err
+	}}
+	token := func(name string, role holdfastv1.Role_Value, pools ...string) {
+		todo = append(todo, func(ctx context.Context, at peer) error {
+			made, err := at.access.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: f.w.prefix + "-" + name, Role: role, Pools: pools})
+			if err == nil {
+				f.tokens[name], f.tokens[name+"-id"] = made.GetSecret(), made.GetToken().GetTokenId()
+			}
+			return err
+		})
+	}
+	token("agent", holdfastv1.Role_POOL_AGENT, f.pool())
+	token("service", holdfastv1.Role_SERVICE)
+	for i := range poolManagers {
+		token(f.poolName(i), holdfastv1.Role_POOL_AGENT, f.poolName(i))
+	}
+	return todo
+}
+
+func (f *fleet) poolName(i int) string { return fmt.Sprintf("%s-pool-%d", f.w.prefix, i) }
+
+// start starts all of them. Those that come and go do so until traffic ends; then they stay as they are until finish.
+func (f *fleet) start(traffic context.Context) error {
+	var err error
+	if f.dir, err = os.MkdirTemp("", "holdfast-fleet-"); err != nil {
+		return fmt.Errorf("make a directory for the fleet: %w", err)
+	}
+	for i := range agents {
+		f.add(Machine, fmt.Sprintf("%s-agent-%d", f.w.prefix, i), i, f.agent)
+	}
+	for i := range poolManagers {
+		f.add(Pool, f.poolName(i), i, f.poolManager)
+	}
+	for i := range services {
+		f.add(Service, fmt.Sprintf("%s-service-%d", f.w.prefix, i), i, f.service)
+	}
+	if f.w.cfg.Agent != "" {
+		for i := range processes {
+			h := f.add(Machine, fmt.Sprintf("%s-process-%d", f.w.prefix, i), i, f.process)
+			h.isProcess = true
+		}
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(traffic))
+	f.stop = stop
+	for _, h := range f.all {
+		if h.isProcess {
+			if err := h.listen(); err != nil {
+				return err
+			}
+		}
+	}
+	for i, h := range f.all {
+		rng := f.w.rng(5000 + i)
+		f.running.Go(func() { h.live(life, traffic, rng) })
+	}
+	f.running.Go(func() { f.listen(life) })
+	for i := range 2 {
+		f.running.Go(func() { f.look(life, i) })
+	}
+	return nil
+}
+
+func (f *fleet) add(kind Holder, name string, i int, make func(*holder) (incarnation, error)) *holder {
+	peers := map[string]int{}
+	for n, u := range f.w.target.URLs {
+		peers[hostOf(u)] = n
+	}
+	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, make: make, ttl: f.w.cfg.Leases[kind].TTL,
+		dir: filepath.Join(f.dir, name), tap: &tap{base: transport(f.w.target), peers: peers, since: f.w.rec.Since}}
+	f.all = append(f.all, h)
+	return h
+}
+
+// transport is what the SDK makes by itself: bounded dials, HTTP/1.1.
+func transport(t Target) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{TLSClientConfig: t.TLS, DialContext: dialer(), TLSHandshakeTimeout: 3 * time.Second, MaxIdleConnsPerHost: 2, Protocols: protocols}
+}
+
+// listen notes when there are too few peers for a leader to hear anything.
+func (f *fleet) listen(ctx context.Context) {
+	if f.w.target.Running == nil {
+		return
+	}
+	since, until := time.Duration(-1), time.Duration(0)
+	for wait(ctx, 10*time.Millisecond) == nil {
+		// What lies between two looks that both say so counts: a peer does not come and go within a moment.
+		now := f.w.rec.Since()
+		few := f.w.target.Running() <= len(f.w.target.Addrs)/2
+		if since >= 0 && (!few || now-until > 200*time.Millisecond) {
+			f.deafFor(Span{since, until})
+			since = -1
+		}
+		if few {
+			until = now
+			if since < 0 {
+				since = f.w.rec.Since()
+			}
+		}
+	}
+}
+
+func (f *fleet) deafFor(s Span) {
+	if s.To <= s.From {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deaf = append(f.deaf, s)
+}
+
+// Unrest notes that something is broken from now on, until the function that it gives is called.
+func (w *Workload) Unrest() (over func()) {
+	began := time.Now()
+	return func() {
+		if w.rec == nil || w.fleet == nil {
+			return
+		}
+		w.fleet.mu.Lock()
+		defer w.fleet.mu.Unlock()
+		w.fleet.unrest = append(w.fleet.unrest, Span{began.Sub(w.rec.base), time.Since(w.rec.base)})
+	}
+}
+
+// longest is how long finish waits for losses: more than that is left to the rounds that have the time.
+const longest = 45 * time.Second
+
+// finish kills half of those that are there, waits until they and all that were stopped before are lost, looks at all, and ends the rest. The traffic
+// has ended, and all is well.
+func (f *fleet) finish(ctx context.Context) error {
+	defer f.close()
+	var due []*holder
+	most := time.Duration(0)
+	for i, h := range f.all {
+		if terms := f.w.cfg.Leases[h.kind]; terms.Most < longest {
+			if i%4 >= 2 {
+				h.kill()
+			}
+			if h.killed() {
+				due, most = append(due, h), max(most, terms.Most)
+			}
+		}
+	}
+	// What a peer has taken may be with it for a while. Who is not lost by then is a matter for the checks.
+	patience, stop := context.WithTimeout(ctx, most+held)
+	defer stop()
+	for {
+		last, err := f.w.rec.sightAll(patience, f)
+		if err == nil {
+			f.mu.Lock()
+			f.last = last
+			f.mu.Unlock()
+			if allLost(due, last) {
+				return nil
+			}
+		}
+		if wait(patience, 200*time.Millisecond) != nil {
+			if f.seen().Last == nil {
+				return fmt.Errorf("look at the fleet: %w", errors.Join(err, ctx.Err()))
+			}
+			return nil
+		}
+	}
+}
+
+// close ends all of it.
+func (f *fleet) close() {
+	if f.stop == nil {
+		return
+	}
+	f.stop()
+	for _, s := range f.servers {
+		_ = s.Close()
+	}
+	f.running.Wait()
+	_ = os.RemoveAll(f.dir)
+}
+
+// held is how long a peer works at most on a request whose client is gone.
+const held = 10 * time.Second
+
+func allLost(due []*holder, last []Sight) bool {
+	state := map[string]Condition{}
+	for _, s := range last {
+		state[s.ID] = s.State
+	}
+	for _, h := range due {
+		for _, id := range h.life().IDs() {
+			if state[id] == Up {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// seen gives what is known of the fleet.
+func (f *fleet) seen() *Fleet {
+	all := &Fleet{Terms: f.w.cfg.Leases, Sights: f.sights.seen()}
+	for _, h := range f.all {
+		all.Lives = append(all.Lives, h.life())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all.Last, all.Deaf, all.Unrest = f.last, append([]Span(nil), f.deaf...), append([]Span(nil), f.unrest...)
+	return all
+}
+
+// call makes a call with a bound.
+func call[Req, Resp any](ctx context.Context, do func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return do(ctx, req)
+}

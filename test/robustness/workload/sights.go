@@ -1,0 +1,124 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// lookEvery is the time between two looks of one observer at all holders of leases.
+const lookEvery = 300 * time.Millisecond
+
+// sights keeps what observers see.
+type sights struct {
+	mu    sync.Mutex
+	all   []Sight
+	known map[string]Condition // newest, by id
+}
+
+// add keeps all losses, and of the rest what has changed: the checks need no more.
+func (s *sights) add(some []Sight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[string]Condition{}
+	}
+	for _, one := range some {
+		if one.State == Lost || s.known[one.ID] != one.State {
+			s.known[one.ID] = one.State
+			s.all = append(s.all, one)
+		}
+	}
+}
+
+func (s *sights) seen() []Sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Sight(nil), s.all...)
+}
+
+// look looks at all holders again and again, each time at another peer.
+func (f *fleet) look(ctx context.Context, at int) {
+	for ; wait(ctx, lookEvery) == nil; at++ {
+		for _, kind := range []Holder{Machine, Pool, Service} {
+			if some, err := f.w.rec.sight(ctx, at%len(f.w.rec.peers), kind, f); err == nil {
+				f.sights.add(some)
+			}
+		}
+	}
+}
+
+// sightAll looks at all holders, with a linearizable read of some peer for each kind.
+func (r *Recorder) sightAll(ctx context.Context, f *fleet) ([]Sight, error) {
+	var all []Sight
+	for i, kind := range []Holder{Machine, Pool, Service} {
+		some, err := r.sight(ctx, i%len(r.peers), kind, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// sight reads the condition of all holders of a kind at one peer, linearizably.
+func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f *fleet) ([]Sight, error) {
+	p := r.peers[at]
+	began := r.Since()
+	var all []Sight
+	add := func(id, name string, c Condition) {
+		all = append(all, Sight{Holder: kind, ID: id, Name: name, State: c, Call: began})
+	}
+	switch kind {
+	case Machine:
+		list, err := call(ctx, p.machines.ListMachines, &holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("spec.pool = %q", f.pool()), PageSize: 1000})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range list.GetMachines() {
+			c := Up
+			if m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
+				c = Lost
+			}
+			add(m.GetMachineId(), m.GetMachineId(), c)
+		}
+	case Pool:
+		list, err := call(ctx, p.pools.ListPools, &holdfastv1.ListPoolsRequest{Region: f.region(), PageSize: 1000})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range list.GetPools() {
+			c := Up
+			switch p.GetStatus() {
+			case holdfastv1.Pool_UNAVAILABLE:
+				c = Lost
+			case holdfastv1.Pool_DRAINING, holdfastv1.Pool_ARCHIVED:
+				c = Gone
+			}
+			add(p.GetPoolId(), p.GetPoolId(), c)
+		}
+	case Service:
+		list, err := call(ctx, p.services.ListServices, &holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("host = %q", f.host()), PageSize: 1000})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list.GetServices() {
+			c := Up
+			switch {
+			case s.GetDeregistered():
+				c = Gone
+			case !s.GetActive():
+				c = Lost
+			}
+			add(s.GetTarget().GetId(), s.GetTarget().GetServiceName(), c)
+		}
+	}
+	ended := r.Since()
+	for i := range all {
+		all[i].Return = ended
+	}
+	return all, nil
+}

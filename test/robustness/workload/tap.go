@@ -1,0 +1,180 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tap is the wire of one client of a lease, over all its incarnations: it records each request and what was answered, and it can be cut and
+// held. It is an http.RoundTripper, below the SDK's retries.
+type tap struct {
+	base  http.RoundTripper
+	peers map[string]int // by host:port
+	since func() time.Duration
+
+	mu    sync.Mutex
+	trips []Trip
+	life  context.Context // of the present incarnation; it ends when the process is killed
+	still chan struct{}   // closed when the process is not frozen
+}
+
+var errKilled = errors.New("this process was killed")
+
+// begin makes the wire that of another incarnation. What cut gives ends it: what is on its way is given up, nothing is sent any more.
+func (t *tap) begin() (cut func()) {
+	life, end := context.WithCancelCause(context.Background())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.life = life
+	return func() { end(errKilled) }
+}
+
+// freeze holds what is to be sent back for a while.
+func (t *tap) freeze() (thaw func()) {
+	still := make(chan struct{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.still = still
+	return func() { close(still) }
+}
+
+func (t *tap) seen() []Trip {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]Trip(nil), t.trips...)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	life, still := t.life, t.still
+	t.mu.Unlock()
+	if still != nil {
+		select {
+		case <-still:
+		case <-life.Done():
+		case <-req.Context().Done():
+		}
+	}
+	if life.Err() != nil {
+		return nil, context.Cause(life)
+	}
+	body, err := readAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(life, func() { cancel(errKilled) })()
+	out := req.Clone(ctx)
+	out.Body, out.ContentLength, out.RequestURI = io.NopCloser(bytes.NewReader(body)), int64(len(body)), ""
+
+	trip := Trip{Peer: t.peers[req.URL.Host], Call: t.since()}
+	resp, err := t.base.RoundTrip(out)
+	var answer []byte
+	if err == nil {
+		answer, err = readAll(resp.Body) // it is answered when all of it is there
+	}
+	trip.Return = t.since()
+	known := trip.reads(req.URL.Path, body, answer)
+	trip.classify(resp, answer, err)
+	if known {
+		t.mu.Lock()
+		t.trips = append(t.trips, trip)
+		t.mu.Unlock()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask peer %d: %w", trip.Peer, err)
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(answer)), int64(len(answer))
+	return resp, nil
+}
+
+// maxBody is more than any of these requests and answers has.
+const maxBody = 4 << 20
+
+func readAll(r io.ReadCloser) ([]byte, error) {
+	if r == nil {
+		return nil, nil
+	}
+	defer func() { _ = r.Close() }()
+	return io.ReadAll(io.LimitReader(r, maxBody))
+}
+
+// classify says what is known of the request. An error of dialling is that of a request that never left.
+func (t *Trip) classify(resp *http.Response, answer []byte, err error) {
+	var dial *net.OpError
+	var said struct {
+		ErrorCode string `json:"error_code"`
+	}
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial":
+		t.Outcome = NotApplied
+	case err != nil:
+		t.Outcome = Unknown
+	default:
+		t.Status = resp.StatusCode
+		switch {
+		case t.Status < 300:
+			t.Outcome = OK
+		case t.Status < 500, json.Unmarshal(answer, &said) == nil && said.ErrorCode == "machine_not_found":
+			t.Outcome = Refused
+		default: // the document of machines has 500 for everything
+			t.Outcome = Unknown
+		}
+	}
+}
+
+// reads says what a request is by its path, and whether it is one that matters. The three APIs have their ids in different places.
+func (t *Trip) reads(path string, body, answer []byte) bool {
+	var in struct {
+		MachineID string `json:"machine_id"`
+		PoolID    string `json:"pool_id"`
+		ID        string `json:"id"`
+	}
+	_ = json.Unmarshal(body, &in)
+	const services = "/api/v1/management/discovery/"
+	switch path = strings.TrimSuffix(path, "/"); {
+	case path == "/api/v1/machine/register":
+		t.Kind, t.ID = Register, in.MachineID
+	case path == "/api/v1/machine/keepalive":
+		t.Kind, t.ID = Beat, in.MachineID
+	case path == "/v2/pools/register":
+		t.Kind, t.ID = Register, in.PoolID
+	case strings.HasPrefix(path, "/v2/pools/") && strings.HasSuffix(path, "/heartbeat"):
+		t.Kind, t.ID = Beat, in.PoolID
+	case strings.HasPrefix(path, "/v2/pools/") && strings.HasSuffix(path, "/deregister"):
+		t.Kind, t.ID = Farewell, in.PoolID
+	case path == services+"register":
+		var out struct {
+			Data struct {
+				ID string `json:"id"`
+			} `json:"data"`
+		}
+		_ = json.Unmarshal(answer, &out)
+		t.Kind, t.ID, t.New = Register, in.ID, in.ID == ""
+		if out.Data.ID != "" {
+			t.ID = out.Data.ID
+		}
+	case path == services+"ping":
+		t.Kind, t.ID = Beat, strings.TrimSpace(string(body))
+	case strings.HasPrefix(path, services+"update/"):
+		t.Kind, t.ID = Beat, strings.TrimPrefix(path, services+"update/")
+	case path == services+"deregister":
+		t.Kind, t.ID = Farewell, in.ID
+	case strings.HasSuffix(path, "/token"):
+		t.Kind = Token
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,21 @@
+package workload
+
+import (
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/test/overlay"
+)
+
+// The edits that make leases short still fit the product.
+func TestShortLeaseEdits(t *testing.T) {
+	root, err := overlay.Root(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := overlay.New(root)
+	for _, e := range ShortLeaseEdits() {
+		if err := o.Patch(e.File, e.Before, e.After); err != nil {
+			t.Error(err)
+		}
+	}
+}
