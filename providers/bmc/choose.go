@@ -1,0 +1,113 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// The drivers have these in common; what one lacks is Unsupported.
+type (
+	powerDriver interface {
+		power(ctx context.Context) (providers.PowerState, error)
+		setPower(ctx context.Context, a providers.PowerAction) error
+	}
+	bootDriver interface {
+		boot(ctx context.Context) (providers.BootDevice, error)
+		setBoot(ctx context.Context, d providers.BootDevice) error
+	}
+	mediaDriver interface {
+		mediaURL(ctx context.Context) (string, error)
+		insert(ctx context.Context, url string) error
+		eject(ctx context.Context) error
+	}
+	reader interface {
+		inventory(ctx context.Context) (*Inventory, error)
+		events(ctx context.Context) ([]Event, error)
+		progress(ctx context.Context) (Progress, error)
+	}
+	caretaker interface {
+		identify(ctx context.Context, on bool) error
+		resetBMC(ctx context.Context) error
+	}
+)
+
+// need gives what a driver can do, or an error that says that it cannot.
+func need[D any](driver any, p Protocol, what string) (D, error) {
+	d, ok := driver.(D)
+	if !ok {
+		return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; it takes a BMC with Redfish", p)
+	}
+	return d, nil
+}
+
+// forget the driver that worked after that many operations without an answer: the BMC may speak another protocol now.
+const maxSilence = 2
+
+// probeShare bounds how long the first of two protocols is tried.
+const probeShare = 15 * time.Second
+
+// choose gives the driver of a machine: the one that worked, else the first that answers a question. A refused login ends the search:
+// it would be refused over the next protocol too, and count twice.
+func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint) (Protocol, any, error) {
+	c.mu.Lock()
+	driver, remembered := c.driver, c.memo.Driver
+	c.mu.Unlock()
+	protocols, err := e.protocols(m, c.p.cfg.Protocol, remembered)
+	if err != nil {
+		return "", nil, providers.Errorf(providers.Unsupported, "choose a protocol for "+m.GetMachineId(), "%w", err)
+	}
+	driverOf := func(p Protocol) powerDriver {
+		if p == IPMI {
+			return c.ipmiOf(m, e)
+		}
+		return c.redfishOf(m, e)
+	}
+	if len(protocols) == 1 {
+		return protocols[0], driverOf(protocols[0]), nil
+	}
+	if driver != "" {
+		return driver, driverOf(driver), nil
+	}
+	var errs []error
+	for i, p := range protocols {
+		d := driverOf(p)
+		ctx, cancel := ctx, context.CancelFunc(func() {})
+		if i < len(protocols)-1 {
+			ctx, cancel = context.WithTimeout(ctx, probeShare)
+		}
+		_, err := d.power(unhurried(ctx))
+		cancel()
+		if err == nil {
+			c.mu.Lock()
+			c.driver, c.memo.Driver = p, p
+			c.mu.Unlock()
+			return p, d, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", p, err))
+		if providers.ClassOf(classify("", err, false)) == providers.Auth {
+			break
+		}
+	}
+	return "", nil, errors.Join(errs...)
+}
+
+// outcome notes whether the driver got an answer.
+func (c *controller) outcome(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !silent(err) {
+		c.silence = 0
+		return
+	}
+	if c.silence++; c.silence >= maxSilence {
+		c.driver = ""
+	}
+	c.redfish.http.CloseIdleConnections() // the first rung: connect anew
+}

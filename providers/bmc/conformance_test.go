@@ -1,0 +1,46 @@
+package bmc_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+	"github.com/holdfast-metal/holdfast/providers/providertest"
+)
+
+// silent takes connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+func TestConformanceOverRedfish(t *testing.T) {
+	t.Parallel()
+	for name, quirks := range map[string]func(*redfishtest.Quirks){
+		"AsSpecified":  func(*redfishtest.Quirks) {},
+		"OffIsAnError": func(q *redfishtest.Quirks) { q.OffIsAnError = true },
+		"ActionInfo":   func(q *redfishtest.Quirks) { q.ActionInfo = true },
+		"OwnETag":      func(q *redfishtest.Quirks) { q.OwnETag = true },
+		"NoSessions":   func(q *redfishtest.Quirks) { q.NoSessions = true },
+		"Expiring":     func(q *redfishtest.Quirks) { q.ExpireSession = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			providertest.Run(t, func(t *testing.T) providertest.Setup {
+				l := newLab(t, redfishtest.Config{PowerTime: 20 * time.Millisecond, PostTime: 20 * time.Millisecond, BootTime: 20 * time.Millisecond}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
+				l.s.Set(quirks)
+				return providertest.Setup{
+					Provider: l.p, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
+					Wait: 5 * time.Second, Poll: 5 * time.Millisecond, MediaURL: "http://192.0.2.1/boot.iso",
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package bmc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// controller is one BMC, with everything that all operations on it share.
+type controller struct {
+	p       *Provider
+	key     string
+	gate    *gate
+	effects chan struct{} // held by the one operation that changes something
+	refused *logins
+	breaker *gobreaker.CircuitBreaker[struct{}]
+	redfish *redfishClient
+
+	recalling sync.Mutex
+	recalled  bool
+
+	mu       sync.Mutex
+	machine  providers.Machine // whose account it is
+	memo     Memo
+	kept     Memo     // as Memory has it
+	driver   Protocol // that worked, in this process
+	silence  int      // operations in a row without an answer
+	opened   int      // times that the breaker has opened since it was closed
+	hosts    map[string]*redfishHost
+	ipmi     map[string]*ipmiHost
+	powerEnd time.Time // when what was pressed last has surely shown
+	pressing int       // presses under way
+}
+
+// controllerOf gives the BMC of a machine.
+func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endpoint) (*controller, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, errClosed
+	}
+	c := p.bmcs[e.key()]
+	if c == nil {
+		c = p.newController(e)
+		p.bmcs[e.key()] = c
+	}
+	p.mu.Unlock()
+	c.mu.Lock()
+	c.machine = m
+	c.mu.Unlock()
+	return c, c.recall(ctx)
+}
+
+func (p *Provider) newController(e endpoint) *controller {
+	c := &controller{p: p, key: e.key(), gate: newGate(), effects: make(chan struct{}, 1),
+		hosts: map[string]*redfishHost{}, ipmi: map[string]*ipmiHost{}}
+	c.breaker = c.newBreaker()
+	c.refused = &logins{changed: func(n int, version string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.memo.Refused, c.memo.RefusedWith = n, version
+	}}
+	c.redfish = &redfishClient{base: e.redfish, http: p.http, gate: c.gate, timeout: p.cfg.RequestTime, login: loginDeps{
+		account: c.account, refused: c.refused,
+		opened: func(ctx context.Context, path string) {
+			c.mu.Lock()
+			c.memo.Session = path
+			c.mu.Unlock()
+			c.remember(ctx)
+		},
+		ended: func(ctx context.Context, path string) {
+			c.mu.Lock()
+			if c.memo.Session == path {
+				c.memo.Session = ""
+			}
+			c.mu.Unlock()
+			c.remember(ctx)
+		},
+		former: func() string {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.memo.Session
+		},
+		quirks: func() Quirks { return quirksOf(c.redfish.vendor()) },
+	}}
+	return c
+}
+
+// recall reads what is remembered of the BMC, before the first operation.
+func (c *controller) recall(ctx context.Context) error {
+	c.recalling.Lock()
+	defer c.recalling.Unlock()
+	if c.recalled {
+		return nil
+	}
+	memo, err := c.p.memory.Recall(ctx, c.key)
+	if err != nil {
+		return providers.Errorf(providers.Transient, "recall BMC "+c.key, "%w", err)
+	}
+	c.refused.recall(memo.Refused, memo.RefusedWith)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recalled, c.memo, c.kept = true, memo, memo
+	return nil
+}
+
+// vendor gives what the service root says of its maker.
+func (c *redfishClient) vendor() (vendor, product string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.root == nil {
+		return "", ""
+	}
+	return first(c.root.Vendor, c.root.Product), c.root.Product
+}
+
+// account finds the account of the BMC now.
+func (c *controller) account(ctx context.Context) (Account, error) {
+	c.mu.Lock()
+	m := c.machine
+	c.mu.Unlock()
+	a, err := c.p.credentials.Account(ctx, m)
+	if err != nil {
+		return a, classify("find the account of the BMC of "+m.GetMachineId(), &answered{err}, false)
+	}
+	return a, nil
+}
+
+// remember writes down what has changed. What cannot be written is tried again after the next operation.
+func (c *controller) remember(ctx context.Context) {
+	c.mu.Lock()
+	memo := c.memo
+	changed := memo != c.kept
+	c.mu.Unlock()
+	if !changed {
+		return
+	}
+	if err := c.p.memory.Remember(ctx, c.key, memo); err != nil {
+		c.p.log.Warn("could not remember what was learned of a BMC", "bmc", c.key, "error", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = memo
+}
+
+// exclusive waits until nobody else changes anything through this BMC.
+func (c *controller) exclusive(ctx context.Context) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case c.effects <- struct{}{}:
+		return func() { <-c.effects }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// redfishOf gives the machine's place behind the Redfish service.
+func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := e.system + " " + m.GetSpec().GetSerial()
+	h := c.hosts[id]
+	if h == nil {
+		h = &redfishHost{c: c.redfish, system: e.system, serial: m.GetSpec().GetSerial()}
+		c.hosts[id] = h
+	}
+	return h
+}
+
+// ipmiOf gives the machine's place behind IPMI.
+func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmiHost {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	suite := first(m.GetLabels()[CipherLabel], c.p.cfg.CipherSuite)
+	h := c.ipmi[suite]
+	if h == nil {
+		h = &ipmiHost{cfg: c.p.cfg, host: e.host, port: e.ipmi, suite: suite, gate: c.gate, account: c.account, refused: c.refused}
+		c.ipmi[suite] = h
+	}
+	return h
+}

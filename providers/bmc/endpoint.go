@@ -1,0 +1,124 @@
+package bmc
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Protocol is how a BMC is spoken to.
+type Protocol string
+
+// The protocols. Auto tries the one that worked last, then Redfish, then IPMI.
+const (
+	Auto    Protocol = "auto"
+	Redfish Protocol = "redfish"
+	IPMI    Protocol = "ipmi"
+)
+
+// ProtocolLabel is the label of a machine that overrules the protocol of its provider.
+const ProtocolLabel = "bmc-protocol"
+
+func (p Protocol) check() error {
+	switch p {
+	case Auto, Redfish, IPMI:
+		return nil
+	}
+	return fmt.Errorf("protocol %q is not one of redfish, ipmi, auto", p)
+}
+
+// endpoint is where a machine's BMC is.
+type endpoint struct {
+	host    string // without a port; no brackets
+	redfish string // scheme and authority, e.g. "https://10.0.0.7"
+	ipmi    string // port
+	system  string // path or id of the machine's system, of a BMC that has several; else empty
+	only    Protocol
+}
+
+// key names the BMC: what has the same key shares sessions and limits.
+func (e endpoint) key() string {
+	if e.only == IPMI {
+		return "ipmi://" + net.JoinHostPort(e.host, e.ipmi)
+	}
+	return e.redfish
+}
+
+// parseEndpoint reads Machine.spec.bmc_endpoint: host, host:port, https://host[:port][/redfish/v1/Systems/ID], http:// where
+// that is allowed, or ipmi://host[:port].
+func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
+	bad := func(why string) (endpoint, error) {
+		return endpoint{}, fmt.Errorf("bmc_endpoint %q %s: want host[:port], https://host[:port] or ipmi://host[:port]", clip(s, 100), why)
+	}
+	if i := strings.LastIndexByte(s, '@'); i >= 0 { // before anything can print it
+		s = s[i+1:]
+		return bad("holds a name or password, which belong into bmc_credentials_ref")
+	}
+	var e endpoint
+	raw := s
+	if !strings.Contains(s, "://") {
+		if ip := net.ParseIP(s); ip != nil && strings.Contains(s, ":") {
+			raw = "[" + s + "]"
+		}
+		raw = "//" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+		return bad("is not an address")
+	}
+	e.host, e.ipmi = u.Hostname(), "623"
+	switch u.Scheme {
+	case "":
+		if u.Port() == "623" {
+			e.only = IPMI
+		}
+		u.Scheme = "https"
+	case "https":
+		e.only = Redfish
+	case "http":
+		if !allowHTTP {
+			return bad("sends the password in clear, and the provider does not have allow_http")
+		}
+		e.only = Redfish
+	case "ipmi":
+		e.only = IPMI
+	default:
+		return bad("has the scheme " + u.Scheme)
+	}
+	if e.only == IPMI && u.Port() != "" {
+		e.ipmi = u.Port()
+	}
+	if e.system = strings.TrimRight(u.Path, "/"); e.system != "" && e.only == IPMI {
+		return bad("has a path")
+	}
+	if e.system == "/redfish" || e.system == "/redfish/v1" || e.system == "/redfish/v1/Systems" {
+		e.system = ""
+	}
+	e.redfish = u.Scheme + "://" + u.Host
+	return e, nil
+}
+
+// protocols gives what to try with a machine, in order.
+func (e endpoint) protocols(m providers.Machine, configured, remembered Protocol) ([]Protocol, error) {
+	p := configured
+	if l := m.GetLabels()[ProtocolLabel]; l != "" {
+		p = Protocol(l)
+		if err := p.check(); err != nil {
+			return nil, fmt.Errorf("label %s: %w", ProtocolLabel, err)
+		}
+	}
+	switch {
+	case e.only == "" && p == Auto && remembered == IPMI:
+		return []Protocol{IPMI, Redfish}, nil
+	case e.only == "" && p == Auto:
+		return []Protocol{Redfish, IPMI}, nil
+	case e.only == "":
+		return []Protocol{p}, nil
+	case p == Auto || p == e.only:
+		return []Protocol{e.only}, nil
+	}
+	return nil, fmt.Errorf("bmc_endpoint is for %s, but the protocol is set to %s", e.only, p)
+}

@@ -1,0 +1,173 @@
+package bmc
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// reply is an error that a Redfish service answered (DSP0266 §8.6). The service is there, and it did not do what was asked.
+type reply struct {
+	Method string
+	Path   string
+	Status int
+	Codes  []string // MessageIds, e.g. Base.1.8.ActionNotSupported
+	Text   string   // for people; bounded
+}
+
+func (r *reply) Error() string {
+	s := fmt.Sprintf("%s %s: answered %d %s", r.Method, r.Path, r.Status, http.StatusText(r.Status))
+	if len(r.Codes) > 0 {
+		s += " (" + strings.Join(r.Codes, ", ") + ")"
+	}
+	if r.Text != "" {
+		s += ": " + r.Text
+	}
+	return s
+}
+
+// maxText bounds what a BMC can put into our errors, in bytes.
+const maxText = 300
+
+// newReply reads the body of an error.
+func newReply(method, path string, status int, body []byte) *reply {
+	var b struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+			Info    []struct {
+				MessageID string `json:"MessageId"`
+				Message   string `json:"Message"`
+			} `json:"@Message.ExtendedInfo"`
+		} `json:"error"`
+	}
+	r := &reply{Method: method, Path: path, Status: status}
+	if json.Unmarshal(body, &b) != nil {
+		return r // a page for people: of no use
+	}
+	r.Text = b.Error.Message
+	for i, m := range b.Error.Info {
+		if i == 4 {
+			break
+		}
+		r.Codes = append(r.Codes, clip(m.MessageID, 80))
+		if m.Message != "" {
+			r.Text = m.Message
+		}
+	}
+	if len(r.Codes) == 0 && b.Error.Code != "" {
+		r.Codes = []string{clip(b.Error.Code, 80)}
+	}
+	r.Text = clip(r.Text, maxText)
+	return r
+}
+
+func clip(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
+}
+
+// has says whether one of the reply's codes contains one of the words.
+func (r *reply) has(words ...string) bool {
+	for _, c := range r.Codes {
+		for _, w := range words {
+			if strings.Contains(c, w) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// statusOf gives the status that a Redfish service answered an error with; 0 when it is none.
+func statusOf(err error) int {
+	var r *reply
+	if errors.As(err, &r) {
+		return r.Status
+	}
+	return 0
+}
+
+// class says what kind of error a reply is.
+func (r *reply) class() providers.Class {
+	// What passes may come with any status: HPE says 400 while a machine is in POST, Dell 503 when it has too many sessions.
+	if r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable", "ResourceInStandby", "SessionLimitExceeded", "RAC0218") {
+		return providers.Transient
+	}
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return providers.Auth
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusUnprocessableEntity:
+		return providers.Unsupported
+	case http.StatusGone:
+		return providers.Gone
+	}
+	return providers.Transient
+}
+
+// classify puts an error into a class, unless somebody has done so before. Of something that was sent and that changes something (effect),
+// an answer that did not come is a Timeout: nobody knows what became of it.
+func classify(op string, err error, effect bool) error {
+	if err == nil {
+		return nil
+	}
+	var classed *providers.Error
+	if errors.As(err, &classed) {
+		return err
+	}
+	class := providers.Transient
+	var r *reply
+	var dial *net.OpError
+	var nerr net.Error
+	var cert *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &r):
+		class = r.class()
+	case errors.As(err, &cert), errors.As(err, &unknown):
+		class = providers.Unsupported
+		err = fmt.Errorf("%w: give the provider the certificate of its CA (ca_file), or set tls to insecure", err)
+	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded):
+		class = providers.Timeout
+	case errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout():
+	case errors.As(err, &nerr) && nerr.Timeout(), effect:
+		class = providers.Timeout
+	}
+	return providers.Errorf(class, op, "%w", err)
+}
+
+// silent says whether an error means that the BMC did not answer, which is what opens the circuit breaker.
+func silent(err error) bool {
+	if err == nil || statusOf(err) != 0 {
+		return false
+	}
+	var said *answered
+	if errors.As(err, &said) {
+		return false
+	}
+	switch providers.ClassOf(err) {
+	case providers.Auth, providers.Unsupported, providers.Late, providers.Gone:
+		return false
+	}
+	return true
+}
+
+// answered marks an error that we found in what a BMC has answered: it is there.
+type answered struct{ error }
+
+func (a *answered) Unwrap() error { return a.error }
+
+// disagree is an error of that kind.
+func disagree(format string, args ...any) error { return &answered{fmt.Errorf(format, args...)} }

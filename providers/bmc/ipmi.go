@@ -1,0 +1,153 @@
+package bmc
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// power reads the power state. ipmitool says it in words.
+func (h *ipmiHost) power(ctx context.Context) (s providers.PowerState, err error) {
+	err = h.read(ctx, func(ctx context.Context, c *ipmitool.Conn) error {
+		out, err := c.PowerStateGet(ctx)
+		if err != nil {
+			return err
+		}
+		s = parsePower(out)
+		return nil
+	})
+	return s, err
+}
+
+func parsePower(out string) providers.PowerState {
+	for line := range strings.Lines(out) {
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "chassis power is on":
+			return providers.PowerOn
+		case "chassis power is off":
+			return providers.PowerOff
+		}
+	}
+	return providers.PowerUnknown
+}
+
+// setPower presses, with one command.
+func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error {
+	word, want := "", providers.PowerOff
+	switch a {
+	case providers.ActionOn:
+		word, want = "on", providers.PowerOn
+	case providers.ActionHardOff:
+		word = "off"
+	case providers.ActionSoftOff:
+		word = "soft"
+	default:
+		return unknownAction(a)
+	}
+	_, err := h.run(ctx, true, "chassis", "power", word)
+	// Some refuse a press that changes nothing ("not supported in present state").
+	if err != nil && providers.ClassOf(err) != providers.Late && !silent(err) {
+		if is, rerr := h.power(unhurried(ctx)); rerr == nil && is == want {
+			return nil
+		}
+	}
+	return err
+}
+
+// bootFlags are those of IPMI 2.0 §28.13, table 28-14, parameter 5.
+const (
+	flagValid      = 0x80
+	flagPersistent = 0x40
+	flagEFI        = 0x20
+)
+
+// selectors are the device selectors of the same table, bits 5:2 of the second byte.
+func selectors() map[byte]string {
+	return map[byte]string{1: "PXE", 2: "DISK", 5: "VIRTUAL_MEDIA", 8: "VIRTUAL_MEDIA"}
+}
+
+// parseBootFlags reads what `chassis bootparam get 5` prints.
+func parseBootFlags(out string) (providers.BootDevice, error) {
+	for line := range strings.Lines(out) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "Boot parameter data:")
+		if !ok {
+			continue
+		}
+		b, err := hex.DecodeString(strings.TrimSpace(rest))
+		if err != nil || len(b) < 2 {
+			break
+		}
+		d := providers.BootDevice{UEFI: b[0]&flagEFI != 0}
+		if b[0]&flagValid == 0 {
+			return d, nil
+		}
+		d.Mode = selectors()[b[1]>>2&0x0f]
+		d.Persistent = d.Mode != "" && b[0]&flagPersistent != 0
+		return d, nil
+	}
+	return providers.BootDevice{}, disagree("ipmitool shows no boot flags: %s", clip(out, maxText))
+}
+
+func (h *ipmiHost) boot(ctx context.Context) (providers.BootDevice, error) {
+	out, err := h.run(ctx, false, "chassis", "bootparam", "get", "5")
+	if err != nil {
+		return providers.BootDevice{}, err
+	}
+	return parseBootFlags(out)
+}
+
+// setBoot sets the flags and reads them back.
+func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
+	args := []string{"chassis", "bootdev"}
+	switch d.Mode {
+	case "PXE":
+		args = append(args, "pxe")
+	case "DISK":
+		args = append(args, "disk")
+	case "VIRTUAL_MEDIA":
+		args = append(args, "cdrom")
+	default:
+		return providers.Errorf(providers.Unsupported, "set the boot device", "IPMI has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
+	}
+	var options []string
+	if d.Persistent {
+		options = append(options, "persistent")
+	}
+	if d.UEFI {
+		options = append(options, "efiboot")
+	}
+	if len(options) > 0 {
+		args = append(args, "options="+strings.Join(options, ","))
+	}
+	h.keepFlags(unhurried(ctx))
+	if _, err := h.run(ctx, true, args...); err != nil {
+		return err
+	}
+	got, err := h.boot(unhurried(ctx))
+	if err != nil {
+		return err
+	}
+	if got != d {
+		return disagree("the BMC accepted the boot device, but it reads back as %+v", got)
+	}
+	return nil
+}
+
+// keepFlags tells the BMC not to drop the boot flags after a minute (parameter 3, all bits). It is a courtesy that some do not know, and not
+// an effect: nothing boots by it.
+func (h *ipmiHost) keepFlags(ctx context.Context) {
+	h.mu.Lock()
+	wanted := h.quirks.BootFlagsExpire && time.Since(h.kept) > bootFresh
+	if wanted {
+		h.kept = time.Now()
+	}
+	h.mu.Unlock()
+	if wanted {
+		_, _ = h.run(ctx, false, "raw", "0x00", "0x08", "0x03", "0x1f")
+	}
+}

@@ -1,0 +1,112 @@
+package bmc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
+)
+
+// fields reads lines like "Product Serial        : X".
+func fields(out string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(out) {
+		k, v, ok := strings.Cut(line, ":")
+		k = strings.TrimSpace(k)
+		if _, twice := m[k]; ok && !twice {
+			m[k] = strings.TrimSpace(v)
+		}
+	}
+	return m
+}
+
+// mcInfo asks the BMC for itself, and looks up its quirks.
+func (h *ipmiHost) mcInfo(ctx context.Context) (map[string]string, error) {
+	h.mu.Lock()
+	h.asked = true
+	h.mu.Unlock()
+	out, err := h.run(ctx, false, "mc", "info")
+	if err != nil {
+		return nil, err
+	}
+	f := fields(out)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.quirks = quirksOf(f["Manufacturer Name"], f["Product Name"])
+	return f, nil
+}
+
+// inventory reads what little IPMI knows: the FRU data of the board.
+func (h *ipmiHost) inventory(ctx context.Context) (*Inventory, error) {
+	mc, err := h.mcInfo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := &Inventory{BMC: mc["Firmware Revision"], Missing: []string{"processors, memory, disks, network ports: IPMI does not tell"}}
+	out, err := h.run(ctx, false, "fru", "print", "0")
+	if err != nil {
+		v.Missing = append(v.Missing, "serial number and model: "+clip(err.Error(), maxText))
+		return v, nil
+	}
+	f := fields(out)
+	v.Manufacturer = first(f["Product Manufacturer"], f["Board Mfg"])
+	v.Model = first(f["Product Name"], f["Board Product"])
+	v.Serial = first(f["Product Serial"], f["Chassis Serial"], f["Board Serial"])
+	return v, nil
+}
+
+// events reads the system event log.
+func (h *ipmiHost) events(ctx context.Context) (all []Event, err error) {
+	err = h.read(ctx, func(ctx context.Context, c *ipmitool.Conn) error {
+		rows, err := c.GetSystemEventLog(ctx)
+		for _, r := range rows {
+			all = append(all, parseEvent(r))
+		}
+		return err
+	})
+	return all, err
+}
+
+// parseEvent reads a row as bmclib gives it: id, time, sensor, message.
+func parseEvent(row []string) (e Event) {
+	for i, p := range []*string{&e.ID, nil, &e.Sensor, &e.Message} {
+		if p != nil && i < len(row) {
+			*p = clip(row[i], 1000)
+		}
+	}
+	if len(row) > 1 {
+		e.At = parseTime(row[1])
+	}
+	return e
+}
+
+// parseTime reads the time of an event, which has no zone in most versions of ipmitool: UTC, as BMCs keep it. The zero time is one before
+// the clock was set.
+func parseTime(s string) time.Time {
+	for _, layout := range []string{"01/02/2006 15:04:05", "01/02/2006 15:04:05 MST", "01/02/06 15:04:05", "01/02/06 15:04:05 MST"} {
+		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// progress is not told over IPMI in a way that many BMCs agree on.
+func (h *ipmiHost) progress(context.Context) (Progress, error) { return Progress{}, nil }
+
+// identify switches the locator light on until it is switched off.
+func (h *ipmiHost) identify(ctx context.Context, on bool) error {
+	how := "0"
+	if on {
+		how = "force"
+	}
+	_, err := h.run(ctx, true, "chassis", "identify", how)
+	return err
+}
+
+// resetBMC restarts the BMC.
+func (h *ipmiHost) resetBMC(ctx context.Context) error {
+	_, err := h.run(ctx, true, "mc", "reset", "cold")
+	return err
+}

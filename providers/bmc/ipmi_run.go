@@ -1,0 +1,200 @@
+package bmc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// ipmiHost is one machine behind IPMI. Every command is a session of its own, which ipmitool closes.
+type ipmiHost struct {
+	cfg     Config
+	host    string
+	port    string
+	suite   string
+	gate    *gate
+	account func(ctx context.Context) (Account, error)
+	refused *logins
+
+	mu     sync.Mutex
+	asked  bool // for its maker
+	quirks Quirks
+	kept   time.Time // when it was told not to drop the boot flags
+}
+
+// gap is the least time between two commands.
+func (h *ipmiHost) gap() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.cfg.IPMIGap, h.quirks.IPMIGap)
+}
+
+// turn waits for a place and for its turn, and finds the account. A first command asks who made the BMC: the quirk table wants to know.
+func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(error), err error) {
+	h.mu.Lock()
+	first := !h.asked
+	h.asked = true
+	h.mu.Unlock()
+	if first {
+		if _, err := h.mcInfo(unhurried(ctx)); err != nil {
+			h.mu.Lock()
+			h.asked = false
+			h.mu.Unlock()
+			return a, nil, err
+		}
+	}
+	out, err := h.gate.enter(ctx, write)
+	if err != nil {
+		return a, nil, err
+	}
+	defer func() {
+		if err != nil {
+			out()
+		}
+	}()
+	gap := h.gap()
+	if err := h.gate.pace(ctx, gap); err != nil {
+		return a, nil, err
+	}
+	if a, err = h.account(ctx); err != nil {
+		return a, nil, err
+	}
+	if err := h.refused.allow(a); err != nil {
+		return a, nil, err
+	}
+	return a, func(err error) {
+		switch {
+		case err == nil:
+			h.refused.done(a, true)
+		case providers.ClassOf(err) == providers.Auth:
+			h.refused.done(a, false)
+		}
+		h.gate.ended(gap)
+		out()
+	}, nil
+}
+
+// read does a command that changes nothing through bmclib's driver for ipmitool.
+func (h *ipmiHost) read(ctx context.Context, f func(context.Context, *ipmitool.Conn) error) error {
+	a, leave, err := h.turn(ctx, false)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(h.cfg.Ipmitool)
+	if err == nil {
+		host := h.host
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]" // bmclib joins it with the port
+		}
+		var c *ipmitool.Conn
+		c, err = ipmitool.New(host, a.User, a.Password, ipmitool.WithPort(h.port), ipmitool.WithCipherSuite(h.suite), ipmitool.WithIpmitoolPath(path))
+		if err == nil {
+			ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
+			defer cancel()
+			err = f(ctx, c)
+			err = ipmiError(ctx, "ipmitool", err, textOf(err))
+		}
+	} else {
+		err = noIpmitool(err)
+	}
+	leave(err)
+	return err
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func noIpmitool(err error) error {
+	return providers.Errorf(providers.Unsupported, "start ipmitool", "%w: install it (Debian: ipmitool), or set the provider's ipmitool to its path", err)
+}
+
+// run starts ipmitool and reads what it prints. An effect has its not-after time checked right before the program starts.
+// The program is killed with its children after CommandTime, and when the context ends.
+func (h *ipmiHost) run(ctx context.Context, effect bool, args ...string) (string, error) {
+	a, leave, err := h.turn(ctx, effect)
+	if err != nil {
+		return "", err
+	}
+	out, err := h.exec(ctx, a, effect, args)
+	leave(err)
+	return out, err
+}
+
+func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []string) (string, error) {
+	what := "ipmitool " + strings.Join(args, " ")
+	path, err := exec.LookPath(h.cfg.Ipmitool)
+	if err != nil {
+		return "", noIpmitool(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
+	defer cancel()
+	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "2", "-R", "3"}, args...)
+	if timeout, err := exec.LookPath("timeout"); err == nil { // it kills on time even when this process is stopped
+		argv = append([]string{timeout, "-s", "KILL", strconv.FormatFloat((h.cfg.CommandTime + time.Second).Seconds(), 'f', 3, 64)}, argv...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // no shell; the arguments are ours, address and user are one argument each
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = []string{"IPMITOOL_PASSWORD=" + a.Password, "LC_ALL=C", "HOME=/nonexistent"}
+	cmd.WaitDelay = time.Second
+	// The program ends with the thread that starts it (see ends), so this one must live on until then.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ends(cmd)
+	if effect {
+		if err := providers.InTime(ctx, what); err != nil {
+			return "", err
+		}
+	}
+	err = cmd.Run()
+	return out.String(), ipmiError(ctx, what, err, out.String())
+}
+
+// ipmiError puts what ipmitool said into a class. It says the same for a BMC that is not there and for one that says nothing.
+func ipmiError(ctx context.Context, what string, err error, out string) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: killed: %w", what, ctx.Err())
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && (exit.ExitCode() == -1 || exit.ExitCode() == 137) {
+		return providers.Errorf(providers.Timeout, what, "killed: %w", err)
+	}
+	says := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(strings.ToLower(out), w) {
+				return true
+			}
+		}
+		return false
+	}
+	said := &answered{errors.New(clip(out, maxText))}
+	switch {
+	case says("hmac is invalid", "unauthorized name", "insufficient privilege", "unauthorized role", "password verification", "rakp 2 message indicates an error", "requested privilege level"):
+		return providers.Errorf(providers.Auth, what, "%w", said)
+	case says("no matching cipher suite", "invalid authentication algorithm", "invalid integrity algorithm", "invalid confidentiality algorithm"):
+		return providers.Errorf(providers.Unsupported, what, "%w: the BMC does not speak this cipher suite; set the label %s of the machine (3 is what old ones have)", said, CipherLabel)
+	case says("invalid command", "command not supported", "invalid data field", "parameter out of range"):
+		return providers.Errorf(providers.Unsupported, what, "%w", said)
+	case says("unable to establish", "no response", "timeout"):
+		return providers.Errorf(providers.Timeout, what, "the BMC does not answer over IPMI: %s", clip(out, maxText))
+	}
+	return providers.Errorf(providers.Transient, what, "%w", said)
+}

@@ -1,0 +1,48 @@
+package bmc
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Memo is what is remembered of one BMC. It holds no secret. Whoever keeps it for all peers lets the next leader try the right driver first,
+// go on counting, and end the session that the last one left.
+type Memo struct {
+	Driver      Protocol  `json:"driver,omitempty"`       // that worked
+	Session     string    `json:"session,omitempty"`      // path of the Redfish session that is open
+	Refused     int       `json:"refused,omitempty"`      // logins in a row
+	RefusedWith string    `json:"refused_with,omitempty"` // version of the account
+	ResetAt     time.Time `json:"reset_at,omitzero"`      // of the BMC itself
+	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker lets nothing through before that
+}
+
+// Memory keeps memos by the name of the BMC (its address with the scheme). It should answer quickly; the context is that of the call.
+type Memory interface {
+	Recall(ctx context.Context, bmc string) (Memo, error)
+	Remember(ctx context.Context, bmc string, m Memo) error
+}
+
+// InMemory is a Memory that ends with the process.
+type InMemory struct {
+	mu    sync.Mutex
+	memos map[string]Memo
+}
+
+// NewInMemory makes an empty memory.
+func NewInMemory() *InMemory { return &InMemory{memos: map[string]Memo{}} }
+
+// Recall gives what is known of a BMC; nothing is no error.
+func (m *InMemory) Recall(_ context.Context, bmc string) (Memo, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.memos[bmc], nil
+}
+
+// Remember keeps it.
+func (m *InMemory) Remember(_ context.Context, bmc string, memo Memo) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.memos[bmc] = memo
+	return nil
+}

@@ -1,0 +1,155 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Provider drives machines through their BMCs. It is safe for concurrent use. Close ends its sessions; Run does so with those that are not used.
+type Provider struct {
+	cfg         Config
+	credentials Credentials
+	memory      Memory
+	log         *slog.Logger
+	http        *http.Client
+
+	mu     sync.Mutex
+	closed bool
+	bmcs   map[string]*controller
+}
+
+var (
+	_ providers.Inspector       = (*Provider)(nil)
+	_ providers.PowerController = (*Provider)(nil)
+	_ providers.BootController  = (*Provider)(nil)
+	_ providers.MediaController = (*Provider)(nil)
+	_ providers.Settler         = (*Provider)(nil)
+)
+
+// New makes a provider. It speaks to no BMC before it is asked to.
+func New(c Config, d Deps) (*Provider, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if d.Credentials == nil {
+		return nil, errors.New("make the provider bmc: it has no Credentials")
+	}
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	if d.Memory == nil {
+		d.Memory = NewInMemory()
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, http: client, bmcs: map[string]*controller{}}, nil
+}
+
+// Kind is "bmc".
+func (p *Provider) Kind() string { return "bmc" }
+
+// closeTime bounds how long ending all sessions may take when the caller's context is over.
+const closeTime = 15 * time.Second
+
+// Run ends sessions that are not used, until the context ends; then it ends all.
+func (p *Provider) Run(ctx context.Context) error {
+	t := time.NewTicker(max(p.cfg.Idle/4, 10*time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			p.each(func(c *controller) {
+				if err := c.redfish.idle(ctx, p.cfg.Idle); err != nil && ctx.Err() == nil {
+					p.log.Warn("could not end a session that is not used", "bmc", c.key, "error", err)
+				}
+			})
+		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+			defer cancel()
+			return p.Close(ctx)
+		}
+	}
+}
+
+// Release ends all sessions, as a peer does that leads no more. The provider can be used again after it.
+func (p *Provider) Release(ctx context.Context) error { return p.release(ctx, false) }
+
+// Close ends all sessions. Operations that come later, or were under way, are refused.
+func (p *Provider) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	return p.release(ctx, true)
+}
+
+func (p *Provider) release(ctx context.Context, closing bool) error {
+	var mu sync.Mutex
+	var errs []error
+	p.each(func(c *controller) {
+		if err := c.redfish.release(ctx, closing); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// abreast bounds how many BMCs are spoken to at once when all are.
+const abreast = 64
+
+// each calls f for every BMC, many at a time.
+func (p *Provider) each(f func(*controller)) {
+	p.mu.Lock()
+	all := make([]*controller, 0, len(p.bmcs))
+	for _, c := range p.bmcs {
+		all = append(all, c)
+	}
+	p.mu.Unlock()
+	var wg sync.WaitGroup
+	places := make(chan struct{}, abreast)
+	for _, c := range all {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			f(c)
+		})
+	}
+	wg.Wait()
+}
+
+// Settle is how late a press can show: the BMC's own time, and over IPMI that of the program which sends.
+func (p *Provider) Settle(m providers.Machine) time.Duration {
+	d := p.cfg.Settle
+	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
+	if err != nil {
+		return d
+	}
+	p.mu.Lock()
+	c := p.bmcs[e.key()]
+	p.mu.Unlock()
+	sends := p.cfg.CommandTime
+	if e.only == Redfish || p.cfg.Protocol == Redfish {
+		sends = 0
+	}
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.driver == Redfish {
+			sends = 0
+		}
+		for _, h := range c.hosts {
+			d = max(d, h.quirksNow().Settle)
+		}
+	}
+	return d + sends
+}

@@ -1,0 +1,60 @@
+package bmc
+
+import (
+	"strings"
+	"time"
+)
+
+// Quirks is how the BMC of some vendor and model differs from the specification. The zero value is one that does not.
+type Quirks struct {
+	IPMIGap          time.Duration // least time between two IPMI commands
+	Settle           time.Duration // how long a press may take to show; zero is the configured time
+	BasicAuth        bool          // its sessions do not work
+	NoIfMatch        bool          // it answers 412 to its own ETag
+	OmitSameBootMode bool          // it refuses a boot mode even if it is in that mode
+	BootFlagsExpire  bool          // the IPMI boot flags are dropped after 60 s unless that is switched off before
+}
+
+// quirkRow is one line of the table. A row fits when manufacturer and model contain its words, whatever their case.
+type quirkRow struct {
+	vendor, model string
+	quirks        Quirks
+	source        string
+}
+
+// quirkTable lists what is known, with its source. All rows that fit are added up.
+func quirkTable() []quirkRow {
+	return []quirkRow{
+		{quirks: Quirks{BootFlagsExpire: true},
+			source: "IPMI 2.0 §28.12: boot flags are valid for 60 s by default; openstack/ironic ipmitool.py switches that off for every BMC"},
+		{vendor: "Supermicro", quirks: Quirks{IPMIGap: 5 * time.Second},
+			source: "Ironic, [ipmi]min_command_interval: some hardware crashes below 5 s (its default for all; it names no maker: this choice is ours)"},
+		{vendor: "ASRock", quirks: Quirks{IPMIGap: 5 * time.Second, Settle: 30 * time.Second},
+			source: "the same; tinkerbell/pbnj#127: it shows an old power state over Redfish for a while"},
+		{vendor: "Lenovo", quirks: Quirks{NoIfMatch: true}, source: "stmcginnis/gofish#171, #510, #511: 412 to its own ETag (so does iDRAC10, which cannot be told by its model: setBoot finds out)"},
+		{vendor: "Sushy", quirks: Quirks{BasicAuth: true}, source: "research/bmc.md §3: sushy-tools has no SessionService"},
+	}
+}
+
+// quirksOf adds up the rows that fit.
+func quirksOf(vendor, model string) Quirks {
+	var q Quirks
+	for _, r := range quirkTable() {
+		if contains(vendor, r.vendor) && contains(model, r.model) {
+			q = q.plus(r.quirks)
+		}
+	}
+	return q
+}
+
+func contains(s, word string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(word))
+}
+
+func (q Quirks) plus(o Quirks) Quirks {
+	return Quirks{
+		IPMIGap: max(q.IPMIGap, o.IPMIGap), Settle: max(q.Settle, o.Settle),
+		BasicAuth: q.BasicAuth || o.BasicAuth, NoIfMatch: q.NoIfMatch || o.NoIfMatch,
+		OmitSameBootMode: q.OmitSameBootMode || o.OmitSameBootMode, BootFlagsExpire: q.BootFlagsExpire || o.BootFlagsExpire,
+	}
+}

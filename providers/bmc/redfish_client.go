@@ -1,0 +1,206 @@
+package bmc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// maxBody bounds an answer of a Redfish service, in bytes.
+const maxBody = 8 << 20
+
+// redfishClient speaks to one Redfish service (DSP0266) for all machines behind it, in one session.
+type redfishClient struct {
+	base    string // scheme and authority
+	http    *http.Client
+	gate    *gate
+	timeout time.Duration // of one request
+	login   loginDeps
+
+	mu      sync.Mutex
+	session *session
+	flight  *flight // a login that is under way
+	lost    bool    // a login got no answer: there may be a session that we do not know
+	closed  bool
+	root    *serviceRoot // what it said of itself
+	work    sync.WaitGroup
+}
+
+// loginDeps are what logging in needs.
+type loginDeps struct {
+	account func(ctx context.Context) (Account, error)
+	refused *logins
+	opened  func(ctx context.Context, path string) // remembers the session that is open
+	ended   func(ctx context.Context, path string) // forgets it
+	former  func() string                          // the session that an earlier leader left
+	quirks  func() Quirks
+}
+
+// request is one HTTP request of ours.
+type request struct {
+	method string
+	path   string
+	body   any
+	match  string // If-Match
+	auth   func(*http.Request)
+}
+
+func (r request) writes() bool { return r.method != http.MethodGet && r.method != http.MethodHead }
+
+// answer is what came back, read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// decode reads the body.
+func (a *answer) decode(v any) error {
+	if err := json.Unmarshal(a.body, v); err != nil {
+		return disagree("the service answered what is no JSON of that kind: %w", err)
+	}
+	return nil
+}
+
+// unhurried is ctx without its not-after time, for what only prepares an effect.
+func unhurried(ctx context.Context) context.Context {
+	if _, ok := providers.NotAfter(ctx); !ok {
+		return ctx
+	}
+	return providers.WithNotAfter(ctx, time.Now().Add(24*time.Hour))
+}
+
+// do sends a request within the session. When the session has expired (401: nothing was done) it logs in once and sends it again.
+func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
+	for try := 0; ; try++ {
+		s, err := c.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.auth = s.sign
+		a, err := c.send(ctx, r)
+		if statusOf(err) != http.StatusUnauthorized {
+			return a, err
+		}
+		c.forget(ctx, s)
+		if s.basic {
+			c.login.refused.done(s.account, false)
+		}
+		if try > 0 || s.basic {
+			return nil, refusedAs(s.account, err)
+		}
+	}
+}
+
+// send sends a request, without retries, and reads the answer. It holds one of the BMC's places meanwhile.
+func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
+	leave, err := c.gate.enter(ctx, r.writes())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var body io.Reader
+	if r.body != nil {
+		b, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, fmt.Errorf("encode the body of %s %s: %w", r.method, r.path, err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, body)
+	if err != nil {
+		return nil, fmt.Errorf("make a request of path %q, which the service gave: %w", clip(r.path, 100), err)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("OData-Version", "4.0")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.match != "" {
+		req.Header.Set("If-Match", r.match)
+	}
+	if r.auth != nil {
+		r.auth(req)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: read the answer: %w", r.method, r.path, err)
+	}
+	if len(b) > maxBody {
+		return nil, disagree("%s %s: the answer is longer than %d bytes", r.method, r.path, maxBody)
+	}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return nil, newReply(r.method, r.path, res.StatusCode, b)
+	}
+	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
+}
+
+// get reads a resource within the session.
+func (c *redfishClient) get(ctx context.Context, path string, v any) (*answer, error) {
+	a, err := c.do(ctx, request{method: http.MethodGet, path: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.decode(v); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// link is a reference to a resource.
+type link struct {
+	ID string `json:"@odata.id"`
+}
+
+// serviceRoot is what we need of /redfish/v1/ (ServiceRoot schema).
+type serviceRoot struct {
+	Vendor         string
+	Product        string
+	RedfishVersion string
+	Systems        link
+	Managers       link
+	SessionService link
+	Links          struct{ Sessions link }
+}
+
+var errNoRedfish = errors.New("there is no Redfish service")
+
+// service reads the service root, which needs no login, once.
+func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
+	c.mu.Lock()
+	root := c.root
+	c.mu.Unlock()
+	if root != nil {
+		return root, nil
+	}
+	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
+	if err != nil {
+		return nil, err
+	}
+	root = new(serviceRoot)
+	if err := a.decode(root); err != nil || root.Systems.ID == "" {
+		return nil, &answered{fmt.Errorf("read /redfish/v1/: %w (no Systems in the answer)", errNoRedfish)}
+	}
+	if root.Links.Sessions.ID == "" && root.SessionService.ID != "" {
+		root.Links.Sessions.ID = root.SessionService.ID + "/Sessions"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.root = root
+	return root, nil
+}

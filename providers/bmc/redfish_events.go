@@ -1,0 +1,118 @@
+package bmc
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// events reads the event log: the log services of the system of type SEL, else all of them. The oldest comes first.
+func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
+	s, err := h.known(ctx, bootFresh)
+	if err != nil {
+		return nil, err
+	}
+	if s.LogServices.ID == "" {
+		return nil, providers.Errorf(providers.Unsupported, "read the event log", "the BMC shows no log services for the system")
+	}
+	at := view{ctx, h.c}
+	services, err := redfish.ListReferencedLogServices(at, s.LogServices.ID)
+	if err != nil {
+		return nil, err
+	}
+	sel := slices.DeleteFunc(slices.Clone(services), func(l *redfish.LogService) bool {
+		return l.LogEntryType != redfish.SELLogEntryTypes && !strings.EqualFold(l.ID, "SEL")
+	})
+	if len(sel) > 0 {
+		services = sel
+	}
+	var all []Event
+	for _, l := range services {
+		entries, err := l.Entries()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			t, _ := time.Parse(time.RFC3339, e.Created)
+			all = append(all, Event{ID: e.ID, At: t, Severity: string(e.Severity), Sensor: string(e.SensorType), Message: clip(e.Message, 1000)})
+		}
+	}
+	slices.SortFunc(all, func(a, b Event) int {
+		return cmp.Or(a.At.Compare(b.At), len(a.ID)-len(b.ID), strings.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+func (h *redfishHost) progress(ctx context.Context) (Progress, error) {
+	s, err := h.read(ctx)
+	if err != nil {
+		return Progress{}, err
+	}
+	t, _ := time.Parse(time.RFC3339, s.BootProgress.LastStateTime)
+	return Progress{State: s.BootProgress.LastState, At: t}, nil
+}
+
+// identify switches the locator light of the system, by the new property or the old one.
+func (h *redfishHost) identify(ctx context.Context, on bool) error {
+	s, err := h.known(unhurried(ctx), bootFresh)
+	if err != nil {
+		return err
+	}
+	var body any
+	switch {
+	case s.LocationIndicator != nil:
+		body = map[string]bool{"LocationIndicatorActive": on}
+	case s.IndicatorLED != "" && on:
+		body = map[string]string{"IndicatorLED": "Blinking"}
+	case s.IndicatorLED != "":
+		body = map[string]string{"IndicatorLED": "Off"}
+	default:
+		return providers.Errorf(providers.Unsupported, "switch the locator light", "the BMC shows none for the system")
+	}
+	if _, err := h.c.open(unhurried(ctx)); err != nil {
+		return err
+	}
+	_, err = h.c.do(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
+	h.stale()
+	return err
+}
+
+// resetBMC restarts the manager. Its sessions end with that, so ours is forgotten.
+func (h *redfishHost) resetBMC(ctx context.Context) error {
+	prepare := unhurried(ctx)
+	path, err := h.manager(prepare)
+	if err != nil {
+		return err
+	}
+	var m struct {
+		Actions struct {
+			Reset resetAction `json:"#Manager.Reset"`
+		}
+	}
+	if _, err := h.c.get(prepare, path, &m); err != nil {
+		return err
+	}
+	if m.Actions.Reset.Target == "" {
+		return providers.Errorf(providers.Unsupported, "reset the BMC", "its manager has no action Reset")
+	}
+	types, err := h.resetTypes(prepare, &m.Actions.Reset)
+	if err != nil {
+		return err
+	}
+	t, err := pick("reset the BMC", types, "GracefulRestart", "ForceRestart")
+	if err != nil {
+		return err
+	}
+	if err := h.post(ctx, m.Actions.Reset.Target, map[string]string{"ResetType": t}); err != nil {
+		return err
+	}
+	h.c.http.CloseIdleConnections()
+	return nil
+}

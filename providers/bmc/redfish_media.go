@@ -1,0 +1,163 @@
+package bmc
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// virtualMedia is what we need of a VirtualMedia resource.
+type virtualMedia struct {
+	ODataID    string `json:"@odata.id"`
+	ETag       string `json:"@odata.etag"`
+	Image      string
+	Inserted   *bool
+	MediaTypes []string
+	Actions    struct {
+		Insert struct {
+			Target string `json:"target"`
+		} `json:"#VirtualMedia.InsertMedia"`
+		Eject struct {
+			Target string `json:"target"`
+		} `json:"#VirtualMedia.EjectMedia"`
+	}
+}
+
+// inserted gives what is in the slot, or "".
+func (v *virtualMedia) inserted() string {
+	if v.Inserted != nil && !*v.Inserted {
+		return ""
+	}
+	return v.Image
+}
+
+// slot reads the first slot that takes a CD or DVD: of the system, else of its manager.
+func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
+	h.mu.Lock()
+	known := h.media
+	h.mu.Unlock()
+	if known != "" {
+		return h.readSlot(ctx, known)
+	}
+	s, err := h.known(ctx, bootFresh)
+	if err != nil {
+		return nil, err
+	}
+	collection := s.VirtualMedia.ID
+	if collection == "" {
+		m, err := h.manager(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var manager struct{ VirtualMedia link }
+		if _, err := h.c.get(ctx, m, &manager); err != nil {
+			return nil, err
+		}
+		collection = manager.VirtualMedia.ID
+	}
+	if collection == "" {
+		return nil, providers.Errorf(providers.Unsupported, "find virtual media", "the BMC has none (some want a licence for it)")
+	}
+	var all struct{ Members []link }
+	if _, err := h.c.get(ctx, collection, &all); err != nil {
+		return nil, err
+	}
+	for _, m := range all.Members {
+		v, err := h.readSlot(ctx, m.ID)
+		if err != nil {
+			return nil, err
+		}
+		if len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD") {
+			h.mu.Lock()
+			h.media = m.ID
+			h.mu.Unlock()
+			return v, nil
+		}
+	}
+	return nil, providers.Errorf(providers.Unsupported, "find virtual media", "none of the %d slots of the BMC takes a CD", len(all.Members))
+}
+
+func (h *redfishHost) readSlot(ctx context.Context, path string) (*virtualMedia, error) {
+	v := new(virtualMedia)
+	a, err := h.c.get(ctx, path, v)
+	if err != nil {
+		return nil, err
+	}
+	v.ODataID = path
+	if etag := a.header.Get("ETag"); etag != "" {
+		v.ETag = etag
+	}
+	return v, nil
+}
+
+func (h *redfishHost) mediaURL(ctx context.Context) (string, error) {
+	v, err := h.slot(ctx)
+	if err != nil {
+		return "", err
+	}
+	return v.inserted(), nil
+}
+
+// insert puts an image into the slot and sees that it is there. A slot that holds something else has to be emptied first.
+func (h *redfishHost) insert(ctx context.Context, url string) error {
+	if url == "" {
+		return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL is empty")
+	}
+	v, err := h.slot(unhurried(ctx))
+	switch {
+	case err != nil:
+		return err
+	case v.inserted() == url:
+		return nil
+	case v.inserted() != "":
+		return disagree("insert virtual media: the slot holds another image; eject it first")
+	}
+	if target := v.Actions.Insert.Target; target != "" {
+		err = h.post(ctx, target, map[string]any{"Image": url, "Inserted": true, "WriteProtected": true})
+	} else {
+		err = h.patchSlot(ctx, v, map[string]any{"Image": url, "Inserted": true})
+	}
+	if err != nil {
+		return err
+	}
+	return h.seeMedia(unhurried(ctx), url)
+}
+
+// eject empties the slot and sees that it is empty. An empty slot is left alone.
+func (h *redfishHost) eject(ctx context.Context) error {
+	v, err := h.slot(unhurried(ctx))
+	if err != nil || v.inserted() == "" {
+		return err
+	}
+	if target := v.Actions.Eject.Target; target != "" {
+		err = h.post(ctx, target, nil)
+	} else {
+		err = h.patchSlot(ctx, v, map[string]any{"Image": nil, "Inserted": false})
+	}
+	if err != nil {
+		return err
+	}
+	return h.seeMedia(unhurried(ctx), "")
+}
+
+func (h *redfishHost) patchSlot(ctx context.Context, v *virtualMedia, body any) error {
+	r := request{method: http.MethodPatch, path: v.ODataID, body: body, match: v.ETag}
+	if h.quirksNow().NoIfMatch {
+		r.match = ""
+	}
+	_, err := h.c.do(ctx, r)
+	return err
+}
+
+func (h *redfishHost) seeMedia(ctx context.Context, want string) error {
+	return h.verify(ctx, "virtual media", func(ctx context.Context) (any, bool, error) {
+		got, err := h.mediaURL(ctx)
+		shown := "empty" // a URL may hold a token
+		if got != "" {
+			shown = "another image"
+		}
+		return shown, got == want, err
+	})
+}

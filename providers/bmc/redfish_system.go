@@ -1,0 +1,260 @@
+package bmc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// redfishHost is one machine behind a Redfish service.
+type redfishHost struct {
+	c      *redfishClient
+	system string // path or id, of a service with several; else empty
+	serial string // the same
+	quirks Quirks // learned from the system
+
+	mu     sync.Mutex
+	found  *computerSystem // as it was read last
+	readAt time.Time
+	media  string // path of the slot for virtual media
+}
+
+// computerSystem is what we need of a ComputerSystem resource.
+type computerSystem struct {
+	ODataID      string `json:"@odata.id"`
+	ETag         string `json:"@odata.etag"`
+	Manufacturer string
+	Model        string
+	SerialNumber string
+	SKU          string
+	UUID         string
+	BiosVersion  string
+	PowerState   string
+	HostName     string
+	Boot         bootOverride
+	BootProgress struct{ LastState, LastStateTime string }
+	LastReset    string `json:"LastResetTime"`
+	Actions      struct {
+		Reset resetAction `json:"#ComputerSystem.Reset"`
+	}
+	Links struct {
+		ManagedBy []link
+		Chassis   []link
+	}
+	Processors         link
+	Memory             link
+	Storage            link
+	EthernetInterfaces link
+	LogServices        link
+	VirtualMedia       link
+	LocationIndicator  *bool  `json:"LocationIndicatorActive"`
+	IndicatorLED       string `json:"IndicatorLED"`
+}
+
+// bootOverride is the Boot property (ComputerSystem schema).
+type bootOverride struct {
+	Enabled  string   `json:"BootSourceOverrideEnabled"`
+	Mode     string   `json:"BootSourceOverrideMode"`
+	Target   string   `json:"BootSourceOverrideTarget"`
+	Targets  []string `json:"BootSourceOverrideTarget@Redfish.AllowableValues"`
+	Enableds []string `json:"BootSourceOverrideEnabled@Redfish.AllowableValues"`
+	Modes    []string `json:"BootSourceOverrideMode@Redfish.AllowableValues"`
+}
+
+// resetAction is an action Reset and the values that it takes.
+type resetAction struct {
+	Target string   `json:"target"`
+	Types  []string `json:"ResetType@Redfish.AllowableValues"`
+	Info   string   `json:"@Redfish.ActionInfo"`
+}
+
+// read reads the system now.
+func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
+	for again := true; ; again = false {
+		p, err := h.path(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s := new(computerSystem)
+		a, err := h.c.get(ctx, p, s)
+		if statusOf(err) == http.StatusNotFound && again { // it may have got another path since
+			h.mu.Lock()
+			h.found = nil
+			h.mu.Unlock()
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		h.keep(s, a.header.Get("ETag"), p)
+		return s, nil
+	}
+}
+
+// keep remembers the system as it was read.
+func (h *redfishHost) keep(s *computerSystem, etag, path string) {
+	if etag != "" {
+		s.ETag = etag
+	}
+	if s.ODataID == "" {
+		s.ODataID = path
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.found != nil && len(s.Actions.Reset.Types) == 0 && h.found.ODataID == s.ODataID {
+		s.Actions.Reset.Types = h.found.Actions.Reset.Types // from its ActionInfo
+	}
+	h.found, h.readAt = s, time.Now()
+	h.quirks = quirksOf(s.Manufacturer, s.Model)
+}
+
+// known gives the system as it was read last, at most maxAge ago; else it reads it.
+func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*computerSystem, error) {
+	h.mu.Lock()
+	s, at := h.found, h.readAt
+	h.mu.Unlock()
+	if s != nil && time.Since(at) < maxAge {
+		return s, nil
+	}
+	return h.read(ctx)
+}
+
+// quirksNow gives what is known of its differences.
+func (h *redfishHost) quirksNow() Quirks {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.quirks
+}
+
+// stale makes the next known read again.
+func (h *redfishHost) stale() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readAt = time.Time{}
+}
+
+// path finds the system: the one that the endpoint names, else the only one, else the one with the machine's serial number.
+func (h *redfishHost) path(ctx context.Context) (string, error) {
+	h.mu.Lock()
+	s := h.found
+	h.mu.Unlock()
+	if s != nil {
+		return s.ODataID, nil
+	}
+	root, err := h.c.service(ctx)
+	if err != nil {
+		return "", err
+	}
+	var all struct{ Members []link }
+	if _, err := h.c.get(ctx, root.Systems.ID, &all); err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, m := range all.Members {
+		id := strings.TrimRight(m.ID, "/")
+		if h.system != "" && (id == h.system || path.Base(id) == path.Base(h.system)) {
+			return m.ID, nil
+		}
+		ids = append(ids, path.Base(id))
+	}
+	switch {
+	case h.system != "":
+		return "", providers.Errorf(providers.Gone, "find system "+h.system, "the BMC has no such system; it has %s", strings.Join(ids, ", "))
+	case len(all.Members) == 1:
+		return all.Members[0].ID, nil
+	case len(all.Members) == 0: // some are so while they start
+		return "", disagree("the BMC shows no system (yet)")
+	case h.serial != "":
+		for _, m := range all.Members {
+			var s computerSystem
+			if _, err := h.c.get(ctx, m.ID, &s); err != nil {
+				return "", err
+			}
+			if s.SerialNumber == h.serial {
+				return m.ID, nil
+			}
+		}
+	}
+	return "", providers.Errorf(providers.Unsupported, "pick a system of the BMC", "it has %s: name one in bmc_endpoint, like https://…/redfish/v1/Systems/%s", strings.Join(ids, ", "), ids[0])
+}
+
+// resetTypes gives what a Reset takes: its allowable values, or those of its ActionInfo; empty when the service does not say.
+func (h *redfishHost) resetTypes(ctx context.Context, r *resetAction) ([]string, error) {
+	if len(r.Types) > 0 || r.Info == "" {
+		return r.Types, nil
+	}
+	var info struct {
+		Parameters []struct {
+			Name            string
+			AllowableValues []string
+		}
+	}
+	if _, err := h.c.get(ctx, r.Info, &info); err != nil {
+		return nil, err
+	}
+	for _, p := range info.Parameters {
+		if p.Name == "ResetType" {
+			r.Types = p.AllowableValues
+		}
+	}
+	return r.Types, nil
+}
+
+// pick gives the first of the wanted values that is allowed. A service that names none is asked for the first.
+func pick(what string, allowed []string, wanted ...string) (string, error) {
+	if len(allowed) == 0 {
+		return wanted[0], nil
+	}
+	for _, w := range wanted {
+		if slices.Contains(allowed, w) {
+			return w, nil
+		}
+	}
+	return "", providers.Errorf(providers.Unsupported, what, "the BMC takes none of %s; it takes %s", strings.Join(wanted, ", "), strings.Join(allowed, ", "))
+}
+
+// post sends an action. It is an effect: it leaves in time or not at all.
+func (h *redfishHost) post(ctx context.Context, target string, body any) error {
+	if _, err := h.c.open(unhurried(ctx)); err != nil {
+		return err
+	}
+	if body == nil {
+		body = json.RawMessage("{}")
+	}
+	_, err := h.c.do(ctx, request{method: http.MethodPost, path: target, body: body})
+	return err
+}
+
+// manager gives the path of the manager of the system: the BMC itself.
+func (h *redfishHost) manager(ctx context.Context) (string, error) {
+	s, err := h.known(ctx, time.Hour)
+	if err != nil {
+		return "", err
+	}
+	if len(s.Links.ManagedBy) > 0 {
+		return s.Links.ManagedBy[0].ID, nil
+	}
+	root, err := h.c.service(ctx)
+	if err != nil {
+		return "", err
+	}
+	if root.Managers.ID == "" {
+		return "", providers.Errorf(providers.Unsupported, "find the manager", "the service shows none")
+	}
+	var all struct{ Members []link }
+	if _, err := h.c.get(ctx, root.Managers.ID, &all); err != nil {
+		return "", err
+	}
+	if len(all.Members) == 0 {
+		return "", fmt.Errorf("find the manager: %w", disagree("the service shows none"))
+	}
+	return all.Members[0].ID, nil
+}

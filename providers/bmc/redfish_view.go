@@ -1,0 +1,77 @@
+package bmc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/stmcginnis/gofish/common"
+)
+
+// view lets gofish read resources through our client, within the context of one operation. It cannot change anything.
+type view struct {
+	ctx context.Context
+	c   *redfishClient
+}
+
+var (
+	_ common.Client = view{}
+
+	errReadOnly = errors.New("not sent: gofish only reads here")
+)
+
+// Get reads a resource.
+func (v view) Get(url string) (*http.Response, error) { return v.GetWithHeaders(url, nil) }
+
+// GetWithHeaders reads a resource; headers are ours to choose.
+func (v view) GetWithHeaders(url string, _ map[string]string) (*http.Response, error) {
+	a, err := v.c.do(v.ctx, request{method: http.MethodGet, path: url})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body))}, nil
+}
+
+// Post is refused.
+func (v view) Post(string, any) (*http.Response, error) { return nil, errReadOnly }
+
+// PostWithHeaders is refused.
+func (v view) PostWithHeaders(string, any, map[string]string) (*http.Response, error) {
+	return nil, errReadOnly
+}
+
+// PostMultipart is refused.
+func (v view) PostMultipart(string, map[string]io.Reader) (*http.Response, error) {
+	return nil, errReadOnly
+}
+
+// PostMultipartWithHeaders is refused.
+func (v view) PostMultipartWithHeaders(string, map[string]io.Reader, map[string]string) (*http.Response, error) {
+	return nil, errReadOnly
+}
+
+// Patch is refused.
+func (v view) Patch(string, any) (*http.Response, error) { return nil, errReadOnly }
+
+// PatchWithHeaders is refused.
+func (v view) PatchWithHeaders(string, any, map[string]string) (*http.Response, error) {
+	return nil, errReadOnly
+}
+
+// Put is refused.
+func (v view) Put(string, any) (*http.Response, error) { return nil, errReadOnly }
+
+// PutWithHeaders is refused.
+func (v view) PutWithHeaders(string, any, map[string]string) (*http.Response, error) {
+	return nil, errReadOnly
+}
+
+// Delete is refused.
+func (v view) Delete(string) (*http.Response, error) { return nil, errReadOnly }
+
+// DeleteWithHeaders is refused.
+func (v view) DeleteWithHeaders(string, map[string]string) (*http.Response, error) {
+	return nil, errReadOnly
+}

@@ -1,0 +1,91 @@
+package redfishtest
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+// slot is a virtual drive.
+type slot struct{ image string }
+
+// manager is the BMC as it shows itself: one Manager resource for each system, as in a multi-node chassis.
+func (s *Service) manager(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
+	if len(parts) == 0 && r.Method == http.MethodGet {
+		return ok(s.collection("Managers", "Manager", s.cfg.Systems...)), nil
+	}
+	m := s.find(at(parts, 0))
+	if m == nil {
+		return nil, notFound(r.URL.Path)
+	}
+	path := "/redfish/v1/Managers/" + m.id
+	parts = parts[1:]
+	switch {
+	case len(parts) == 0 && r.Method == http.MethodGet:
+		return ok(map[string]any{"@odata.id": path, "@odata.type": "#Manager.v1_20_0.Manager", "Id": m.id, "Name": "Manager", "ManagerType": "BMC", "FirmwareVersion": "3.05",
+			"Status": health("Enabled", "OK"), "VirtualMedia": ref(path + "/VirtualMedia"),
+			"Actions": map[string]any{"#Manager.Reset": map[string]any{"target": path + "/Actions/Manager.Reset",
+				"ResetType@Redfish.AllowableValues": []string{"GracefulRestart", "ForceRestart"}}}}), nil
+	case len(parts) == 2 && parts[1] == "Manager.Reset" && r.Method == http.MethodPost:
+		if t, _ := body["ResetType"].(string); !slices.Contains([]string{"GracefulRestart", "ForceRestart"}, t) {
+			return nil, refuse(http.StatusBadRequest, "ActionParameterValueNotInList", "That ResetType is not allowed.")
+		}
+		m.effect("bmc_reset", "")
+		clear(s.sessions)
+		s.gone = time.Now().Add(s.cfg.ResetTime)
+		s.quirks.Hang, s.quirks.HangAfter = false, 0 // that is what it is for
+		return &result{status: http.StatusNoContent}, nil
+	case len(parts) == 1 && parts[0] == "VirtualMedia" && r.Method == http.MethodGet:
+		return ok(s.collection("Managers/"+m.id+"/VirtualMedia", "VirtualMedia", "Floppy1", "Cd1")), nil
+	case len(parts) >= 2 && parts[0] == "VirtualMedia" && (parts[1] == "Cd1" || parts[1] == "Floppy1"):
+		return m.virtualMedia(r, path+"/VirtualMedia/"+parts[1], parts[1:], body)
+	}
+	return nil, notFound(r.URL.Path)
+}
+
+func (m *system) virtualMedia(r *http.Request, path string, parts []string, body map[string]any) (*result, *fault) {
+	v := m.slots[parts[0]]
+	action := ""
+	if len(parts) == 3 && parts[1] == "Actions" && r.Method == http.MethodPost {
+		action = parts[2]
+	}
+	switch {
+	case len(parts) == 1 && r.Method == http.MethodGet:
+		types, via := []string{"CD", "DVD"}, "NotConnected"
+		if parts[0] == "Floppy1" {
+			types = []string{"Floppy", "USBStick"}
+		}
+		var image any
+		if v.image != "" {
+			image, via = v.image, "URI"
+		}
+		return ok(map[string]any{"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_4.VirtualMedia", "Id": parts[0], "Name": "Virtual Media", "MediaTypes": types,
+			"Image": image, "Inserted": v.image != "", "ConnectedVia": via, "WriteProtected": true,
+			"Actions": map[string]any{"#VirtualMedia.InsertMedia": ref2(path + "/Actions/VirtualMedia.InsertMedia"), "#VirtualMedia.EjectMedia": ref2(path + "/Actions/VirtualMedia.EjectMedia")}}), nil
+	case action == "VirtualMedia.InsertMedia":
+		image, _ := body["Image"].(string)
+		switch {
+		case image == "":
+			return nil, refuse(http.StatusBadRequest, "ActionParameterMissing", "Image is missing.")
+		case v.image != "":
+			return nil, refuse(http.StatusConflict, "ResourceInUse", "There is an image in it.")
+		}
+		m.effect("media_insert", image)
+		if !m.s.ignored("media") {
+			v.image = image
+		}
+		return &result{status: http.StatusNoContent}, nil
+	case action == "VirtualMedia.EjectMedia":
+		if v.image == "" {
+			return nil, refuse(http.StatusConflict, "ResourceNotFound", "There is nothing in it.")
+		}
+		m.effect("media_eject", v.image)
+		if !m.s.ignored("media") {
+			v.image = ""
+		}
+		return &result{status: http.StatusNoContent}, nil
+	}
+	return nil, notAllowed()
+}
+
+func ref2(target string) map[string]string { return map[string]string{"target": target} }

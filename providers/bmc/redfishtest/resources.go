@@ -1,0 +1,155 @@
+package redfishtest
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func ref(path string) map[string]string { return map[string]string{"@odata.id": path} }
+
+// collection is a collection of resources below /redfish/v1/.
+func (s *Service) collection(path, kind string, ids ...string) any {
+	members := []any{}
+	for _, id := range ids {
+		members = append(members, ref("/redfish/v1/"+path+"/"+id))
+	}
+	name := kind + "Collection"
+	return map[string]any{"@odata.id": "/redfish/v1/" + path, "@odata.type": "#" + name + "." + name, "Name": kind + " Collection",
+		"Members": members, "Members@odata.count": len(members)}
+}
+
+func (s *Service) rootBody() any {
+	root := map[string]any{
+		"@odata.id": "/redfish/v1/", "@odata.type": "#ServiceRoot.v1_17_0.ServiceRoot", "Id": "RootService", "Name": "Root Service",
+		"RedfishVersion": "1.21.0", "UUID": "7a4e2c0e-6f5d-4f5b-9d2e-000000000001", "Vendor": s.cfg.Manufacturer, "Product": s.cfg.Manufacturer + " BMC",
+		"Systems": ref("/redfish/v1/Systems"), "Managers": ref("/redfish/v1/Managers"), "Chassis": ref("/redfish/v1/Chassis"),
+	}
+	if !s.quirks.NoSessions {
+		root["SessionService"] = ref("/redfish/v1/SessionService")
+		root["Links"] = map[string]any{"Sessions": ref(sessionsPath)}
+	}
+	return root
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+func health(state, h string) any { return map[string]string{"State": state, "Health": h} }
+
+// show is the ComputerSystem resource.
+func (m *system) show() any {
+	power, now := "Off", time.Now()
+	if m.on {
+		power = "On"
+	}
+	boot := map[string]any{
+		"BootSourceOverrideEnabled": m.enabled, "BootSourceOverrideTarget": m.target,
+		"BootSourceOverrideTarget@Redfish.AllowableValues":  targets(),
+		"BootSourceOverrideEnabled@Redfish.AllowableValues": []string{"Disabled", "Once", "Continuous"},
+	}
+	if !m.s.quirks.NoMode {
+		boot["BootSourceOverrideMode"] = m.mode
+		boot["BootSourceOverrideMode@Redfish.AllowableValues"] = []string{"UEFI", "Legacy"}
+	}
+	reset := map[string]any{"target": m.path() + "/Actions/ComputerSystem.Reset"}
+	if m.s.quirks.ActionInfo {
+		reset["@Redfish.ActionInfo"] = m.path() + "/ResetActionInfo"
+	} else {
+		reset["ResetType@Redfish.AllowableValues"] = m.s.resetTypes()
+	}
+	return map[string]any{
+		"@odata.id": m.path(), "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "@odata.etag": m.etag(), "Id": m.id, "Name": "System " + m.id,
+		"SystemType": "Physical", "Manufacturer": m.s.cfg.Manufacturer, "Model": "Model 9", "SerialNumber": m.serial(), "BiosVersion": "P79 v1.45",
+		"UUID": fmt.Sprintf("38947555-7742-3448-3784-%012d", m.number+1), "PowerState": power, "Boot": boot, "Status": health("Enabled", "OK"),
+		"BootProgress":  map[string]string{"LastState": m.progress(now), "LastStateTime": stamp(m.since)},
+		"LastResetTime": stamp(m.since), "LocationIndicatorActive": m.led,
+		"Processors": ref(m.path() + "/Processors"), "Memory": ref(m.path() + "/Memory"), "Storage": ref(m.path() + "/Storage"),
+		"EthernetInterfaces": ref(m.path() + "/EthernetInterfaces"), "LogServices": ref(m.path() + "/LogServices"),
+		"Links":   map[string]any{"ManagedBy": []any{ref("/redfish/v1/Managers/" + m.id)}, "Chassis": []any{ref("/redfish/v1/Chassis/1")}},
+		"Actions": map[string]any{"#ComputerSystem.Reset": reset},
+	}
+}
+
+func (m *system) serial() string { return fmt.Sprintf("SN-%04d", m.number+1) }
+
+// parts are the resources below a system.
+func (m *system) parts(path string, parts []string) (*result, *fault) {
+	all := m.inside()
+	below := strings.Join(parts, "/")
+	if body, found := all[below]; found {
+		body["@odata.id"] = m.path() + "/" + below
+		body["Id"] = parts[len(parts)-1]
+		return ok(body), nil
+	}
+	kinds := map[string]string{"Processors": "Processor", "Memory": "Memory", "Storage": "Storage", "EthernetInterfaces": "EthernetInterface",
+		"LogServices": "LogService", "LogServices/SEL/Entries": "LogEntry"}
+	kind, found := kinds[below]
+	if !found {
+		return nil, notFound(path)
+	}
+	var ids []string
+	for i := 1; ; i++ { // members are numbered, except for the log service
+		id := strconv.Itoa(i)
+		if kind == "LogService" {
+			id = "SEL"
+		}
+		if _, there := all[below+"/"+id]; !there {
+			break
+		}
+		ids = append(ids, id)
+		if kind == "LogService" {
+			break
+		}
+	}
+	return ok(m.s.collection("Systems/"+m.id+"/"+below, kind, ids...)), nil
+}
+
+// inside is what is in the machine, by path.
+func (m *system) inside() map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for i := 1; i <= 2; i++ {
+		all[fmt.Sprint("Processors/", i)] = map[string]any{"@odata.type": "#Processor.v1_20_0.Processor", "Name": "Processor", "Socket": fmt.Sprint("CPU ", i), "ProcessorType": "CPU",
+			"Manufacturer": "Contoso", "Model": "Contoso 9654", "TotalCores": 96, "TotalThreads": 192, "SerialNumber": fmt.Sprint("C", i), "Status": health("Enabled", "OK")}
+		all[fmt.Sprint("EthernetInterfaces/", i)] = map[string]any{"@odata.type": "#EthernetInterface.v1_12_2.EthernetInterface", "Name": "Port", "MACAddress": fmt.Sprintf("52:54:00:AA:%02X:%02X", m.number, i),
+			"PermanentMACAddress": fmt.Sprintf("52:54:00:AA:%02X:%02X", m.number, i), "SpeedMbps": 25000, "LinkStatus": []string{"LinkUp", "LinkDown"}[i-1], "Status": health("Enabled", "OK")}
+	}
+	for i := 1; i <= 4; i++ {
+		dimm := map[string]any{"@odata.type": "#Memory.v1_20_0.Memory", "Name": "DIMM", "DeviceLocator": fmt.Sprint("DIMM A", i), "Status": health("Absent", "")}
+		if i < 4 {
+			dimm["Status"] = health("Enabled", map[bool]string{true: "Warning", false: "OK"}[i == 3])
+			dimm["CapacityMiB"], dimm["MemoryDeviceType"], dimm["SerialNumber"] = 32768, "DDR5", fmt.Sprint("D", i)
+		}
+		all[fmt.Sprint("Memory/", i)] = dimm
+	}
+	drives := []any{}
+	for i := 1; i <= 2; i++ {
+		below := fmt.Sprint("Storage/1/Drives/", i)
+		drives = append(drives, ref(m.path()+"/"+below))
+		all[below] = map[string]any{"@odata.type": "#Drive.v1_20_0.Drive", "Name": "Drive", "Model": "Contoso PM9", "SerialNumber": fmt.Sprint("S", i), "CapacityBytes": int64(960197124096),
+			"MediaType": "SSD", "Protocol": "NVMe", "Revision": "1.2", "FailurePredicted": i == 2, "Status": health("Enabled", "OK")}
+	}
+	all["Storage/1"] = map[string]any{"@odata.type": "#Storage.v1_17_0.Storage", "Name": "Storage", "Drives": drives, "Drives@odata.count": len(drives), "Status": health("Enabled", "OK")}
+	all["LogServices/SEL"] = map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "LogEntryType": "SEL", "OverWritePolicy": "WrapsWhenFull",
+		"Entries": ref(m.path() + "/LogServices/SEL/Entries")}
+	for i, e := range m.log {
+		all[fmt.Sprint("LogServices/SEL/Entries/", i+1)] = map[string]any{"@odata.type": "#LogEntry.v1_17_0.LogEntry", "Name": "Log Entry", "EntryType": "SEL", "Severity": e.severity,
+			"Created": stamp(e.at), "Message": e.message, "SensorType": "System Event"}
+	}
+	return all
+}
+
+// chassis is what the systems are in.
+func (s *Service) chassis(r *http.Request, parts []string) (*result, *fault) {
+	switch {
+	case r.Method != http.MethodGet:
+		return nil, notAllowed()
+	case len(parts) == 0:
+		return ok(s.collection("Chassis", "Chassis", "1")), nil
+	case len(parts) == 1 && parts[0] == "1":
+		return ok(map[string]any{"@odata.id": "/redfish/v1/Chassis/1", "@odata.type": "#Chassis.v1_25_1.Chassis", "Id": "1", "Name": "Chassis", "ChassisType": "RackMount",
+			"Manufacturer": s.cfg.Manufacturer, "Status": health("Enabled", "OK")}), nil
+	}
+	return nil, notFound(r.URL.Path)
+}

@@ -1,0 +1,350 @@
+// Package redfishtest is a Redfish service for tests: a BMC and its machines that exist in memory, keep their state, and misbehave as real
+// ones do where they are told to (Quirks).
+//
+// It follows the DMTF's Redfish specification (DSP0266) and schemas (DSP8010): ServiceRoot, SessionService, ComputerSystem, Manager, Chassis,
+// VirtualMedia, LogService, EthernetInterface, Processor, Memory, Storage. It owns no hardware and knows nothing of Holdfast.
+package redfishtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config is what a service is like.
+type Config struct {
+	User         string        // default admin
+	Password     string        // default secret
+	Systems      []string      // ids; default "1"
+	Manufacturer string        // default Contoso
+	PowerTime    time.Duration // from a press until it shows
+	PostTime     time.Duration // from power on until the firmware boots something
+	BootTime     time.Duration // from there until the operating system runs
+	ResetTime    time.Duration // how long the BMC is gone when it is reset
+	Off          bool          // machines are off at first
+}
+
+// Quirks is how a service misbehaves. It can be changed at any time.
+type Quirks struct {
+	SessionLimit  int           // 503 for one session more
+	LockAfter     int           // refused logins after which even good ones are refused
+	InPOST        bool          // 409 to changes while a machine is in POST
+	Ignore        []string      // accepted, but nothing happens: reset, boot, media
+	HangAfter     int           // that many requests are served, then none is answered any more; 0 is off
+	Hang          bool          // none is answered
+	Drop          int           // every n-th request is served, but its connection breaks before the answer
+	DropLogins    int           // the same for that many logins to come
+	OwnETag       bool          // 412 to its own ETag
+	RefuseMode    bool          // 400 to any BootSourceOverrideMode
+	NoMode        bool          // shows no BootSourceOverrideMode
+	NoSessions    bool          // basic authentication only
+	OffIsAnError  bool          // 400 when it is off (or on) already
+	ResetTypes    []string      // allowable values; default On ForceOff GracefulShutdown ForceRestart
+	ActionInfo    bool          // shows them in an ActionInfo only
+	Latency       time.Duration // of every answer
+	ExpireSession bool          // every session ends after its next request
+}
+
+// Effect is a change that was accepted, in order.
+type Effect struct {
+	System string
+	Name   string // reset, boot, media_insert, media_eject, identify, bmc_reset
+	Detail string
+	At     time.Time
+}
+
+// Service is one BMC. It is safe for concurrent use.
+type Service struct {
+	cfg  Config
+	stop chan struct{}
+
+	mu       sync.Mutex
+	quirks   Quirks
+	systems  []*system
+	sessions map[string]*session // by id
+	next     int                 // id of a session
+	served   int
+	refused  int // logins in a row
+	logins   int // all that were tried
+	effects  []Effect
+	gone     time.Time // until then the BMC is restarting
+	inFlight [2]int    // reads and writes that are being served
+	most     [2]int
+}
+
+// New makes a service.
+func New(c Config) *Service {
+	def := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	def(&c.User, "admin")
+	def(&c.Password, "secret")
+	def(&c.Manufacturer, "Contoso")
+	if len(c.Systems) == 0 {
+		c.Systems = []string{"1"}
+	}
+	s := &Service{cfg: c, stop: make(chan struct{}), sessions: map[string]*session{}}
+	for i, id := range c.Systems {
+		s.systems = append(s.systems, newSystem(s, id, i))
+	}
+	return s
+}
+
+// Close lets go of all requests that hang.
+func (s *Service) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.stop:
+	default:
+		close(s.stop)
+	}
+}
+
+// Set changes the quirks.
+func (s *Service) Set(change func(*Quirks)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.quirks)
+	if s.quirks.HangAfter > 0 {
+		s.quirks.HangAfter += s.served
+	}
+}
+
+// Sessions counts the sessions that are open.
+func (s *Service) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// Logins counts the logins that were tried, good or bad.
+func (s *Service) Logins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
+}
+
+// Served counts the requests.
+func (s *Service) Served() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served
+}
+
+// Most gives how many reads and how many writes were served at once at most.
+func (s *Service) Most() (reads, writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most[0], s.most[1]
+}
+
+// Effects gives what was accepted, in order; of one name if that is not empty.
+func (s *Service) Effects(name string) []Effect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.effects), func(e Effect) bool { return name != "" && e.Name != name })
+}
+
+// Power says whether a machine is on.
+func (s *Service) Power(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.find(id)
+	m.advance(time.Now())
+	return m.on
+}
+
+// Booted gives what the machine booted from last: the target of the override then, or "".
+func (s *Service) Booted(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.find(id)
+	m.advance(time.Now())
+	return m.booted
+}
+
+// Log adds an entry to the event log of a machine.
+func (s *Service) Log(id, severity, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.find(id)
+	m.log = append(m.log, entry{time.Now(), severity, message})
+}
+
+func (s *Service) find(id string) *system {
+	for _, m := range s.systems {
+		if m.id == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// fault is an answer that is an error (DSP0266 §8.6).
+type fault struct {
+	status int
+	code   string
+	text   string
+}
+
+func refuse(status int, code, text string) *fault { return &fault{status, code, text} }
+
+// Handler serves the API.
+func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
+	var body map[string]any
+	if r.Method == http.MethodPost || r.Method == http.MethodPatch {
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err := d.Decode(&body); err != nil {
+			write(w, http.StatusBadRequest, nil, refuse(http.StatusBadRequest, "MalformedJSON", "The request body is not JSON."))
+			return
+		}
+	}
+	kind := 0
+	if r.Method != http.MethodGet {
+		kind = 1
+	}
+	s.mu.Lock()
+	s.served++
+	n, q, gone := s.served, s.quirks, time.Now().Before(s.gone)
+	s.inFlight[kind]++
+	s.most[kind] = max(s.most[kind], s.inFlight[kind])
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inFlight[kind]--
+	}()
+	if q.Latency > 0 {
+		s.wait(r, time.After(q.Latency))
+	}
+	if q.Hang || q.HangAfter > 0 && n > q.HangAfter {
+		s.wait(r, nil)
+		panic(http.ErrAbortHandler)
+	}
+	if gone {
+		panic(http.ErrAbortHandler)
+	}
+	s.mu.Lock()
+	res, err := s.answer(r, body)
+	lost := q.Drop > 0 && n%q.Drop == 0
+	if res != nil && res.login && s.quirks.DropLogins > 0 {
+		s.quirks.DropLogins--
+		lost = true
+	}
+	s.mu.Unlock()
+	if lost {
+		panic(http.ErrAbortHandler)
+	}
+	if err != nil {
+		write(w, err.status, nil, err)
+		return
+	}
+	for k, v := range res.header {
+		w.Header().Set(k, v)
+	}
+	write(w, res.status, res.body, nil)
+}
+
+func (s *Service) wait(r *http.Request, c <-chan time.Time) {
+	select {
+	case <-c:
+	case <-r.Context().Done():
+	case <-s.stop:
+	}
+}
+
+// result is an answer that is none.
+type result struct {
+	status int
+	header map[string]string
+	body   any
+	login  bool
+}
+
+func ok(body any) *result { return &result{status: http.StatusOK, body: body} }
+
+func write(w http.ResponseWriter, status int, body any, f *fault) {
+	w.Header().Set("OData-Version", "4.0")
+	if f != nil {
+		id := "Base.1.18." + f.code
+		body = map[string]any{"error": map[string]any{"code": id, "message": f.text,
+			"@Message.ExtendedInfo": []any{map[string]any{"MessageId": id, "Message": f.text, "Severity": "Critical"}}}}
+	}
+	if body == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}
+
+// answer finds what a request is for. The lock is held.
+func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault) {
+	for _, m := range s.systems {
+		m.advance(time.Now())
+	}
+	path := strings.TrimRight(r.URL.Path, "/")
+	switch {
+	case path == "/redfish" && r.Method == http.MethodGet:
+		return ok(map[string]string{"v1": "/redfish/v1/"}), nil
+	case path == "/redfish/v1" && r.Method == http.MethodGet:
+		return ok(s.rootBody()), nil
+	case path == sessionsPath && r.Method == http.MethodPost && !s.quirks.NoSessions:
+		return s.logIn(body)
+	}
+	if f := s.authenticate(r); f != nil {
+		return nil, f
+	}
+	rest, under := strings.CutPrefix(path, "/redfish/v1/")
+	if !under {
+		return nil, notFound(path)
+	}
+	parts := strings.Split(rest, "/")
+	switch parts[0] {
+	case "SessionService":
+		return s.sessionService(r, parts[1:])
+	case "Systems":
+		if len(parts) == 1 && r.Method == http.MethodGet {
+			return ok(s.collection("Systems", "ComputerSystem", s.cfg.Systems...)), nil
+		}
+		if m := s.find(at(parts, 1)); m != nil {
+			return m.answer(r, parts[2:], body)
+		}
+	case "Managers":
+		return s.manager(r, parts[1:], body)
+	case "Chassis":
+		return s.chassis(r, parts[1:])
+	}
+	return nil, notFound(path)
+}
+
+func at(parts []string, i int) string {
+	if i < len(parts) {
+		return parts[i]
+	}
+	return ""
+}
+
+func notFound(path string) *fault {
+	return refuse(http.StatusNotFound, "ResourceMissingAtURI", "There is no resource at "+path+".")
+}
+
+func notAllowed() *fault {
+	return refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The resource does not take this method.")
+}

@@ -1,0 +1,112 @@
+package redfishtest
+
+import (
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const sessionsPath = "/redfish/v1/SessionService/Sessions"
+
+type session struct {
+	user  string
+	token string
+	at    time.Time
+}
+
+// check counts refused logins in a row, as a BMC does that locks accounts.
+func (s *Service) check(user, password string) bool {
+	s.logins++
+	locked := s.quirks.LockAfter > 0 && s.refused >= s.quirks.LockAfter
+	if user != s.cfg.User || password != s.cfg.Password || locked {
+		s.refused++
+		return false
+	}
+	s.refused = 0
+	return true
+}
+
+func unauthorized() *fault {
+	return refuse(http.StatusUnauthorized, "NoValidSession", "There is no valid session, or the account is not good.")
+}
+
+func (s *Service) logIn(body map[string]any) (*result, *fault) {
+	user, _ := body["UserName"].(string)
+	password, _ := body["Password"].(string)
+	if !s.check(user, password) {
+		return nil, unauthorized()
+	}
+	if l := s.quirks.SessionLimit; l > 0 && len(s.sessions) >= l {
+		return nil, refuse(http.StatusServiceUnavailable, "SessionLimitExceeded", "There are too many sessions.")
+	}
+	s.next++
+	id := strconv.Itoa(s.next)
+	s.sessions[id] = &session{user: user, token: rand.Text(), at: time.Now()}
+	path := sessionsPath + "/" + id
+	return &result{status: http.StatusCreated, header: map[string]string{"X-Auth-Token": s.sessions[id].token, "Location": path},
+		body: s.sessions[id].show(id), login: true}, nil
+}
+
+func (n *session) show(id string) any {
+	return map[string]any{"@odata.id": sessionsPath + "/" + id, "@odata.type": "#Session.v1_5_0.Session", "Id": id, "Name": "Session",
+		"UserName": n.user, "CreatedTime": n.at.UTC().Format(time.RFC3339)}
+}
+
+func (s *Service) authenticate(r *http.Request) *fault {
+	if token := r.Header.Get("X-Auth-Token"); token != "" {
+		for id, n := range s.sessions {
+			if n.token == token {
+				if s.quirks.ExpireSession {
+					delete(s.sessions, id)
+				}
+				return nil
+			}
+		}
+		return unauthorized()
+	}
+	if user, password, ok := r.BasicAuth(); ok && s.check(user, password) {
+		return nil
+	}
+	return unauthorized()
+}
+
+func (s *Service) sessionService(r *http.Request, parts []string) (*result, *fault) {
+	if s.quirks.NoSessions {
+		return nil, notFound(r.URL.Path)
+	}
+	switch {
+	case len(parts) == 0 && r.Method == http.MethodGet:
+		return ok(map[string]any{"@odata.id": "/redfish/v1/SessionService", "@odata.type": "#SessionService.v1_1_8.SessionService", "Id": "SessionService",
+			"Name": "Session Service", "ServiceEnabled": true, "Sessions": ref(sessionsPath)}), nil
+	case len(parts) == 1 && parts[0] == "Sessions" && r.Method == http.MethodGet:
+		var ids []string
+		for id := range s.sessions {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		return ok(s.collection("SessionService/Sessions", "Session", ids...)), nil
+	case len(parts) == 2 && parts[0] == "Sessions":
+		n := s.sessions[parts[1]]
+		switch {
+		case n == nil:
+			return nil, notFound(r.URL.Path)
+		case r.Method == http.MethodGet:
+			return ok(n.show(parts[1])), nil
+		case r.Method == http.MethodDelete:
+			delete(s.sessions, parts[1])
+			return &result{status: http.StatusNoContent}, nil
+		}
+		return nil, notAllowed()
+	}
+	return nil, notFound(r.URL.Path)
+}
+
+// OpenSession makes a session of another client of an account.
+func (s *Service) OpenSession(user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	s.sessions[strconv.Itoa(s.next)] = &session{user: user, token: rand.Text(), at: time.Now()}
+}

@@ -1,0 +1,208 @@
+package redfishtest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// system is one machine.
+type system struct {
+	s      *Service
+	id     string
+	number int
+
+	on       bool
+	since    time.Time // of the power state
+	pending  []pending
+	version  int // of the resource, for its ETag
+	enabled  string
+	target   string
+	mode     string
+	consumed bool   // the firmware has looked at the override since power on
+	booted   string // the target that was booted
+	led      bool
+	log      []entry
+	slots    map[string]*slot
+}
+
+// pending is a change of the power that was accepted.
+type pending struct {
+	at time.Time
+	on bool
+}
+
+type entry struct {
+	at       time.Time
+	severity string
+	message  string
+}
+
+func newSystem(s *Service, id string, n int) *system {
+	m := &system{s: s, id: id, number: n, on: !s.cfg.Off, since: time.Now().Add(-time.Hour), enabled: "Disabled", target: "None", mode: "UEFI", consumed: true}
+	m.slots = map[string]*slot{"Cd1": {}, "Floppy1": {}}
+	m.log = []entry{{time.Now().Add(-time.Hour), "OK", "The log was cleared."}}
+	return m
+}
+
+// advance lets happen what is due.
+func (m *system) advance(now time.Time) {
+	for len(m.pending) > 0 && !m.pending[0].at.After(now) {
+		p := m.pending[0]
+		m.pending = m.pending[1:]
+		if p.on != m.on {
+			m.on, m.since, m.consumed = p.on, p.at, false
+			m.version++
+		}
+	}
+	if m.on && !m.consumed && !m.inPOST(now) {
+		m.consumed = true
+		m.booted = ""
+		if m.enabled != "Disabled" {
+			m.booted = m.target
+		}
+		if m.enabled == "Once" {
+			m.enabled, m.target = "Disabled", "None"
+			m.version++
+		}
+	}
+}
+
+func (m *system) inPOST(now time.Time) bool { return m.on && now.Before(m.since.Add(m.s.cfg.PostTime)) }
+
+func (m *system) progress(now time.Time) string {
+	switch {
+	case !m.on:
+		return "None"
+	case m.inPOST(now):
+		return "MemoryInitializationStarted"
+	case now.Before(m.since.Add(m.s.cfg.PostTime + m.s.cfg.BootTime)):
+		return "OSBootStarted"
+	}
+	return "OSRunning"
+}
+
+func (m *system) path() string { return "/redfish/v1/Systems/" + m.id }
+func (m *system) etag() string { return fmt.Sprintf(`W/"%d"`, m.version) }
+
+func (m *system) effect(name, detail string) {
+	m.s.effects = append(m.s.effects, Effect{m.id, name, detail, time.Now()})
+}
+
+// ignored says whether an effect is accepted only.
+func (s *Service) ignored(name string) bool { return slices.Contains(s.quirks.Ignore, name) }
+
+func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
+	switch {
+	case len(parts) == 0 && r.Method == http.MethodGet:
+		res := ok(m.show())
+		res.header = map[string]string{"ETag": m.etag()}
+		return res, nil
+	case len(parts) == 0 && r.Method == http.MethodPatch:
+		return m.patch(r, body)
+	case len(parts) == 2 && parts[0] == "Actions" && parts[1] == "ComputerSystem.Reset" && r.Method == http.MethodPost:
+		return m.reset(body)
+	case len(parts) == 1 && parts[0] == "ResetActionInfo" && r.Method == http.MethodGet:
+		return ok(map[string]any{"@odata.id": m.path() + "/ResetActionInfo", "@odata.type": "#ActionInfo.v1_4_2.ActionInfo", "Id": "ResetActionInfo", "Name": "Reset Action Info",
+			"Parameters": []any{map[string]any{"Name": "ResetType", "Required": true, "DataType": "String", "AllowableValues": m.s.resetTypes()}}}), nil
+	case r.Method == http.MethodGet:
+		return m.parts(r.URL.Path, parts)
+	}
+	return nil, notAllowed()
+}
+
+func (s *Service) resetTypes() []string {
+	if len(s.quirks.ResetTypes) > 0 {
+		return s.quirks.ResetTypes
+	}
+	return []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart"}
+}
+
+// reset is ComputerSystem.Reset.
+func (m *system) reset(body map[string]any) (*result, *fault) {
+	t, _ := body["ResetType"].(string)
+	if !slices.Contains(m.s.resetTypes(), t) {
+		return nil, refuse(http.StatusBadRequest, "ActionParameterValueNotInList", "ResetType "+t+" is not allowed.")
+	}
+	now := time.Now()
+	if m.s.quirks.InPOST && m.inPOST(now) {
+		return nil, refuse(http.StatusConflict, "UnableToModifyDuringSystemPOST", "The system is in POST.")
+	}
+	on := t == "On" || t == "ForceOn" || t == "ForceRestart"
+	if m.s.quirks.OffIsAnError && on == m.on && t != "ForceRestart" {
+		return nil, refuse(http.StatusBadRequest, "OperationFailed", "The system is in that state already.")
+	}
+	m.effect("reset", t)
+	if m.s.ignored("reset") || t == "GracefulShutdown" && m.progress(now) != "OSRunning" {
+		return &result{status: http.StatusNoContent}, nil
+	}
+	due := now.Add(m.s.cfg.PowerTime)
+	if t == "ForceRestart" {
+		m.pending = append(m.pending, pending{due, false})
+	}
+	m.pending = append(m.pending, pending{due, on})
+	m.advance(now)
+	return &result{status: http.StatusNoContent}, nil
+}
+
+// patch changes the boot override or the locator light.
+func (m *system) patch(r *http.Request, body map[string]any) (*result, *fault) {
+	if match := r.Header.Get("If-Match"); match != "" && match != "*" && (m.s.quirks.OwnETag || match != m.etag()) {
+		return nil, refuse(http.StatusPreconditionFailed, "PreconditionFailed", "The resource has changed: its ETag is another.")
+	}
+	if m.s.quirks.InPOST && m.inPOST(time.Now()) {
+		return nil, refuse(http.StatusConflict, "UnableToModifyDuringSystemPOST", "The system is in POST.")
+	}
+	for k, v := range body {
+		switch k {
+		case "Boot":
+			change, _ := v.(map[string]any)
+			if f := m.setBoot(change); f != nil {
+				return nil, f
+			}
+		case "LocationIndicatorActive":
+			m.led, _ = v.(bool)
+			m.effect("identify", strconv.FormatBool(m.led))
+			m.version++
+		default:
+			return nil, refuse(http.StatusBadRequest, "PropertyUnknown", "The property "+k+" cannot be changed.")
+		}
+	}
+	return &result{status: http.StatusNoContent}, nil
+}
+
+func targets() []string { return []string{"None", "Pxe", "Hdd", "Cd", "UefiHttp", "BiosSetup"} }
+
+func (m *system) setBoot(change map[string]any) *fault {
+	next := *m
+	for k, v := range change {
+		value, _ := v.(string)
+		allowed := []string{"UEFI", "Legacy"}
+		to := &next.mode
+		switch k {
+		case "BootSourceOverrideTarget":
+			allowed, to = targets(), &next.target
+		case "BootSourceOverrideEnabled":
+			allowed, to = []string{"Disabled", "Once", "Continuous"}, &next.enabled
+		case "BootSourceOverrideMode":
+			if m.s.quirks.RefuseMode || m.s.quirks.NoMode {
+				return refuse(http.StatusBadRequest, "PropertyNotWritable", "BootSourceOverrideMode cannot be changed.")
+			}
+		default:
+			return refuse(http.StatusBadRequest, "PropertyUnknown", "The property "+k+" is not known.")
+		}
+		if !slices.Contains(allowed, value) {
+			return refuse(http.StatusBadRequest, "PropertyValueNotInList", "The value "+value+" is not allowed for "+k+".")
+		}
+		*to = value
+	}
+	m.effect("boot", strings.Join([]string{next.target, next.enabled, next.mode}, " "))
+	if !m.s.ignored("boot") {
+		m.target, m.enabled, m.mode = next.target, next.enabled, next.mode
+	}
+	m.version++
+	return nil
+}
