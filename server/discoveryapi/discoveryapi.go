@@ -6,14 +6,10 @@ package discoveryapi
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -22,7 +18,7 @@ import (
 
 const base = "/api/v1/management/discovery"
 
-// Watcher streams the changes of services until ctx ends or send fails.
+// Watcher streams the changes of services until ctx ends or send fails. Its errors are statuses.
 type Watcher interface {
 	Services(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error
 }
@@ -30,28 +26,26 @@ type Watcher interface {
 type api struct {
 	registry holdfastv1.RegistryServiceClient
 	beats    holdfastv1.HeartbeatServiceClient
+	access   holdfastv1.AccessServiceClient
 	watch    Watcher
 }
 
 // Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc; streams come from watch.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, watch Watcher) {
-	a := &api{registry: holdfastv1.NewRegistryServiceClient(rpc), beats: holdfastv1.NewHeartbeatServiceClient(rpc), watch: watch}
-	for _, r := range []struct {
-		pattern, method string
-		handler         http.HandlerFunc
-	}{
-		{"POST " + base + "/register", "holdfast.v1.RegistryService/RegisterService", a.register},
-		{"POST " + base + "/deregister", "holdfast.v1.RegistryService/DeregisterService", a.deregister},
-		{"POST " + base + "/update/{id}", "holdfast.v1.RegistryService/UpdateServiceState", a.update},
-		{"POST " + base + "/ping", "holdfast.v1.HeartbeatService/PingService", a.ping},
-		{"GET /api/v1/capabilities", "holdfast.v1.RegistryService/ListServices", a.list},
-		{"GET /api/v1/capabilities/tools/state", "holdfast.v1.RegistryService/ListServices", a.states("tool-invoker", "multi-capability", "code-execution-engine")},
-		{"GET /api/v1/capabilities/resources/state", "holdfast.v1.RegistryService/ListServices", a.states("resource-provider", "multi-capability")},
-		{"GET /api/v1/capabilities/notifications", "holdfast.v1.RegistryService/WatchServices", a.notifications},
-	} {
-		m.HandleFunc(r.pattern, auth.SameAs(r.method), refused, r.handler)
-		m.HandleFunc(r.pattern+"/{$}", auth.SameAs(r.method), refused, r.handler)
+	a := &api{
+		registry: holdfastv1.NewRegistryServiceClient(rpc), beats: holdfastv1.NewHeartbeatServiceClient(rpc), access: holdfastv1.NewAccessServiceClient(rpc), watch: watch,
 	}
+	httpjson.Add(m, refused,
+		httpjson.Route{Pattern: "POST " + base + "/register", RPC: "RegistryService/RegisterService", Handler: a.register},
+		httpjson.Route{Pattern: "POST " + base + "/deregister", RPC: "RegistryService/DeregisterService", Handler: a.deregister},
+		httpjson.Route{Pattern: "POST " + base + "/update/{id}", RPC: "RegistryService/UpdateServiceState", Handler: a.update},
+		httpjson.Route{Pattern: "POST " + base + "/ping", RPC: "HeartbeatService/PingService", Handler: a.ping},
+		httpjson.Route{Pattern: "GET /api/v1/capabilities", RPC: "RegistryService/ListServices", Handler: a.list},
+		httpjson.Route{Pattern: "GET /api/v1/capabilities/tools/state", RPC: "RegistryService/ListServices",
+			Handler: a.states("tool-invoker", "multi-capability", "code-execution-engine")},
+		httpjson.Route{Pattern: "GET /api/v1/capabilities/resources/state", RPC: "RegistryService/ListServices", Handler: a.states("resource-provider", "multi-capability")},
+		httpjson.Route{Pattern: "GET /api/v1/capabilities/notifications", RPC: "RegistryService/WatchServices", Handler: a.notifications},
+	)
 }
 
 // response is the envelope: both members are always there (discovery API §WanakuResponse).
@@ -73,36 +67,20 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 }
 
 func fail(w http.ResponseWriter, err error) {
-	st := status.Convert(err)
-	code := http.StatusInternalServerError
-	switch st.Code() {
-	case codes.Unauthenticated:
-		code = http.StatusUnauthorized
-	case codes.PermissionDenied:
-		code = http.StatusForbidden
-	case codes.InvalidArgument:
-		code = http.StatusBadRequest
-	case codes.NotFound:
-		code = http.StatusNotFound
-	case codes.ResourceExhausted:
-		code = http.StatusTooManyRequests
-	case codes.Unavailable, codes.DeadlineExceeded:
+	code := httpjson.Status(err)
+	if code == http.StatusConflict { // never said here (specs/README.md, 003): clients try again after this one
 		code = http.StatusServiceUnavailable
 	}
-	refuse(w, code, st.Message())
+	refuse(w, code, httpjson.Message(err))
 }
 
+// read takes a body, or answers what is wrong with it.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
-	err := httpjson.Read(r, v)
-	if err == nil {
-		return true
+	bad := httpjson.Read(r, v)
+	if bad != nil {
+		refuse(w, bad.Status(), bad.Message)
 	}
-	code := http.StatusBadRequest
-	if bad, ok := errors.AsType[*httpjson.Bad](err); ok && bad.TooLarge {
-		code = http.StatusRequestEntityTooLarge
-	}
-	refuse(w, code, err.Error())
-	return false
+	return bad == nil
 }
 
 func (a *api) register(w http.ResponseWriter, r *http.Request) {
@@ -143,11 +121,14 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
+// maxID is the most that is looked at of an id: it is more than any has.
+const maxID = 64 // bytes
+
 // ping takes a raw id, whatever the content type says; one in quotes too.
 func (a *api) ping(w http.ResponseWriter, r *http.Request) {
-	b, err := io.ReadAll(io.LimitReader(r.Body, 256))
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "body did not come whole")
+	b, bad := httpjson.Body(r)
+	if bad != nil {
+		refuse(w, bad.Status(), bad.Message)
 		return
 	}
 	id := strings.Trim(strings.TrimSpace(string(b)), `"`)
@@ -155,7 +136,7 @@ func (a *api) ping(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "body is empty: want the id of a service")
 		return
 	}
-	if _, err := a.beats.PingService(r.Context(), &holdfastv1.PingServiceRequest{Id: strings.ToValidUTF8(id, "")}); err != nil {
+	if _, err := a.beats.PingService(r.Context(), &holdfastv1.PingServiceRequest{Id: strings.ToValidUTF8(id[:min(len(id), maxID)], "")}); err != nil {
 		fail(w, err)
 		return
 	}

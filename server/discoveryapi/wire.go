@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // target is a ServiceTarget: nine members, all of them in every answer (discovery API §ServiceTarget).
@@ -32,9 +33,9 @@ func (t *target) proto() *holdfastv1.ServiceTarget {
 }
 
 func showTarget(t *holdfastv1.ServiceTarget) target {
-	return target{ID: orNull(t.GetId()), ServiceName: orNull(t.GetServiceName()), Host: orNull(t.GetHost()), Port: t.GetPort(), ServiceType: orNull(t.GetServiceType()),
-		ServiceSubType: orNull(t.GetServiceSubType()), LanguageName: orNull(t.GetLanguageName()), LanguageType: orNull(t.GetLanguageType()),
-		LanguageSubType: orNull(t.GetLanguageSubType())}
+	return target{ID: httpjson.OrNull(t.GetId()), ServiceName: httpjson.OrNull(t.GetServiceName()), Host: httpjson.OrNull(t.GetHost()), Port: t.GetPort(), ServiceType: httpjson.OrNull(t.GetServiceType()),
+		ServiceSubType: httpjson.OrNull(t.GetServiceSubType()), LanguageName: httpjson.OrNull(t.GetLanguageName()), LanguageType: httpjson.OrNull(t.GetLanguageType()),
+		LanguageSubType: httpjson.OrNull(t.GetLanguageSubType())}
 }
 
 func text(s *string) string {
@@ -42,13 +43,6 @@ func text(s *string) string {
 		return ""
 	}
 	return *s
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // state is a ServiceState.

@@ -1,4 +1,4 @@
-// Package httpjson is what the HTTP APIs of a peer have in common: bodies in, answers out, and what a gRPC error was about.
+// Package httpjson is what the HTTP APIs of a peer have in common: routes, bodies in, answers out, and what the error of a call was about.
 //
 // It owns no words of any API: each has its own error bodies.
 package httpjson
@@ -11,9 +11,6 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/status"
-
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
@@ -24,27 +21,58 @@ type Bad struct {
 	Message  string
 }
 
-// Error gives the message.
-func (b *Bad) Error() string { return b.Message }
+// Status gives the status of the answer, unless the document of an API says otherwise.
+func (b *Bad) Status() int {
+	if b.TooLarge {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusBadRequest
+}
 
-// Read reads the body as JSON into v. Members that are not known are passed over. The error is a *Bad.
-func Read(r *http.Request, v any) error {
+// Body reads the body, whatever it is; nil for Bad when it came whole.
+func Body(r *http.Request) ([]byte, *Bad) {
 	b, err := io.ReadAll(r.Body)
 	switch {
 	case auth.TooLarge(err):
-		return &Bad{TooLarge: true, Message: fmt.Sprintf("body has more than %d bytes", auth.MaxBody)}
+		return nil, &Bad{TooLarge: true, Message: fmt.Sprintf("body has more than %d bytes", auth.MaxBody)}
 	case err != nil:
-		return &Bad{Message: "body did not come whole"}
+		return nil, &Bad{Message: "body did not come whole"}
 	}
-	err = json.Unmarshal(b, v)
+	return b, nil
+}
+
+// Read reads the body as JSON into v. Members that are not known are passed over; the content type is not looked at: clients in the
+// field send what they like.
+func Read(r *http.Request, v any) *Bad {
+	b, bad := Body(r)
+	if bad != nil {
+		return bad
+	}
+	return decode(b, v)
+}
+
+// ReadAny is Read for a body that may be empty: then v stays as it is.
+func ReadAny(r *http.Request, v any) *Bad {
+	b, bad := Body(r)
+	if bad != nil || len(b) == 0 {
+		return bad
+	}
+	return decode(b, v)
+}
+
+func decode(b []byte, v any) *Bad {
+	err := json.Unmarshal(b, v)
 	var wrong *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
 		return &Bad{Field: wrong.Field, Message: fmt.Sprintf("%s: want %s, not %s", orBody(wrong.Field), kind(wrong.Type.Kind().String()), wrong.Value)}
+	case errors.As(err, &syntax):
+		return &Bad{Message: "body is not JSON: " + err.Error()}
 	}
-	return &Bad{Message: "body is not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+	return &Bad{Message: strings.TrimPrefix(err.Error(), "json: ")} // of a member that reads itself
 }
 
 func orBody(field string) string {
@@ -82,22 +110,10 @@ func Write(w http.ResponseWriter, code int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client is gone: nobody to tell
 }
 
-// Reason gives the reason in a gRPC error's ErrorInfo; empty when there is none.
-func Reason(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if i, ok := d.(*errdetails.ErrorInfo); ok {
-			return i.GetReason()
-		}
+// OrNull gives a text for a member that is null when there is none.
+func OrNull(s string) *string {
+	if s == "" {
+		return nil
 	}
-	return ""
-}
-
-// Fields gives the violations in a gRPC error's BadRequest.
-func Fields(err error) []*errdetails.BadRequest_FieldViolation {
-	for _, d := range status.Convert(err).Details() {
-		if b, ok := d.(*errdetails.BadRequest); ok {
-			return b.GetFieldViolations()
-		}
-	}
-	return nil
+	return &s
 }

@@ -1,12 +1,10 @@
 package machineapi
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -24,19 +22,12 @@ type api struct {
 // Register adds the routes to a mux. Each is there with a slash at its end too. The services are called through rpc.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
 	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: holdfastv1.NewHeartbeatServiceClient(rpc), log: log}
-	for _, r := range []struct {
-		pattern string
-		rule    auth.Rule
-		handler http.HandlerFunc
-	}{
-		{"POST /api/v1/machine/register", auth.SameAs("holdfast.v1.AgentService/RegisterAgent"), a.register},
-		{"POST /api/v1/machine/keepalive", auth.SameAs("holdfast.v1.HeartbeatService/KeepMachineAlive"), a.keepalive},
-		{"GET /api/v1/machine/list", auth.SameAs("holdfast.v1.AgentService/ListAgentMachines"), a.list},
-		{"GET /api/v1/machine/config", auth.SameAs("holdfast.v1.AgentService/ListAgentMachines"), a.config},
-	} {
-		m.HandleFunc(r.pattern, r.rule, refused, r.handler)
-		m.HandleFunc(r.pattern+"/{$}", r.rule, refused, r.handler)
-	}
+	httpjson.Add(m, refused,
+		httpjson.Route{Pattern: "POST /api/v1/machine/register", RPC: "AgentService/RegisterAgent", Handler: a.register},
+		httpjson.Route{Pattern: "POST /api/v1/machine/keepalive", RPC: "HeartbeatService/KeepMachineAlive", Handler: a.keepalive},
+		httpjson.Route{Pattern: "GET /api/v1/machine/list", RPC: "AgentService/ListAgentMachines", Handler: a.list},
+		httpjson.Route{Pattern: "GET /api/v1/machine/config", RPC: "AgentService/ListAgentMachines", Handler: a.config},
+	)
 }
 
 // failure is the body of every error (machine registration §Errors).
@@ -70,17 +61,16 @@ func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// read takes a JSON object; members that are not known are passed over.
+// read takes a body, or answers what is wrong with it.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	err := httpjson.Read(r, into)
-	var bad *httpjson.Bad
+	bad := httpjson.Read(r, into)
 	switch {
-	case err == nil:
+	case bad == nil:
 		return true
-	case errors.As(err, &bad) && bad.TooLarge:
-		answer(w, http.StatusRequestEntityTooLarge, failure{Message: "Payload too large"})
+	case bad.TooLarge:
+		answer(w, bad.Status(), failure{Message: "Payload too large"})
 	default:
-		answer(w, http.StatusBadRequest, failure{Message: "Invalid payload", Suggestion: err.Error()})
+		answer(w, bad.Status(), failure{Message: "Invalid payload", Suggestion: bad.Message})
 	}
 	return false
 }
@@ -89,20 +79,20 @@ func answer(w http.ResponseWriter, code int, body any) { httpjson.Write(w, code,
 
 // fail words the error of a call. Other is what the document says of errors that it does not name.
 func (a *api) fail(w http.ResponseWriter, err error, other failure) {
-	st := status.Convert(err)
-	switch st.Code() {
-	case codes.Unauthenticated:
-		answer(w, http.StatusUnauthorized, failure{Message: "Unauthorized"})
-	case codes.PermissionDenied:
-		answer(w, http.StatusForbidden, invalidToken())
-	case codes.InvalidArgument:
-		answer(w, http.StatusBadRequest, failure{Message: "Invalid payload", Suggestion: st.Message()})
-	case codes.ResourceExhausted:
-		answer(w, http.StatusTooManyRequests, failure{Message: st.Message()})
-	case codes.Unavailable, codes.DeadlineExceeded:
-		answer(w, http.StatusServiceUnavailable, failure{Message: "The cluster has no leader at the moment: try again", Suggestion: st.Message()})
+	code, message := httpjson.Status(err), httpjson.Message(err)
+	switch code {
+	case http.StatusBadRequest:
+		answer(w, code, failure{Message: "Invalid payload", Suggestion: message})
+	case http.StatusUnauthorized:
+		answer(w, code, failure{Message: "Unauthorized"})
+	case http.StatusForbidden:
+		answer(w, code, invalidToken())
+	case http.StatusTooManyRequests:
+		answer(w, code, failure{Message: message})
+	case http.StatusServiceUnavailable:
+		answer(w, code, failure{Message: "The cluster has no leader at the moment: try again", Suggestion: message})
 	default:
-		a.log.Warn("machine API call failed", "code", st.Code().String(), "error", st.Message())
+		a.log.Warn("machine API call failed", "code", status.Code(err).String(), "error", message)
 		answer(w, http.StatusInternalServerError, other)
 	}
 }

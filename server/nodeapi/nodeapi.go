@@ -6,7 +6,6 @@
 package nodeapi
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -32,26 +31,19 @@ type api struct {
 // (node state machine §Logging).
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
 	a := &api{nodes: holdfastv1.NewNodeServiceClient(rpc), machines: holdfastv1.NewMachineServiceClient(rpc), log: log}
-	for _, r := range []struct {
-		pattern, method string
-		handler         http.HandlerFunc
-	}{
-		{"GET " + base, "MachineService/ListMachines", a.list},
-		{"POST " + base, "NodeService/CreateNode", a.create},
-		{"GET " + base + "/stalled", "NodeService/ListStalledNodes", a.stalled},
-		{"GET " + base + "/{id}", "NodeService/GetNode", a.get},
-		{"PATCH " + base + "/{id}", "NodeService/UpdateNode", a.update},
-		{"DELETE " + base + "/{id}", "NodeService/TransitionNode", a.retire},
-		{"PATCH " + base + "/{id}/state", "NodeService/TransitionNode", a.transition},
-		{"GET " + base + "/{id}/history", "MachineService/ListMachineHistory", a.history},
-		{"POST " + base + "/{id}/tags", "NodeService/UpdateNode", a.addTag},
-		{"DELETE " + base + "/{id}/tags/{tag}", "NodeService/UpdateNode", a.removeTag},
-		{"POST /api/v1/report", "NodeService/ReportNode", a.report},
-	} {
-		rule := auth.SameAs("holdfast.v1." + r.method)
-		m.HandleFunc(r.pattern, rule, refused, r.handler)
-		m.HandleFunc(r.pattern+"/{$}", rule, refused, r.handler)
-	}
+	httpjson.Add(m, refused,
+		httpjson.Route{Pattern: "GET " + base, RPC: "MachineService/ListMachines", Handler: a.list},
+		httpjson.Route{Pattern: "POST " + base, RPC: "NodeService/CreateNode", Handler: a.create},
+		httpjson.Route{Pattern: "GET " + base + "/stalled", RPC: "NodeService/ListStalledNodes", Handler: a.stalled},
+		httpjson.Route{Pattern: "GET " + base + "/{id}", RPC: "NodeService/GetNode", Handler: a.get},
+		httpjson.Route{Pattern: "PATCH " + base + "/{id}", RPC: "NodeService/UpdateNode", Handler: a.update},
+		httpjson.Route{Pattern: "DELETE " + base + "/{id}", RPC: "NodeService/TransitionNode", Handler: a.retire},
+		httpjson.Route{Pattern: "PATCH " + base + "/{id}/state", RPC: "NodeService/TransitionNode", Handler: a.transition},
+		httpjson.Route{Pattern: "GET " + base + "/{id}/history", RPC: "MachineService/ListMachineHistory", Handler: a.history},
+		httpjson.Route{Pattern: "POST " + base + "/{id}/tags", RPC: "NodeService/UpdateNode", Handler: a.addTag},
+		httpjson.Route{Pattern: "DELETE " + base + "/{id}/tags/{tag}", RPC: "NodeService/UpdateNode", Handler: a.removeTag},
+		httpjson.Route{Pattern: "POST /api/v1/report", RPC: "NodeService/ReportNode", Handler: a.report},
+	)
 }
 
 // envelope is the body of every answer about one node.
@@ -97,55 +89,46 @@ func invalid(w http.ResponseWriter, where, field, msg, kind string) {
 	httpjson.Write(w, http.StatusUnprocessableEntity, failure{[]violation{{loc, msg, kind}}})
 }
 
+// read takes a body, or answers what is wrong with it.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
-	err := httpjson.Read(r, v)
-	if err == nil {
-		return true
-	}
-	bad, _ := errors.AsType[*httpjson.Bad](err)
+	bad := httpjson.Read(r, v)
 	switch {
-	case bad != nil && bad.TooLarge:
-		httpjson.Write(w, http.StatusRequestEntityTooLarge, failure{err.Error()})
-	case bad != nil && bad.Field != "":
-		invalid(w, "body", bad.Field, err.Error(), "type_error")
+	case bad == nil:
+		return true
+	case bad.TooLarge:
+		httpjson.Write(w, bad.Status(), failure{bad.Message})
+	case bad.Field != "":
+		invalid(w, "body", bad.Field, bad.Message, "type_error")
 	default:
-		invalid(w, "body", "", err.Error(), "json_invalid")
+		invalid(w, "body", "", bad.Message, "json_invalid")
 	}
 	return false
 }
 
 // fail words the error of a call.
 func fail(w http.ResponseWriter, err error) {
-	st := status.Convert(err)
-	code, detail := http.StatusInternalServerError, any(st.Message())
-	switch st.Code() {
-	case codes.Unauthenticated:
-		code = http.StatusUnauthorized
-	case codes.PermissionDenied:
-		code = http.StatusForbidden
+	code, detail := httpjson.Status(err), any(httpjson.Message(err))
+	switch reason := httpjson.Reason(err); status.Code(err) {
 	case codes.InvalidArgument:
-		code = http.StatusUnprocessableEntity
-		all := []violation{}
-		for _, f := range httpjson.Fields(err) {
-			all = append(all, violation{append([]string{"body"}, strings.Split(f.GetField(), ".")...), f.GetDescription(), "value_error"})
-		}
-		if len(all) == 0 {
-			all = append(all, violation{[]string{"body"}, st.Message(), "value_error"})
-		}
-		detail = all
-	case codes.NotFound:
-		code = http.StatusNotFound
-		if httpjson.Reason(err) == "NODE_NOT_FOUND" || httpjson.Reason(err) == "MACHINE_NOT_FOUND" {
-			detail = "Node not found"
-		}
-	case codes.AlreadyExists:
-		code = http.StatusConflict
+		code, detail = http.StatusUnprocessableEntity, violations(err)
 	case codes.FailedPrecondition, codes.Aborted:
 		code = http.StatusBadRequest
-	case codes.ResourceExhausted:
-		code = http.StatusTooManyRequests
-	case codes.Unavailable, codes.DeadlineExceeded:
-		code = http.StatusServiceUnavailable
+	case codes.NotFound:
+		if reason == "NODE_NOT_FOUND" || reason == "MACHINE_NOT_FOUND" {
+			detail = "Node not found"
+		}
 	}
 	httpjson.Write(w, code, failure{detail})
+}
+
+// violations says what is wrong with the fields of a call.
+func violations(err error) []violation {
+	var all []violation
+	for _, f := range httpjson.Fields(err) {
+		all = append(all, violation{append([]string{"body"}, strings.Split(f.GetField(), ".")...), f.GetDescription(), "value_error"})
+	}
+	if len(all) == 0 {
+		all = append(all, violation{[]string{"body"}, httpjson.Message(err), "value_error"})
+	}
+	return all
 }

@@ -149,11 +149,11 @@ func lower(state string) string { return strings.ToLower(state) }
 func showEntry(e *holdfastv1.HistoryEntry) entry {
 	out := entry{
 		ID:        uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdfast:"+e.GetMachineId()+"/history/"+strconv.FormatUint(e.GetSequence(), 10))).String(),
-		FromState: lower(e.GetFrom()), ToState: lower(e.GetTo()), Comment: orNull(e.GetComment()), CreatedAt: stamp(e.GetAt()),
+		FromState: lower(e.GetFrom()), ToState: lower(e.GetTo()), Comment: httpjson.OrNull(e.GetComment()), CreatedAt: stamp(e.GetAt()),
 	}
 	switch e.GetTriggeredBy() {
 	case "operator", "admin":
-		out.TriggeredBy, out.UserID = "admin", orNull(e.GetPrincipal())
+		out.TriggeredBy, out.UserID = "admin", httpjson.OrNull(e.GetPrincipal())
 	case "node_report":
 		out.TriggeredBy = "node_report"
 	default:

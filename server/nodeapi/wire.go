@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // node is a node as it is answered; its id is the machine's.
@@ -37,17 +38,17 @@ type node struct {
 func show(m *holdfastv1.Machine) node {
 	n := m.GetNode()
 	out := node{
-		ID: m.GetMachineId(), Hostname: orNull(n.GetHostname()), IPAddress: orNull(n.GetIpAddress()), State: stateName(m.GetStatus().GetNodeState()),
-		WorkflowID: orNull(n.GetWorkflowId()), Vendor: orNull(n.GetVendor()), Model: orNull(n.GetModel()), SerialNumber: orNull(n.GetSerialNumber()),
-		SystemUUID: orNull(n.GetSystemUuid()), Arch: orNull(n.GetArch()), BootMode: orNull(n.GetBootMode()), GroupID: orNull(n.GetGroupId()), Tags: n.GetTags(),
-		InstallAttempts: n.GetInstallAttempts(), InstallProgress: n.GetInstallProgress(), LastInstallError: orNull(n.GetLastInstallError()),
+		ID: m.GetMachineId(), Hostname: httpjson.OrNull(n.GetHostname()), IPAddress: httpjson.OrNull(n.GetIpAddress()), State: stateName(m.GetStatus().GetNodeState()),
+		WorkflowID: httpjson.OrNull(n.GetWorkflowId()), Vendor: httpjson.OrNull(n.GetVendor()), Model: httpjson.OrNull(n.GetModel()), SerialNumber: httpjson.OrNull(n.GetSerialNumber()),
+		SystemUUID: httpjson.OrNull(n.GetSystemUuid()), Arch: httpjson.OrNull(n.GetArch()), BootMode: httpjson.OrNull(n.GetBootMode()), GroupID: httpjson.OrNull(n.GetGroupId()), Tags: n.GetTags(),
+		InstallAttempts: n.GetInstallAttempts(), InstallProgress: n.GetInstallProgress(), LastInstallError: httpjson.OrNull(n.GetLastInstallError()),
 		StateChangedAt: stamp(n.GetStateChangedAt()), CreatedAt: stamp(m.GetCreatedAt()), UpdatedAt: stamp(m.GetUpdatedAt()), LastSeenAt: stamp(n.GetLastSeenAt()),
 	}
 	if macs := m.GetSpec().GetMacAddresses(); len(macs) > 0 {
 		out.MACAddress = &macs[0]
 	}
 	if out.SerialNumber == nil {
-		out.SerialNumber = orNull(m.GetSpec().GetSerial())
+		out.SerialNumber = httpjson.OrNull(m.GetSpec().GetSerial())
 	}
 	if out.Tags == nil {
 		out.Tags = []string{}
@@ -63,16 +64,9 @@ func stateOf(name string) (holdfastv1.Node_State, bool) {
 	return holdfastv1.Node_State(s), ok && s != 0 && name == strings.ToLower(name)
 }
 
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 func stamp(t *timestamppb.Timestamp) *string {
 	if t == nil {
 		return nil
 	}
-	return orNull(t.AsTime().UTC().Format(time.RFC3339Nano))
+	return httpjson.OrNull(t.AsTime().UTC().Format(time.RFC3339Nano))
 }

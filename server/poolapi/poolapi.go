@@ -7,14 +7,11 @@ package poolapi
 
 import (
 	"crypto/sha256"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -26,23 +23,17 @@ type api struct {
 	beats holdfastv1.HeartbeatServiceClient
 }
 
-// Register adds the routes to a mux. The services are called through rpc.
+// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
 	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: holdfastv1.NewHeartbeatServiceClient(rpc)}
-	for _, r := range []struct {
-		pattern, method string
-		handler         http.HandlerFunc
-	}{
-		{"POST /v2/pools/register", "holdfast.v1.PoolService/RegisterPool", a.register},
-		{"POST /v2/pools/{id}/heartbeat", "holdfast.v1.HeartbeatService/HeartbeatPool", a.heartbeat},
-		{"POST /v2/pools/{id}/deregister", "holdfast.v1.PoolService/DeregisterPool", a.deregister},
-		{"GET /v2/pools", "holdfast.v1.PoolService/ListPools", a.list},
-		{"GET /v2/pools/{id}", "holdfast.v1.PoolService/GetPool", a.get},
-		{"POST /v2/platform/providers/register", "holdfast.v1.PoolService/RegisterProvider", a.registerProvider},
-	} {
-		m.HandleFunc(r.pattern, auth.SameAs(r.method), refused, r.handler)
-		m.HandleFunc(r.pattern+"/{$}", auth.SameAs(r.method), refused, r.handler)
-	}
+	httpjson.Add(m, refused,
+		httpjson.Route{Pattern: "POST /v2/pools/register", RPC: "PoolService/RegisterPool", Handler: a.register},
+		httpjson.Route{Pattern: "POST /v2/pools/{id}/heartbeat", RPC: "HeartbeatService/HeartbeatPool", Handler: a.heartbeat},
+		httpjson.Route{Pattern: "POST /v2/pools/{id}/deregister", RPC: "PoolService/DeregisterPool", Handler: a.deregister},
+		httpjson.Route{Pattern: "GET /v2/pools", RPC: "PoolService/ListPools", Handler: a.list},
+		httpjson.Route{Pattern: "GET /v2/pools/{id}", RPC: "PoolService/GetPool", Handler: a.get},
+		httpjson.Route{Pattern: "POST /v2/platform/providers/register", RPC: "PoolService/RegisterProvider", Handler: a.registerProvider},
+	)
 }
 
 // failure is the body of every error.
@@ -51,65 +42,42 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
-	httpjson.Write(w, code, failure{codeName(code), err.Message})
+func refuse(w http.ResponseWriter, code int, message string) {
+	name := "internal"
+	switch code {
+	case http.StatusBadRequest:
+		name = "invalid_request"
+	case http.StatusUnauthorized:
+		name = "unauthorized"
+	case http.StatusForbidden:
+		name = "forbidden"
+	case http.StatusNotFound:
+		name = "pool_not_found"
+	case http.StatusConflict:
+		name = "conflict"
+	case http.StatusRequestEntityTooLarge:
+		name = "payload_too_large"
+	case http.StatusTooManyRequests:
+		name = "rate_limited"
+	case http.StatusServiceUnavailable:
+		name = "unavailable"
+	}
+	httpjson.Write(w, code, failure{name, message})
 }
 
-func codeName(code int) string {
-	switch code {
-	case http.StatusUnauthorized:
-		return "unauthorized"
-	case http.StatusForbidden:
-		return "forbidden"
-	case http.StatusTooManyRequests:
-		return "rate_limited"
-	case http.StatusRequestEntityTooLarge:
-		return "payload_too_large"
-	case http.StatusServiceUnavailable:
-		return "unavailable"
-	case http.StatusBadRequest:
-		return "invalid_request"
-	}
-	return "internal"
+func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+	refuse(w, code, err.Message)
 }
+
+func fail(w http.ResponseWriter, err error) { refuse(w, httpjson.Status(err), httpjson.Message(err)) }
 
 // read takes a body, or answers what is wrong with it.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
-	err := httpjson.Read(r, v)
-	if err == nil {
-		return true
+	bad := httpjson.Read(r, v)
+	if bad != nil {
+		refuse(w, bad.Status(), bad.Message)
 	}
-	code := http.StatusBadRequest
-	if bad, ok := errors.AsType[*httpjson.Bad](err); ok && bad.TooLarge {
-		code = http.StatusRequestEntityTooLarge
-	}
-	httpjson.Write(w, code, failure{codeName(code), err.Error()})
-	return false
-}
-
-func fail(w http.ResponseWriter, err error) {
-	st := status.Convert(err)
-	code, name := http.StatusInternalServerError, ""
-	switch st.Code() {
-	case codes.Unauthenticated:
-		code = http.StatusUnauthorized
-	case codes.PermissionDenied:
-		code = http.StatusForbidden
-	case codes.InvalidArgument:
-		code = http.StatusBadRequest
-	case codes.NotFound:
-		code, name = http.StatusNotFound, "pool_not_found"
-	case codes.FailedPrecondition, codes.AlreadyExists:
-		code, name = http.StatusConflict, "conflict"
-	case codes.ResourceExhausted:
-		code = http.StatusTooManyRequests
-	case codes.Unavailable, codes.DeadlineExceeded:
-		code = http.StatusServiceUnavailable
-	}
-	if name == "" {
-		name = codeName(code)
-	}
-	httpjson.Write(w, code, failure{name, st.Message()})
+	return bad == nil
 }
 
 func (a *api) register(w http.ResponseWriter, r *http.Request) {
@@ -130,7 +98,7 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 // sameID refuses a body that names another pool than the path.
 func sameID(w http.ResponseWriter, r *http.Request, body string) bool {
 	if id := r.PathValue("id"); body != "" && body != id {
-		httpjson.Write(w, http.StatusBadRequest, failure{"invalid_request", "pool_id is " + strconv.Quote(body) + " in the body and " + strconv.Quote(id) + " in the path"})
+		refuse(w, http.StatusBadRequest, "pool_id is "+strconv.Quote(body)+" in the body and "+strconv.Quote(id)+" in the path")
 		return false
 	}
 	return true
@@ -158,7 +126,11 @@ func (a *api) deregister(w http.ResponseWriter, r *http.Request) {
 		PoolID string `json:"pool_id"`
 		Reason string `json:"reason"`
 	}
-	if r.ContentLength != 0 && !read(w, r, &in) || !sameID(w, r, in.PoolID) {
+	if bad := httpjson.ReadAny(r, &in); bad != nil {
+		refuse(w, bad.Status(), bad.Message)
+		return
+	}
+	if !sameID(w, r, in.PoolID) {
 		return
 	}
 	if _, err := a.pools.DeregisterPool(r.Context(), &holdfastv1.DeregisterPoolRequest{PoolId: r.PathValue("id"), Reason: in.Reason}); err != nil {
@@ -184,7 +156,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	if s := q.Get("min_available_vram_gb"); s != "" {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(v >= 0 && v < 1e12) {
-			httpjson.Write(w, http.StatusBadRequest, failure{"invalid_request", "min_available_vram_gb is " + strconv.Quote(s) + ": want a number of gigabytes"})
+			refuse(w, http.StatusBadRequest, "min_available_vram_gb is "+strconv.Quote(s)+": want a number of gigabytes")
 			return
 		}
 		req.MinAvailableVramGb = v

@@ -1,0 +1,219 @@
+// Package apitest holds what the tests of the HTTP APIs have in common: a peer alone with a real server, gate and state, and tables of
+// requests with what has to be answered.
+//
+// It owns the stand-in for consensus (a command is applied at once) and for the keeping of leases, which package executor/lease tests. It
+// is for tests only.
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// Lab is a peer alone. Its cluster's clock begins at 2026-01-29 15:10 and moves on by a second with each command.
+type Lab struct {
+	testing.TB
+	Handler http.Handler
+	Server  *server.Server
+
+	state *fsm.FSM
+
+	mu     sync.Mutex
+	index  uint64
+	now    time.Time
+	clock  int64 // lease clock, in milliseconds
+	lost   bool  // the leader
+	tokens map[string]string
+}
+
+// New starts a peer with one API, a machine 1165a9b6 that awaits its agent, and tokens: admin, operator, viewer, agent (of that machine), gpu
+// and pool (of the pools gpu and pool-1), service, elsewhere (an operator of another pool), expired and revoked (operators).
+func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
+	t.Helper()
+	l := &Lab{TB: t, state: fsm.New(), now: time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC), tokens: map[string]string{}}
+	l.Do(&internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
+	for _, plan := range fsm.DefaultPlans() {
+		l.Do(&internalv1.CreatePlan{Plan: plan, BuiltIn: true})
+	}
+	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu"}})
+	past := timestamppb.New(l.now.Add(time.Hour)) // of the wall clock, and to come for the cluster's
+	for name, tok := range map[string]*holdfastv1.Token{
+		"admin":     {Role: holdfastv1.Role_ADMIN},
+		"operator":  {Role: holdfastv1.Role_OPERATOR},
+		"viewer":    {Role: holdfastv1.Role_VIEWER},
+		"gpu":       {Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}},
+		"pool":      {Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"pool-1"}},
+		"service":   {Role: holdfastv1.Role_SERVICE},
+		"elsewhere": {Role: holdfastv1.Role_OPERATOR, Pools: []string{"elsewhere"}},
+		"expired":   {Role: holdfastv1.Role_OPERATOR, ExpiresAt: past},
+		"revoked":   {Role: holdfastv1.Role_OPERATOR},
+	} {
+		secret, hash := auth.NewSecret()
+		tok.TokenId, tok.Name = "tok-"+name, name
+		l.Do(&internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}})
+		l.tokens[name] = secret
+	}
+	l.Do(&internalv1.RevokeToken{TokenId: "tok-revoked"})
+	secret, hash := auth.NewSecret()
+	l.Do(&internalv1.CreateAgentMachine{MachineId: "1165a9b6", Pool: "gpu", PendingTtlMs: time.Hour.Milliseconds(), Token: &internalv1.StoredToken{
+		Sha256: hash, Token: &holdfastv1.Token{TokenId: "tok-agent", Name: "agent"},
+	}})
+	l.tokens["agent"] = secret
+	gate, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: -1}, auth.Deps{
+		Records: func() auth.Records { return l.state.View() },
+		Fresh:   func(context.Context) (auth.Records, error) { return l.state.View(), nil },
+		Report:  func(context.Context, *internalv1.RecordDenials) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = gate.Denials().Run(ctx) // ends with ctx
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	l.Server = server.New(server.Config{Gate: gate, Leases: l, PlatformMarginPercent: 12.5}, l, l.state, providers.SetOf(nil))
+	l.Handler = l.Server.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { add(m, rpc, l.Server) })
+	return l
+}
+
+// Do applies an operation that has to be taken.
+func (l *Lab) Do(op proto.Message) {
+	l.Helper()
+	c := &internalv1.Command{}
+	fields := c.ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
+	for i := range fields.Len() {
+		if fd := fields.Get(i); fd.Message().FullName() == op.ProtoReflect().Descriptor().FullName() {
+			c.ProtoReflect().Set(fd, protoreflect.ValueOfMessage(op.ProtoReflect()))
+		}
+	}
+	if _, err := l.Apply(context.Background(), c); err != nil {
+		l.Fatalf("%T: %v", op, err)
+	}
+}
+
+// State gives the state as it is now.
+func (l *Lab) State() *fsm.View { return l.state.View() }
+
+// Revoke takes a token back.
+func (l *Lab) Revoke(name string) { l.Do(&internalv1.RevokeToken{TokenId: "tok-" + name}) }
+
+// LoseLeader makes every call that needs the leader fail, as in an election that goes on.
+func (l *Lab) LoseLeader(lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = lost
+}
+
+var errNoLeader = &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader}
+
+// Apply implements server.Proposer.
+func (l *Lab) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost {
+		return fsm.Result{}, errNoLeader
+	}
+	c = proto.CloneOf(c)
+	l.now = l.now.Add(time.Second)
+	l.index++
+	c.Time, c.Epoch, c.FeatureLevel = timestamppb.New(l.now), 1, 1
+	if c.GetPrincipal() == "" {
+		c.Principal = "tester"
+	}
+	data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{c}})
+	if err != nil {
+		return fsm.Result{}, fmt.Errorf("encode entry: %w", err)
+	}
+	res := l.state.Apply(l.index, 1, data)[0]
+	if res.Err != nil {
+		return res, res.Err
+	}
+	return res, nil
+}
+
+// View implements server.Proposer.
+func (l *Lab) View(context.Context) (*fsm.View, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost {
+		return nil, errNoLeader
+	}
+	return l.state.View(), nil
+}
+
+// Leader implements server.Membership.
+func (l *Lab) Leader() (id string, self, ok bool) { return "p1", true, true }
+
+// Role implements server.Membership.
+func (l *Lab) Role() string { return "leader" }
+
+// Votes implements server.Membership.
+func (l *Lab) Votes() error { return nil }
+
+// Status implements server.Membership.
+func (l *Lab) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }
+
+// Renew implements server.Leases: each sign of life goes on record at once, if the state knows whose it is.
+func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
+	l.mu.Lock()
+	l.clock += 1000
+	clock := l.clock
+	l.mu.Unlock()
+	v := l.state.View()
+	before, ok := v.Lease(rn.GetLease().GetKind(), rn.GetLease().GetId())
+	if !ok && rn.GetLease().GetKind() == internalv1.LeaseRef_MACHINE {
+		_, ok = v.Machine(rn.GetLease().GetId()) // its first sign of life may come before it registers
+	}
+	switch {
+	case !ok:
+		return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_UNKNOWN_LEASE}, nil
+	case before.GetGone() && rn.GetLease().GetKind() == internalv1.LeaseRef_POOL:
+		return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_UNKNOWN_LEASE}, nil
+	case before.GetExpiredAt() != nil:
+		return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_EXPIRED}, nil
+	}
+	if _, err := l.Apply(ctx, &internalv1.Command{Op: &internalv1.Command_CheckpointLeases{CheckpointLeases: &internalv1.CheckpointLeases{
+		ClockMs: clock, Leases: []*internalv1.SeenLease{{Renewal: rn, SeenMs: clock}},
+	}}}); err != nil {
+		return nil, err
+	}
+	after, _ := l.state.View().Lease(rn.GetLease().GetKind(), rn.GetLease().GetId())
+	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: after.GetTtlMs(), IntervalMs: 10_000, At: after.GetLastSeen()}, nil
+}
+
+// Expire makes a lease be over: nothing was heard of it for as long as it lasts.
+func (l *Lab) Expire(kind internalv1.LeaseRef_Kind, id string) {
+	l.Helper()
+	lease, ok := l.state.View().Lease(kind, id)
+	if !ok {
+		l.Fatalf("there is no lease of %s", id)
+	}
+	l.mu.Lock()
+	l.clock = max(l.clock, lease.GetSeenMs()) + lease.GetTtlMs() + 1
+	clock := l.clock
+	l.mu.Unlock()
+	l.Do(&internalv1.ExpireLeases{ClockMs: clock, Leases: []*internalv1.LeaseRef{lease.GetRef()}})
+}

@@ -1,0 +1,177 @@
+package machineapi_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
+	"github.com/holdfast-metal/holdfast/server/machineapi"
+)
+
+func lab(t testing.TB) *apitest.Lab {
+	return apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, _ *server.Server) {
+		machineapi.Register(m, rpc, slog.New(slog.DiscardHandler))
+	})
+}
+
+const (
+	register  = "/api/v1/machine/register"
+	keepalive = "/api/v1/machine/keepalive"
+	list      = "/api/v1/machine/list"
+
+	machine = `{"token":"","machine_id":"1165a9b6","hostname":"w-1","provider_name":"generic","pool_name":"gpu","cpu":"8000m","memory":"16Gi","gpu_count":"1","private_ip":"192.168.1.100"}`
+	beat    = `{"machine_id":"1165a9b6","pool_name":"gpu","agent_version":"0.1.0"}`
+
+	unauthorized = `{"message":"Unauthorized"}`
+	invalidToken = `{"message":"Invalid token","error_code":"invalid_token"}`
+	expired      = `{"message":"Machine state expired","error_code":"machine_not_found","suggestion":"Register the machine again: POST /api/v1/machine/register"}`
+)
+
+func with(body, old, replacement string) string { return strings.Replace(body, old, replacement, 1) }
+
+// Who comes with what: the document's words, and nothing changed.
+func TestTokens(t *testing.T) {
+	l := lab(t)
+	var calls []apitest.Call
+	for _, route := range []struct{ name, method, path, body string }{
+		{"register", "POST", register, machine}, {"keepalive", "POST", keepalive, beat}, {"list", "GET", list, ""}, {"config", "GET", "/api/v1/machine/config", ""},
+	} {
+		for _, tok := range []string{"", "expired", "revoked", "=Bearer garbage", "=Bearer", "=Bearer a b", "=Basic dXNlcjpwYXNz", "=Bearer " + strings.Repeat("x", 600)} {
+			calls = append(calls, apitest.Call{Name: route.name + " with " + tok, Token: tok, Method: route.method, Path: route.path, Body: route.body, Status: 401, Want: unauthorized})
+		}
+		calls = append(calls, apitest.Call{Name: route.name + " of a service", Token: "service", Method: route.method, Path: route.path, Body: route.body, Status: 403, Want: invalidToken})
+	}
+	for _, tok := range []string{"viewer", "operator", "admin"} {
+		calls = append(calls,
+			apitest.Call{Name: "register of a " + tok, Token: tok, Method: "POST", Path: register, Body: machine, Status: 403, Want: invalidToken},
+			apitest.Call{Name: "keepalive of a " + tok, Token: tok, Method: "POST", Path: keepalive, Body: beat, Status: 403, Want: invalidToken},
+			apitest.Call{Name: "list of a " + tok, Token: tok, Method: "GET", Path: list, Status: 200, Want: "[]"})
+	}
+	l.Run(t, append(calls,
+		apitest.Call{Name: "another machine", Token: "agent", Method: "POST", Path: register, Body: with(machine, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
+		apitest.Call{Name: "another machine's keepalive", Token: "agent", Method: "POST", Path: keepalive, Body: with(beat, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
+		apitest.Call{Name: "machine of another pool", Token: "pool", Method: "POST", Path: register, Body: machine, Status: 403, Want: invalidToken},
+		apitest.Call{Name: "token without the prefix", Token: "=" + l.Secret("agent"), Method: "GET", Path: list, Status: 200, Want: "[]"},
+		apitest.Call{Name: "prefix in lower case", Token: "=bearer " + l.Secret("agent"), Method: "GET", Path: list + "/", Status: 200, Want: "[]"},
+	))
+}
+
+// What is not a registration or a keepalive.
+func TestBodies(t *testing.T) {
+	l := lab(t)
+	post := func(name, path, body string, status int, want string) apitest.Call {
+		return apitest.Call{Name: name, Token: "agent", Method: "POST", Path: path, Body: body, Status: status, Want: want}
+	}
+	huge := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	calls := []apitest.Call{
+		post("bad cpu", register, with(machine, "8000m", "eight"), 500, `{"message":"Invalid machine cpu value"}`),
+		post("negative cpu", register, with(machine, "8000m", "-8"), 500, `{"message":"Invalid machine cpu value"}`),
+		post("cpu beyond counting", register, with(machine, "8000m", "9223372036854775808m"), 500, `{"message":"Invalid machine cpu value"}`),
+		post("bad memory", register, with(machine, "16Gi", "16Qi"), 500, `{"message":"Invalid machine memory value"}`),
+		post("memory in two units", register, with(machine, "16Gi", "16GiMi"), 500, `{"message":"Invalid machine memory value"}`),
+		post("bad gpu count", register, with(machine, `"gpu_count":"1"`, `"gpu_count":"-1"`), 500, `{"message":"Invalid gpu count"}`),
+		post("gpu count with a fraction", register, with(machine, `"gpu_count":"1"`, `"gpu_count":1.5`), 500, `{"message":"Invalid gpu count"}`),
+		post("keepalive without a pool", keepalive, `{"machine_id":"1165a9b6"}`, 400, `{"message":"machine_id and pool_name are required"}`),
+		post("keepalive with nulls", keepalive, `{"machine_id":null,"pool_name":null,"metrics":null}`, 400, `{"message":"machine_id and pool_name are required"}`),
+		post("metrics that are no object", keepalive, with(beat, `}`, `,"metrics":7}`), 400, `{"message":"Invalid payload","suggestion":"metrics: want an object, not number"}`),
+		post("metric that is no number", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"high"}}`), 400, `{"message":"Invalid payload","suggestion":"want a number, not \"high\""}`),
+		post("metric beyond numbers", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"NaN"}}`), 400, `{"message":"Invalid payload","suggestion":"want a number, not \"NaN\""}`),
+		post("member of a wrong type", register, with(machine, `"1165a9b6"`, `{}`), 400, `{"message":"Invalid payload","suggestion":"want a string, not {}"}`),
+		post("token of a wrong type", register, with(machine, `"token":""`, `"token":[7]`), 200, "*"), // it is not looked at
+	}
+	for _, path := range []string{register, keepalive} {
+		calls = append(calls,
+			post("nothing to "+path, path, "", 400, `{"message":"Invalid payload","suggestion":"body is not JSON: unexpected end of JSON input"}`),
+			post("torn to "+path, path, `{"machine_id":`, 400, `{"message":"Invalid payload","suggestion":"body is not JSON: unexpected end of JSON input"}`),
+			post("two objects to "+path, path, `{}{}`, 400, `{"message":"Invalid payload","suggestion":"body is not JSON: invalid character '{' after top-level value"}`),
+			post("a list to "+path, path, `[]`, 400, `{"message":"Invalid payload","suggestion":"body: want an object, not array"}`),
+			post("much to "+path, path, huge, 413, `{"message":"Payload too large"}`),
+		)
+	}
+	for _, member := range []string{"machine_id", "hostname", "pool_name", "cpu", "memory", "gpu_count", "private_ip"} {
+		calls = append(calls,
+			post("no "+member, register, with(machine, `"`+member+`"`, `"x"`), 400, `{"message":"Invalid payload"}`),
+			post("empty "+member, register, with(machine, `"`+member+`":"`, `"`+member+`":" ","x":"`), 400, `{"message":"Invalid payload"}`))
+	}
+	l.Run(t, calls)
+}
+
+// A machine's life: each answer, byte for byte.
+func TestLife(t *testing.T) {
+	l := lab(t)
+	registered := `{"config":null,"machine_state":{"machine_id":"1165a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`
+	l.Run(t, []apitest.Call{
+		apitest.Expect("unknown pool", "agent", "POST", register, with(machine, `"gpu"`, `"cpu"`), 500, `{"message":"Invalid pool name"}`),
+		apitest.Expect("unknown machine", "gpu", "POST", keepalive, with(beat, "1165a9b6", "9965a9b6"), 500, expired),
+		apitest.Expect("register", "agent", "POST", register, machine, 200, registered),
+		apitest.Expect("registered is not ready", "gpu", "GET", list, "", 200, `[]`),
+		apitest.Expect("ready", "agent", "POST", keepalive, beat, 200, `{"status":"ok","machine_state":{"machine_id":"1165a9b6","status":"ready","pool_name":"gpu","last_keepalive":"1769699429","ttl_seconds":300,`+
+			`"agent_version":"0.1.0"},"next_keepalive_ms":10000}`),
+		apitest.Expect("list", "agent", "GET", list, "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1","cpu":8000,"memory":16384,`+
+			`"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699426","last_keepalive":"1769699429","agent_version":"0.1.0"},"metrics":null}]`),
+		apitest.Expect("metrics as they should be, and more", "agent", "POST", keepalive+"/", with(beat, "}", `,"x":{"y":[1]},"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":"42.3",`+
+			`"total_cpu_available":8000,"total_memory_available":17179869184,"free_gpu_count":1}}`), 200, "*"),
+		apitest.Expect("list with metrics", "viewer", "GET", list+"?pool_name=gpu&provider_name=generic", "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1",`+
+			`"cpu":8000,"memory":16384,"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699426","last_keepalive":"1769699430","agent_version":"0.1.0"},`+
+			`"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":42.3,"total_cpu_available":8000,"total_memory_available":16384,"free_gpu_count":1}}]`),
+		apitest.Expect("other pool", "viewer", "GET", list+"?pool_name=cpu", "", 200, `[]`),
+		apitest.Expect("other provider", "viewer", "GET", list+"?provider_name=lambda", "", 200, `[]`),
+		apitest.Expect("somebody of another pool sees none", "elsewhere", "GET", list, "", 200, `[]`),
+		apitest.Expect("config", "agent", "GET", "/api/v1/machine/config", "", 200, `{"config":null}`),
+		apitest.Expect("registered again", "agent", "POST", register+"/", machine, 200, registered),
+		apitest.Expect("not ready any more", "viewer", "GET", list, "", 200, `[]`),
+		apitest.Expect("numbers for texts, a machine of the pool", "gpu", "POST", register, `{"machine_id":"2265a9b6","hostname":"h","pool_name":"gpu","cpu":8,"memory":2048,"gpu_count":0,"private_ip":"10.0.0.1"}`, 200,
+			`{"config":null,"machine_state":{"machine_id":"2265a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`),
+		apitest.Expect("wrong method", "agent", "GET", register, "", 405, "*"),
+		apitest.Expect("wrong method to list", "agent", "POST", list, "{}", 405, "*"),
+	})
+	m, _ := l.State().Machine("2265a9b6")
+	if g := m.GetAgent(); g.GetCpuMillicores() != 8 || g.GetMemoryMib() != 2048 || g.GetProviderName() != "generic" {
+		t.Errorf("a machine that sent numbers: %v", g)
+	}
+	l.Expire(internalv1.LeaseRef_MACHINE, "1165a9b6")
+	l.Run(t, []apitest.Call{
+		apitest.Expect("expired", "agent", "POST", keepalive, beat, 500, expired),
+		apitest.Expect("register after that", "agent", "POST", register, machine, 200, registered),
+		apitest.Expect("alive after that", "agent", "POST", keepalive, beat, 200, "*"),
+	})
+	if m, _ := l.State().Machine("1165a9b6"); m.GetStatus().GetAgentState() != holdfastv1.Agent_READY {
+		t.Errorf("the machine came back as %v", m.GetStatus().GetAgentState())
+	}
+}
+
+// While there is no leader the answer says so, and when to come back.
+func TestNoLeader(t *testing.T) {
+	l := lab(t)
+	l.Run(t, []apitest.Call{apitest.Expect("register", "agent", "POST", register, machine, 200, "*")})
+	l.LoseLeader(true)
+	const want = `{"message":"The cluster has no leader at the moment: try again","suggestion":"no leader"}`
+	l.Run(t, []apitest.Call{
+		apitest.Expect("register again", "agent", "POST", register, machine, 503, want),
+		apitest.Expect("keepalive", "agent", "POST", keepalive, beat, 503, want),
+		apitest.Expect("list", "agent", "GET", list, "", 503, want),
+	})
+}
+
+// FuzzBodies sends anything as an agent: the answer is one of the document's, and JSON; what is refused has changed nothing.
+func FuzzBodies(f *testing.F) {
+	for _, body := range []string{machine, beat, `{"machine_id":1165,"metrics":{"free_gpu_count":"1e3"}}`, `[]`, `null`, "\xff", `{"cpu":"9999999999999999m"}`} {
+		f.Add(true, []byte(body))
+		f.Add(false, []byte(body))
+	}
+	l := lab(f)
+	f.Fuzz(func(t *testing.T, toRegister bool, body []byte) {
+		path := keepalive
+		if toRegister {
+			path = register
+		}
+		l.Fuzzed(t, apitest.Call{Token: "agent", Method: "POST", Path: path, Body: string(body)}, 200, 400, 403, 413, 500)
+	})
+}
