@@ -30,6 +30,8 @@ func All() []Fault {
 		network("isolate-leader", isolateLeader),
 		longer(process("pause-leader", pauseLeader), 2*time.Second, 8*time.Second),
 		process("kill-all", killAll),
+		clock("clock-jump", clockJump),
+		longer(process("revoke-token", revokeToken), time.Second, 3*time.Second),
 		disk("disk-error-leader", breakLeadersDisk),
 		network("one-way-loss", oneWay),
 		longer(process("wipe-and-rejoin", wipe), 0, time.Second),
@@ -38,6 +40,8 @@ func All() []Fault {
 		longer(process("handover-storm", handovers), 0, time.Second),
 		network("loss-30", loss),
 		longer(process("torn-log", tornLog), 0, time.Second),
+		longer(process("quorum-loss", quorumLoss), 4*time.Second, 6*time.Second),
+		longer(process("membership", membership), 0, time.Second),
 		longer(process("pause-one", pauseOne), 2*time.Second, 8*time.Second),
 		disk("disk-full", fillDisk),
 		network("bridge", bridge),
@@ -82,6 +86,10 @@ func network(name string, inject injection) fault {
 		}
 		return ""
 	}, 2 * time.Second, 6 * time.Second}
+}
+
+func clock(name string, inject injection) fault {
+	return fault{name, inject, func(*harness.Cluster) string { return harness.ClocksMissing() }, 3 * time.Second, 6 * time.Second}
 }
 
 func disk(name string, inject injection) fault {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	"github.com/holdfast-metal/holdfast/test/robustness/private"
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
@@ -30,6 +31,9 @@ type Config struct {
 	Fleet          []string // more arguments of the fake hardware
 	Log            *slog.Logger
 }
+
+// spare peers can be added later.
+const spare = 2
 
 // QuickRaft is the multiplier of tests: elections within a few hundred milliseconds, with the race detector on two cores.
 const QuickRaft = 0.5
@@ -55,6 +59,8 @@ type Cluster struct {
 	Dir   string
 	Log   *slog.Logger
 
+	cas     authorities
+	revoked revoked
 	probe   *client.Client
 	stopNet context.CancelFunc
 	netDone chan error
@@ -78,7 +84,10 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	local := localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, Peers: cfg.Peers, RaftMultiplier: cfg.RaftMultiplier, Args: cfg.Args, Env: cfg.Env}
+	if c.cas[1], err = issue.NewCA("local", time.Now().Add(certLife)); err != nil {
+		return nil, err
+	}
+	local := localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, Peers: cfg.Peers, Spare: spare, Trust: c.cas[1].Pair.Cert, RaftMultiplier: cfg.RaftMultiplier, Args: cfg.Args, Env: cfg.Env}
 	host := "127.0.0.1"
 	if private.Inside() && !cfg.Loopback {
 		if err := c.connect(cfg, &local); err != nil {
@@ -95,6 +104,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if c.Cluster, err = localcluster.Start(ctx, local); err != nil {
 		return nil, err
 	}
+	c.cas[0] = c.Files().Authority()
 	for _, d := range c.Disks { // the peers' configuration is there, which nobody else would sync
 		if err := d.sync(); err != nil {
 			return nil, err
@@ -109,14 +119,14 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 // connect gives each peer a namespace and a disk.
 func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
 	var err error
-	if c.Net, err = wire.New(cfg.Peers, cfg.Seed); err != nil {
+	if c.Net, err = wire.New(cfg.Peers+spare, cfg.Seed); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stopNet, c.netDone = stop, make(chan error, 1)
 	go func() { c.netDone <- c.Net.Run(ctx) }()
 	local.Enter = c.Net.Enter
-	for i := range cfg.Peers {
+	for i := range cfg.Peers + spare {
 		local.Hosts = append(local.Hosts, c.Net.Addr(i))
 		id := "n" + strconv.Itoa(i+1)
 		d, err := newDisk(filepath.Join(cfg.Dir, id+".ext4"), filepath.Join(cfg.Dir, id))
@@ -129,7 +139,7 @@ func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
 }
 
 // Index gives the number of a peer, from 0: that of its host and its disk.
-func (c *Cluster) Index(p *localcluster.Peer) int { return slices.Index(c.Peers(), p) }
+func (c *Cluster) Index(p *localcluster.Peer) int { return slices.Index(c.All(), p) }
 
 // electionTime is how long a leader may be looked for: with all peers up there is one within a second.
 const electionTime = 20 * time.Second

@@ -111,33 +111,43 @@ func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	if err := c.WaitReady(wait); err != nil {
 		return fmt.Errorf("after heal: %w", err)
 	}
-	if err := c.allVote(wait); err != nil {
+	if err := c.Settled(wait); err != nil {
+		return fmt.Errorf("after heal: %w", err)
+	}
+	if err := c.stillRevoked(wait); err != nil {
 		return fmt.Errorf("after heal: %w", err)
 	}
 	c.Log.Info("healthy", "write", wrote.Round(time.Millisecond), "progress", moved.Round(time.Millisecond), "all_ready", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// allVote waits until every peer votes: one that was wiped does so again only when it has caught up, and until
+// Settled waits until every peer votes, and nobody else is a member: one that was wiped does so again only when it has caught up, and until
 // then the next fault could take the majority away. For a moment the others still count it, so it is asked itself.
-func (c *Cluster) allVote(ctx context.Context) error {
+func (c *Cluster) Settled(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	last := errors.New("nobody says who votes")
 	for {
 		st, err := c.probe.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
-		voters := 0
+		var voters, others []string
 		for _, p := range st.GetPeers() {
-			if p.GetSuffrage() == "voter" && c.admitted(p.GetId()) {
-				voters++
+			switch {
+			case c.Peer(p.GetId()) == nil && p.GetSuffrage() != "none":
+				others = append(others, p.GetId())
+			case p.GetSuffrage() == "voter" && c.admitted(p.GetId()):
+				voters = append(voters, p.GetId())
 			}
 		}
-		if err == nil && voters == len(c.Peers()) {
+		switch {
+		case err == nil && len(voters) == len(c.Peers()) && len(others) == 0:
 			return nil
+		case err == nil:
+			last = fmt.Errorf("of %d peers %v vote; members that are none of them: %v", len(c.Peers()), voters, others)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%d of %d peers vote", voters, len(c.Peers())), err, ctx.Err())
+			return errors.Join(last, ctx.Err())
 		}
 	}
 }

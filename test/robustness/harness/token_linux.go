@@ -1,0 +1,94 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Token is one that was made for a fault.
+type Token struct{ ID, Secret string }
+
+// revoked are the tokens that must never work again.
+type revoked struct {
+	mu   sync.Mutex
+	last []Token
+}
+
+const remembered = 3 // tokens that are tried after each fault
+
+// NewToken makes a token of an operator.
+func (c *Cluster) NewToken(ctx context.Context, name string) (Token, error) {
+	res, err := c.probe.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: name, Role: holdfastv1.Role_OPERATOR})
+	if err != nil {
+		return Token{}, fmt.Errorf("make a token: %w", err)
+	}
+	return Token{ID: res.GetToken().GetTokenId(), Secret: res.GetSecret()}, nil
+}
+
+// Revoke revokes a token. From its return on nobody may accept it: every Healthy looks at it again, on all peers, whatever has been done to
+// them meanwhile.
+func (c *Cluster) Revoke(ctx context.Context, t Token) error {
+	if _, err := c.probe.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: t.ID}); err != nil {
+		return fmt.Errorf("revoke a token: %w", err)
+	}
+	c.revoked.mu.Lock()
+	defer c.revoked.mu.Unlock()
+	c.revoked.last = append(c.revoked.last, t)
+	c.revoked.last = c.revoked.last[max(0, len(c.revoked.last)-remembered):]
+	return nil
+}
+
+// ErrAccepted says that a token was accepted after it had been revoked.
+var ErrAccepted = errors.New("a token works after its revocation was acknowledged")
+
+// stillRevoked tries the revoked tokens on all peers.
+func (c *Cluster) stillRevoked(ctx context.Context) error {
+	c.revoked.mu.Lock()
+	tokens := c.revoked.last
+	c.revoked.mu.Unlock()
+	for _, t := range tokens {
+		for _, p := range c.Peers() {
+			k, err := c.Caller(p, t.Secret)
+			if err != nil {
+				return err
+			}
+			err = k.Refused(ctx)
+			k.Close()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Refused waits until the peer refuses the caller's token for a linearizable read and for a write. Answers of any other kind say
+// nothing: while there is no leader it cannot know.
+func (k *Caller) Refused(ctx context.Context) error {
+	for _, call := range []struct {
+		what string
+		do   func(context.Context) (uint64, error)
+	}{{"linearizable read", k.Read}, {"write", k.Write}} {
+		for {
+			_, err := call.do(ctx)
+			if err == nil {
+				return fmt.Errorf("%w: peer %s, %s", ErrAccepted, k.Peer.ID, call.what)
+			}
+			if status.Code(err) == codes.Unauthenticated {
+				break
+			}
+			if werr := wait(ctx, 50*time.Millisecond); werr != nil {
+				return fmt.Errorf("peer %s does not say what it thinks of a revoked token: %w", k.Peer.ID, err)
+			}
+		}
+	}
+	return nil
+}
