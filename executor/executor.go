@@ -87,7 +87,7 @@ func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
 // error when it could not go on and another leader should.
 func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	g, gctx := errgroup.WithContext(ctx)
-	l := &term{Executor: e, epoch: t.Epoch, began: time.Now(), confirm: t.Confirm, runners: map[string]*runner{}, done: make(chan string), group: g, logs: newLogSet()}
+	l := &term{Executor: e, epoch: t.Epoch, began: time.Now(), confirm: t.Confirm, runners: map[string]*runner{}, queue: newQueue(), done: make(chan string), group: g, logs: newLogSet()}
 	g.Go(func() error { return l.follow(gctx) })
 	g.Go(func() error { return l.flushLogs(gctx) })
 	g.Go(func() error { return l.compact(gctx) })
@@ -105,6 +105,7 @@ type term struct {
 	confirm func(context.Context) error
 	group   *errgroup.Group
 	runners map[string]*runner // by run id; owned by follow
+	queue   *queue             // owned by follow
 	done    chan string        // runners that have ended
 	logs    *logSet
 }
@@ -114,21 +115,24 @@ type term struct {
 func (l *term) follow(ctx context.Context) error {
 	changed, view := l.state.Changed(), l.state.View()
 	cursor := view.LastEvent()
-	var queue []*holdfastv1.Run
 	for run := range view.ActiveRuns() {
-		if !run.GetObserved() { // those are moved by the reports of an installer
-			queue = append(queue, run)
+		switch {
+		case run.GetObserved(): // those are moved by the reports of an installer
+		case run.GetPhase() == holdfastv1.Run_PENDING:
+			l.queue.add(run, l.providerOf(view, run))
+		default: // it is at work, and may be in the middle of something: it waits for nobody
+			provider := l.providerOf(view, run)
+			l.queue.busy[provider]++
+			l.start(ctx, run, provider)
 		}
 	}
 	for {
-		for len(queue) > 0 && len(l.runners) < l.cfg.MaxActive {
-			l.start(ctx, queue[0])
-			queue = queue[1:]
-		}
+		l.begin(ctx, view)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case id := <-l.done:
+			l.queue.done(l.runners[id].instance)
 			delete(l.runners, id)
 			continue
 		case <-changed:
@@ -143,13 +147,34 @@ func (l *term) follow(ctx context.Context) error {
 				break
 			}
 			cursor = events[len(events)-1].GetCursor()
-			queue = l.learn(queue, events)
+			l.learn(view, events)
 		}
 	}
 }
 
+// begin starts the runs that wait and may begin.
+func (l *term) begin(ctx context.Context, view *fsm.View) {
+	held := func(plan string) bool {
+		p, ok := view.Plan(plan)
+		return ok && p.GetBrake() != nil
+	}
+	for len(l.runners) < l.cfg.MaxActive {
+		run, provider := l.queue.next(held, l.providers.MaxActive)
+		if run == nil {
+			return
+		}
+		l.start(ctx, run, provider)
+	}
+}
+
+// providerOf gives the name of the provider that a run's machine has.
+func (l *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
+	m, _ := view.Machine(run.GetMachineId())
+	return l.providers.NameOf(m)
+}
+
 // learn takes new runs into the queue, takes canceled ones out of it, and passes cancels on.
-func (l *term) learn(queue []*holdfastv1.Run, events []*holdfastv1.RunEvent) []*holdfastv1.Run {
+func (l *term) learn(view *fsm.View, events []*holdfastv1.RunEvent) {
 	for _, ev := range events {
 		run := ev.GetSnapshot()
 		if r, ok := l.runners[run.GetRunId()]; ok {
@@ -160,21 +185,15 @@ func (l *term) learn(queue []*holdfastv1.Run, events []*holdfastv1.RunEvent) []*
 		}
 		switch {
 		case run.GetPhase() == holdfastv1.Run_PENDING:
-			queue = append(queue, run)
+			l.queue.add(run, l.providerOf(view, run))
 		case fsm.Ended(run):
-			for i, q := range queue {
-				if q.GetRunId() == run.GetRunId() {
-					queue = append(queue[:i:i], queue[i+1:]...)
-					break
-				}
-			}
+			l.queue.remove(run)
 		}
 	}
-	return queue
 }
 
-func (l *term) start(ctx context.Context, run *holdfastv1.Run) {
-	r := newRunner(ctx, l, run)
+func (l *term) start(ctx context.Context, run *holdfastv1.Run, provider string) {
+	r := newRunner(ctx, l, run, provider)
 	l.runners[run.GetRunId()] = r
 	l.group.Go(func() error {
 		defer r.cancel(nil)

@@ -18,18 +18,19 @@ import (
 // runner drives one run in one term.
 type runner struct {
 	*term
-	id     string
-	run    *holdfastv1.Run // as of the last commit
-	plan   *holdfastv1.Plan
-	whole  context.Context // ends with the term
-	live   context.Context // ends with the term, or when the run is canceled
-	cancel context.CancelCauseFunc
-	out    *runLog
-	log    *slog.Logger
+	id       string
+	instance string          // name of its machine's provider when the run began
+	run      *holdfastv1.Run // as of the last commit
+	plan     *holdfastv1.Plan
+	whole    context.Context // ends with the term
+	live     context.Context // ends with the term, or when the run is canceled
+	cancel   context.CancelCauseFunc
+	out      *runLog
+	log      *slog.Logger
 }
 
-func newRunner(ctx context.Context, l *term, run *holdfastv1.Run) *runner {
-	r := &runner{term: l, id: run.GetRunId(), log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
+func newRunner(ctx context.Context, l *term, run *holdfastv1.Run, provider string) *runner {
+	r := &runner{term: l, id: run.GetRunId(), instance: provider, log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
 	r.whole = ctx
 	r.live, r.cancel = context.WithCancelCause(ctx)
 	return r

@@ -28,6 +28,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		run.CurrentStep = ""
 	}
 	t.putRun(run, msg)
+	t.noteOutcome(run)
 
 	m, ok := t.machines.get(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {

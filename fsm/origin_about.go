@@ -36,6 +36,8 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 		return named("plans", op.CreatePlan.GetPlan().GetPlanId()), true
 	case *internalv1.Command_DeletePlan:
 		return named("plans", op.DeletePlan.GetPlanId()), true
+	case *internalv1.Command_ReleasePlan:
+		return named("plans", op.ReleasePlan.GetPlanId()), true
 
 	case *internalv1.Command_CreateToken:
 		return named("tokens", op.CreateToken.GetToken().GetToken().GetTokenId()), true

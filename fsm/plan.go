@@ -26,7 +26,7 @@ func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 	if err := Invalid(ValidatePlan(p)); err != nil {
 		return nil, err
 	}
-	p.BuiltIn, p.Referenced, p.CreatedAt = c.GetBuiltIn(), false, t.now
+	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = c.GetBuiltIn(), false, t.now, nil, nil
 	if old, ok := t.plans.get(p.GetPlanId()); ok {
 		if SamePlan(old, p) {
 			return old, nil

@@ -247,6 +247,9 @@ func (t *tx) putRun(run *holdfastv1.Run, message string) {
 func (s *state) withQueue(run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetPhase() == holdfastv1.Run_PENDING {
 		run.QueuePosition = int32(1 + s.runs.count(runsPending, orderedTime(run.GetCreatedAt(), run.GetRunId())))
+		if held := s.heldBy(run); held != "" {
+			run.WaitingFor = held
+		}
 	}
 	return run
 }

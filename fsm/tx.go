@@ -65,6 +65,8 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 		return result(t.createPlan(op.CreatePlan))
 	case *internalv1.Command_DeletePlan:
 		return nil, t.deletePlan(op.DeletePlan)
+	case *internalv1.Command_ReleasePlan:
+		return result(t.releasePlan(op.ReleasePlan))
 	case *internalv1.Command_StartRun:
 		return result(t.startRun(op.StartRun))
 	case *internalv1.Command_CancelRun:

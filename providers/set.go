@@ -16,11 +16,12 @@ type Factory func(name string, config json.RawMessage, log *slog.Logger) (Provid
 
 // Config is the configuration of one instance: its kind, and what the kind's factory reads.
 type Config struct {
-	Kind string
-	Raw  json.RawMessage
+	Kind      string
+	MaxActive int // runs at work on its machines at once; 0: as many as the executor takes
+	Raw       json.RawMessage
 }
 
-// UnmarshalJSON takes the kind out and leaves the rest to the factory.
+// UnmarshalJSON takes out what all kinds have and leaves the rest to the factory.
 func (c *Config) UnmarshalJSON(b []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(b, &fields); err != nil {
@@ -34,6 +35,12 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("kind of provider is %s: it is the name of a kind, e.g. fake", raw)
 	}
 	delete(fields, "kind")
+	if raw, ok := fields["max_active"]; ok {
+		if err := json.Unmarshal(raw, &c.MaxActive); err != nil || c.MaxActive < 0 {
+			return fmt.Errorf("max_active of provider is %s: it is a number of runs, 0 for no limit", raw)
+		}
+		delete(fields, "max_active")
+	}
 	var err error
 	c.Raw, err = json.Marshal(fields)
 	return err
@@ -41,13 +48,14 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 
 // Set is the configured provider instances, by name.
 type Set struct {
-	byName   map[string]Provider
-	fallback string
+	byName    map[string]Provider
+	maxActive map[string]int
+	fallback  string
 }
 
 // NewSet builds every configured instance with the factory of its kind.
 func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.Logger) (*Set, error) {
-	s := &Set{byName: make(map[string]Provider, len(configs))}
+	s := &Set{byName: make(map[string]Provider, len(configs)), maxActive: map[string]int{}}
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c := configs[name]
 		f, ok := factories[c.Kind]
@@ -59,7 +67,7 @@ func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.L
 		if err != nil {
 			return nil, fmt.Errorf("configure provider %q: %w", name, err)
 		}
-		s.byName[name] = p
+		s.byName[name], s.maxActive[name] = p, c.MaxActive
 	}
 	return s, nil
 }
@@ -69,7 +77,9 @@ func SetOf(byName map[string]Provider) *Set { return &Set{byName: maps.Clone(byN
 
 // WithFallback gives a set that takes the named instance for every machine whose own is not configured. It is for
 // trying things out: real hardware must not be driven by a provider that it did not name.
-func (s *Set) WithFallback(name string) *Set { return &Set{byName: s.byName, fallback: name} }
+func (s *Set) WithFallback(name string) *Set {
+	return &Set{byName: s.byName, maxActive: s.maxActive, fallback: name}
+}
 
 // NameOf gives the name of a machine's provider: its field, else its label "provider", else the
 // only instance there is, else "fake" (DESIGN §8).
@@ -101,3 +111,6 @@ func (s *Set) Of(m Machine) (Provider, error) {
 	return nil, Errorf(Unsupported, "pick the provider of "+m.GetMachineId(),
 		"provider %q is not configured (configured: %s)", name, strings.Join(names, ", "))
 }
+
+// MaxActive gives how many runs may be at work at once on the machines of an instance; 0 when nothing says.
+func (s *Set) MaxActive(name string) int { return s.maxActive[name] }

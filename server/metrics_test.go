@@ -37,6 +37,7 @@ func TestMetrics(t *testing.T) {
 			`holdfast_machines{effective_state="RMA"} 0`,
 			`holdfast_runs_active{phase="PENDING"} 1`,
 			`holdfast_runs_active{phase="RUNNING"} 1`,
+			`holdfast_plans_held 0`,
 			`holdfast_run_events_total 12`,
 			`holdfast_runs_ended_total{phase="FAILED",type="PLAN"} 1`,
 			`holdfast_runs_ended_total{phase="SUCCEEDED",type="PLAN"} 1`,

@@ -100,3 +100,13 @@ func (s *planService) DeletePlan(ctx context.Context, r *holdfastv1.DeletePlanRe
 	}
 	return &holdfastv1.DeletePlanResponse{}, nil
 }
+
+// ReleasePlan releases the brake of a plan.
+func (s *planService) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
+	if err := required("plan_id", r.GetPlanId()); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId()}}
+	return apply[*holdfastv1.Plan](ctx, s.node, c)
+}

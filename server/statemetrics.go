@@ -18,11 +18,11 @@ const countPause = 20
 // stateCollector reads what the state says when the metrics are scraped. Every peer says the same, as far as it
 // has applied the log: take the maximum over peers, never the sum.
 type stateCollector struct {
-	state                     State
-	machines, runs, lastEvent *prometheus.Desc
-	ended                     *prometheus.CounterVec
-	seconds                   *prometheus.HistogramVec
-	started                   time.Time
+	state                           State
+	machines, runs, held, lastEvent *prometheus.Desc
+	ended                           *prometheus.CounterVec
+	seconds                         *prometheus.HistogramVec
+	started                         time.Time
 
 	mu     sync.Mutex // guards what follows; scrapes may overlap
 	counts map[holdfastv1.EffectiveState_Value]int
@@ -35,6 +35,7 @@ func newStateCollector(state State) *stateCollector {
 		state:     state,
 		machines:  prometheus.NewDesc("holdfast_machines", "Machines by effective state.", []string{"effective_state"}, nil),
 		runs:      prometheus.NewDesc("holdfast_runs_active", "Runs that have not ended, by phase.", []string{"phase"}, nil),
+		held:      prometheus.NewDesc("holdfast_plans_held", "Plans whose new runs wait for a release, because the last ones failed the same way.", nil, nil),
 		lastEvent: prometheus.NewDesc("holdfast_run_events_total", "Transitions of runs ever recorded: the cursor of the newest one.", nil, nil),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_runs_ended_total",
@@ -58,6 +59,7 @@ func newStateCollector(state State) *stateCollector {
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.machines
 	ch <- c.runs
+	ch <- c.held
 	ch <- c.lastEvent
 	c.ended.Describe(ch)
 	c.seconds.Describe(ch)
@@ -76,6 +78,13 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	for phase, n := range active {
 		ch <- prometheus.MustNewConstMetric(c.runs, prometheus.GaugeValue, float64(n), phase.String())
 	}
+	held := 0
+	for p := range v.Plans("") {
+		if p.GetBrake() != nil {
+			held++
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(held))
 	ch <- prometheus.MustNewConstMetric(c.lastEvent, prometheus.CounterValue, float64(v.LastEvent()))
 	c.readEvents(v)
 	c.ended.Collect(ch)

@@ -55,6 +55,7 @@ func choices() []choice {
 		{3, "new leader", (*Generator).lead},
 		{2, "delete machine", (*Generator).deleteMachine},
 		{1, "delete plan", (*Generator).deletePlan},
+		{1, "release plan", (*Generator).releasePlan},
 		{2, "something of the cluster", (*Generator).cluster},
 	}
 }
@@ -170,6 +171,10 @@ func (g *Generator) createPlan(*fsm.View) proto.Message {
 
 func (g *Generator) deletePlan(*fsm.View) proto.Message {
 	return &internalv1.DeletePlan{PlanId: g.id("plan", planIDs)}
+}
+
+func (g *Generator) releasePlan(*fsm.View) proto.Message {
+	return &internalv1.ReleasePlan{PlanId: g.id("plan", planIDs)}
 }
 
 func (g *Generator) lead(v *fsm.View) proto.Message {

@@ -32,7 +32,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.MachineService", viewer, "GetMachine", "ListMachines", "ListMachineHistory", "ExplainMachine")
 	add("holdfast.v1.MachineService", operator, "RegisterMachine", "UpdateMachine", "SetMachinePhase", "DeleteMachine")
 	add("holdfast.v1.PlanService", viewer, "GetPlan", "ListPlans")
-	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan")
+	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan", "ReleasePlan")
 	add("holdfast.v1.RunService", viewer, "GetRun", "ListRuns", "WatchRuns", "StreamRunLogs")
 	add("holdfast.v1.RunService", operator, "StartRun", "CancelRun")
 	add("holdfast.v1.ClusterService", viewer, "GetClusterStatus")

@@ -194,6 +194,11 @@ func (f *fakeCluster) DeletePlan(context.Context, *holdfastv1.DeletePlanRequest)
 	return &holdfastv1.DeletePlanResponse{}, nil
 }
 
+func (f *fakeCluster) ReleasePlan(_ context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
+	p, err := f.GetPlan(context.Background(), &holdfastv1.GetPlanRequest{PlanId: r.GetPlanId()})
+	return p, err
+}
+
 func (f *fakeCluster) StartRun(_ context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
 	return &holdfastv1.Run{RunId: f.runs[0].GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(),
 		Type: strings.ToUpper(r.GetType()), PlanId: r.GetPlanId(), Params: r.GetParams(), Phase: holdfastv1.Run_PENDING}, nil

@@ -16,7 +16,7 @@ func (a *app) plan() *cobra.Command {
 		Example: `  holdfast plan list
   holdfast plan apply -f plan.yaml
   holdfast run start m-123 --type REPAVE --plan plan-repave-ubuntu-2204-v1`,
-	}, a.planList(), a.planGet(), a.planApply(), a.planValidate(), a.planDelete())
+	}, a.planList(), a.planGet(), a.planApply(), a.planValidate(), a.planRelease(), a.planDelete())
 }
 
 func (a *app) planList() *cobra.Command {
@@ -55,6 +55,30 @@ func (a *app) planGet() *cobra.Command {
 			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: args[0]})
 			if err != nil {
 				return failed(err, "get plan %s", args[0])
+			}
+			if b := p.GetBrake(); b != nil {
+				a.note("held: %s on %d machines, of its last %d runs (%s). New runs wait until: holdfast plan release %s", b.GetFailure(), b.GetMachines(), b.GetRuns(), b.GetLastError(), p.GetPlanId())
+			}
+			return printOne(a, &o, planKind(), p, planSteps(p))
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+func (a *app) planRelease() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "release PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planIDs),
+		Short: "Let the runs of a plan that is held begin again",
+		Long: `Let the runs of a plan that is held begin again. A plan is held when its last runs failed the same way on five machines or
+more, and on half of them at least: its further runs wait, so that a bad image or a bad script does not reach the whole
+fleet. Look at one of the runs first (holdfast run list --filter 'phase = FAILED'), and cancel those that should not begin.`,
+		Example: "  holdfast plan release plan/repave-join",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := c.Plans().ReleasePlan(ctx, &holdfastv1.ReleasePlanRequest{PlanId: args[0]})
+			if err != nil {
+				return failed(err, "release plan %s", args[0])
 			}
 			return printOne(a, &o, planKind(), p, planSteps(p))
 		}),

@@ -16,7 +16,7 @@ func planKind() kind[*holdfastv1.Plan] {
 	return kind[*holdfastv1.Plan]{
 		list:   "plans",
 		name:   (*holdfastv1.Plan).GetPlanId,
-		header: []string{"PLAN", "NAME", "STEPS", "BUILT-IN", "USED", "CREATED"},
+		header: []string{"PLAN", "NAME", "STEPS", "BUILT-IN", "USED", "HELD", "CREATED"},
 		wide:   []string{"STEP NAMES"},
 		row: func(p *holdfastv1.Plan, now time.Time, wide bool) []render.Text {
 			row := []render.Text{
@@ -25,6 +25,7 @@ func planKind() kind[*holdfastv1.Plan] {
 				plain(fmt.Sprint(len(p.GetSteps()))),
 				plain(truth(p.GetBuiltIn())),
 				plain(truth(p.GetReferenced())),
+				held(p, now),
 				plain(render.Ago(now, at(p.GetCreatedAt()))),
 			}
 			if wide {
@@ -33,6 +34,14 @@ func planKind() kind[*holdfastv1.Plan] {
 			return row
 		},
 	}
+}
+
+// held says since when the brake holds a plan.
+func held(p *holdfastv1.Plan, now time.Time) render.Text {
+	if p.GetBrake() == nil {
+		return plain("-")
+	}
+	return render.T(render.Ago(now, at(p.GetBrake().GetSince())), render.Red)
 }
 
 func planSteps(p *holdfastv1.Plan) *render.Table {

@@ -311,6 +311,50 @@ func (*DeletePlanResponse) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
+type ReleasePlanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleasePlanRequest) Reset() {
+	*x = ReleasePlanRequest{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleasePlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleasePlanRequest) ProtoMessage() {}
+
+func (x *ReleasePlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleasePlanRequest.ProtoReflect.Descriptor instead.
+func (*ReleasePlanRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ReleasePlanRequest) GetPlanId() string {
+	if x != nil {
+		return x.PlanId
+	}
+	return ""
+}
+
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
@@ -319,13 +363,15 @@ type Plan struct {
 	BuiltIn       bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`      // output only
 	Referenced    bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`               // output only: a run refers to it, so it is immutable
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // output only
+	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                          // output only: set while new runs of the plan do not begin
+	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                        // output only: how its last runs ended, at most 20, newest last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +383,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +396,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Plan) GetPlanId() string {
@@ -395,6 +441,158 @@ func (x *Plan) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Plan) GetBrake() *PlanBrake {
+	if x != nil {
+		return x.Brake
+	}
+	return nil
+}
+
+func (x *Plan) GetRecent() []*PlanOutcome {
+	if x != nil {
+		return x.Recent
+	}
+	return nil
+}
+
+// PlanBrake holds a plan whose runs fail the same way on many machines, before it reaches the rest of the fleet.
+type PlanBrake struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Failure       string                 `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`    // what they have in common: the step and the reason
+	Machines      int32                  `protobuf:"varint,2,opt,name=machines,proto3" json:"machines,omitempty"` // on how many machines, of the runs that were looked at
+	Runs          int32                  `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`         // how many runs were looked at
+	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanBrake) Reset() {
+	*x = PlanBrake{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanBrake) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanBrake) ProtoMessage() {}
+
+func (x *PlanBrake) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanBrake.ProtoReflect.Descriptor instead.
+func (*PlanBrake) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PlanBrake) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *PlanBrake) GetMachines() int32 {
+	if x != nil {
+		return x.Machines
+	}
+	return 0
+}
+
+func (x *PlanBrake) GetRuns() int32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
+func (x *PlanBrake) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *PlanBrake) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// PlanOutcome is how a run of a plan ended.
+type PlanOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	MachineId     string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	Failure       string                 `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"` // the step and the reason; empty after success
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanOutcome) Reset() {
+	*x = PlanOutcome{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanOutcome) ProtoMessage() {}
+
+func (x *PlanOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanOutcome.ProtoReflect.Descriptor instead.
+func (*PlanOutcome) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PlanOutcome) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *PlanOutcome) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
+func (x *PlanOutcome) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
 // Step is one typed step. Unset timeout_seconds and max_retries take the server's defaults
 // (max_retries counts the retries after the first attempt).
 type Step struct {
@@ -421,7 +619,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -433,7 +631,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -446,7 +644,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Step) GetName() string {
@@ -645,7 +843,7 @@ type SshCommand struct {
 
 func (x *SshCommand) Reset() {
 	*x = SshCommand{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +855,7 @@ func (x *SshCommand) String() string {
 func (*SshCommand) ProtoMessage() {}
 
 func (x *SshCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +868,7 @@ func (x *SshCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SshCommand.ProtoReflect.Descriptor instead.
 func (*SshCommand) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SshCommand) GetCommand() string {
@@ -719,7 +917,7 @@ type Reboot struct {
 
 func (x *Reboot) Reset() {
 	*x = Reboot{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +929,7 @@ func (x *Reboot) String() string {
 func (*Reboot) ProtoMessage() {}
 
 func (x *Reboot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +942,7 @@ func (x *Reboot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reboot.ProtoReflect.Descriptor instead.
 func (*Reboot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Reboot) GetMode() string {
@@ -773,7 +971,7 @@ type SetNetboot struct {
 
 func (x *SetNetboot) Reset() {
 	*x = SetNetboot{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +983,7 @@ func (x *SetNetboot) String() string {
 func (*SetNetboot) ProtoMessage() {}
 
 func (x *SetNetboot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +996,7 @@ func (x *SetNetboot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNetboot.ProtoReflect.Descriptor instead.
 func (*SetNetboot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetNetboot) GetMode() string {
@@ -835,7 +1033,7 @@ type RepaveImage struct {
 
 func (x *RepaveImage) Reset() {
 	*x = RepaveImage{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +1045,7 @@ func (x *RepaveImage) String() string {
 func (*RepaveImage) ProtoMessage() {}
 
 func (x *RepaveImage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +1058,7 @@ func (x *RepaveImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepaveImage.ProtoReflect.Descriptor instead.
 func (*RepaveImage) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RepaveImage) GetImage() string {
@@ -902,7 +1100,7 @@ type KubeadmJoin struct {
 
 func (x *KubeadmJoin) Reset() {
 	*x = KubeadmJoin{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1112,7 @@ func (x *KubeadmJoin) String() string {
 func (*KubeadmJoin) ProtoMessage() {}
 
 func (x *KubeadmJoin) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1125,7 @@ func (x *KubeadmJoin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeadmJoin.ProtoReflect.Descriptor instead.
 func (*KubeadmJoin) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *KubeadmJoin) GetClusterRef() string {
@@ -955,7 +1153,7 @@ type VerifyInCluster struct {
 
 func (x *VerifyInCluster) Reset() {
 	*x = VerifyInCluster{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1165,7 @@ func (x *VerifyInCluster) String() string {
 func (*VerifyInCluster) ProtoMessage() {}
 
 func (x *VerifyInCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1178,7 @@ func (x *VerifyInCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyInCluster.ProtoReflect.Descriptor instead.
 func (*VerifyInCluster) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VerifyInCluster) GetClusterRef() string {
@@ -1008,7 +1206,7 @@ type NetReconfig struct {
 
 func (x *NetReconfig) Reset() {
 	*x = NetReconfig{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1218,7 @@ func (x *NetReconfig) String() string {
 func (*NetReconfig) ProtoMessage() {}
 
 func (x *NetReconfig) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1231,7 @@ func (x *NetReconfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetReconfig.ProtoReflect.Descriptor instead.
 func (*NetReconfig) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NetReconfig) GetConfig() string {
@@ -1062,7 +1260,7 @@ type RmaAction struct {
 
 func (x *RmaAction) Reset() {
 	*x = RmaAction{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1272,7 @@ func (x *RmaAction) String() string {
 func (*RmaAction) ProtoMessage() {}
 
 func (x *RmaAction) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1285,7 @@ func (x *RmaAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RmaAction.ProtoReflect.Descriptor instead.
 func (*RmaAction) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RmaAction) GetReason() string {
@@ -1123,7 +1321,7 @@ type Power struct {
 
 func (x *Power) Reset() {
 	*x = Power{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1333,7 @@ func (x *Power) String() string {
 func (*Power) ProtoMessage() {}
 
 func (x *Power) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1346,7 @@ func (x *Power) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Power.ProtoReflect.Descriptor instead.
 func (*Power) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Power) GetAction() string {
@@ -1175,7 +1373,7 @@ type Inspect struct {
 
 func (x *Inspect) Reset() {
 	*x = Inspect{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1385,7 @@ func (x *Inspect) String() string {
 func (*Inspect) ProtoMessage() {}
 
 func (x *Inspect) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1398,7 @@ func (x *Inspect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inspect.ProtoReflect.Descriptor instead.
 func (*Inspect) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
@@ -1223,7 +1421,9 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\",\n" +
 	"\x11DeletePlanRequest\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\x14\n" +
-	"\x12DeletePlanResponse\"\xe1\x01\n" +
+	"\x12DeletePlanResponse\"-\n" +
+	"\x12ReleasePlanRequest\x12\x17\n" +
+	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\xc1\x02\n" +
 	"\x04Plan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12'\n" +
@@ -1233,7 +1433,21 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"referenced\x183 \x01(\bR\n" +
 	"referenced\x129\n" +
 	"\n" +
-	"created_at\x184 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xe6\x04\n" +
+	"created_at\x184 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12,\n" +
+	"\x05brake\x185 \x01(\v2\x16.holdfast.v1.PlanBrakeR\x05brake\x120\n" +
+	"\x06recent\x186 \x03(\v2\x18.holdfast.v1.PlanOutcomeR\x06recent\"\xa6\x01\n" +
+	"\tPlanBrake\x12\x18\n" +
+	"\afailure\x18\x01 \x01(\tR\afailure\x12\x1a\n" +
+	"\bmachines\x18\x02 \x01(\x05R\bmachines\x12\x12\n" +
+	"\x04runs\x18\x03 \x01(\x05R\x04runs\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"]\n" +
+	"\vPlanOutcome\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x02 \x01(\tR\tmachineId\x12\x18\n" +
+	"\afailure\x18\x03 \x01(\tR\afailure\"\xe6\x04\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x0ftimeout_seconds\x18\x02 \x01(\x05R\x0etimeoutSeconds\x12$\n" +
@@ -1298,14 +1512,15 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x05Power\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\t\n" +
-	"\aInspect2\xae\x02\n" +
+	"\aInspect2\xf1\x02\n" +
 	"\vPlanService\x12>\n" +
 	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"\x03\x90\x02\x01\x12O\n" +
 	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\x03\x90\x02\x01\x12?\n" +
 	"\n" +
 	"CreatePlan\x12\x1e.holdfast.v1.CreatePlanRequest\x1a\x11.holdfast.v1.Plan\x12M\n" +
 	"\n" +
-	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\x12A\n" +
+	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.PlanBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_plan_proto_rawDescOnce sync.Once
@@ -1319,7 +1534,7 @@ func file_proto_holdfast_v1_plan_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_plan_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*GetPlanRequest)(nil),        // 0: holdfast.v1.GetPlanRequest
 	(*ListPlansRequest)(nil),      // 1: holdfast.v1.ListPlansRequest
@@ -1327,52 +1542,60 @@ var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*CreatePlanRequest)(nil),     // 3: holdfast.v1.CreatePlanRequest
 	(*DeletePlanRequest)(nil),     // 4: holdfast.v1.DeletePlanRequest
 	(*DeletePlanResponse)(nil),    // 5: holdfast.v1.DeletePlanResponse
-	(*Plan)(nil),                  // 6: holdfast.v1.Plan
-	(*Step)(nil),                  // 7: holdfast.v1.Step
-	(*SshCommand)(nil),            // 8: holdfast.v1.SshCommand
-	(*Reboot)(nil),                // 9: holdfast.v1.Reboot
-	(*SetNetboot)(nil),            // 10: holdfast.v1.SetNetboot
-	(*RepaveImage)(nil),           // 11: holdfast.v1.RepaveImage
-	(*KubeadmJoin)(nil),           // 12: holdfast.v1.KubeadmJoin
-	(*VerifyInCluster)(nil),       // 13: holdfast.v1.VerifyInCluster
-	(*NetReconfig)(nil),           // 14: holdfast.v1.NetReconfig
-	(*RmaAction)(nil),             // 15: holdfast.v1.RmaAction
-	(*Power)(nil),                 // 16: holdfast.v1.Power
-	(*Inspect)(nil),               // 17: holdfast.v1.Inspect
-	nil,                           // 18: holdfast.v1.SshCommand.EnvEntry
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*ReleasePlanRequest)(nil),    // 6: holdfast.v1.ReleasePlanRequest
+	(*Plan)(nil),                  // 7: holdfast.v1.Plan
+	(*PlanBrake)(nil),             // 8: holdfast.v1.PlanBrake
+	(*PlanOutcome)(nil),           // 9: holdfast.v1.PlanOutcome
+	(*Step)(nil),                  // 10: holdfast.v1.Step
+	(*SshCommand)(nil),            // 11: holdfast.v1.SshCommand
+	(*Reboot)(nil),                // 12: holdfast.v1.Reboot
+	(*SetNetboot)(nil),            // 13: holdfast.v1.SetNetboot
+	(*RepaveImage)(nil),           // 14: holdfast.v1.RepaveImage
+	(*KubeadmJoin)(nil),           // 15: holdfast.v1.KubeadmJoin
+	(*VerifyInCluster)(nil),       // 16: holdfast.v1.VerifyInCluster
+	(*NetReconfig)(nil),           // 17: holdfast.v1.NetReconfig
+	(*RmaAction)(nil),             // 18: holdfast.v1.RmaAction
+	(*Power)(nil),                 // 19: holdfast.v1.Power
+	(*Inspect)(nil),               // 20: holdfast.v1.Inspect
+	nil,                           // 21: holdfast.v1.SshCommand.EnvEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
-	6,  // 0: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
-	6,  // 1: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
-	7,  // 2: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
-	19, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 4: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
-	9,  // 5: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
-	10, // 6: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
-	11, // 7: holdfast.v1.Step.repave:type_name -> holdfast.v1.RepaveImage
-	12, // 8: holdfast.v1.Step.join:type_name -> holdfast.v1.KubeadmJoin
-	13, // 9: holdfast.v1.Step.verify:type_name -> holdfast.v1.VerifyInCluster
-	14, // 10: holdfast.v1.Step.net:type_name -> holdfast.v1.NetReconfig
-	15, // 11: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
-	16, // 12: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
-	17, // 13: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
-	18, // 14: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
-	20, // 15: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
-	0,  // 16: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	1,  // 17: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	3,  // 18: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	4,  // 19: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	6,  // 20: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	2,  // 21: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	6,  // 22: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	5,  // 23: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	20, // [20:24] is the sub-list for method output_type
-	16, // [16:20] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	7,  // 0: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
+	7,  // 1: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
+	10, // 2: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
+	22, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 4: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
+	9,  // 5: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
+	22, // 6: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
+	11, // 7: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
+	12, // 8: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
+	13, // 9: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
+	14, // 10: holdfast.v1.Step.repave:type_name -> holdfast.v1.RepaveImage
+	15, // 11: holdfast.v1.Step.join:type_name -> holdfast.v1.KubeadmJoin
+	16, // 12: holdfast.v1.Step.verify:type_name -> holdfast.v1.VerifyInCluster
+	17, // 13: holdfast.v1.Step.net:type_name -> holdfast.v1.NetReconfig
+	18, // 14: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
+	19, // 15: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
+	20, // 16: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
+	21, // 17: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
+	23, // 18: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
+	0,  // 19: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	1,  // 20: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	3,  // 21: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	4,  // 22: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	6,  // 23: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
+	7,  // 24: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	2,  // 25: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	7,  // 26: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	5,  // 27: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	7,  // 28: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }
@@ -1380,7 +1603,7 @@ func file_proto_holdfast_v1_plan_proto_init() {
 	if File_proto_holdfast_v1_plan_proto != nil {
 		return
 	}
-	file_proto_holdfast_v1_plan_proto_msgTypes[7].OneofWrappers = []any{
+	file_proto_holdfast_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
 		(*Step_Ssh)(nil),
 		(*Step_Reboot)(nil),
 		(*Step_Netboot)(nil),
@@ -1392,14 +1615,14 @@ func file_proto_holdfast_v1_plan_proto_init() {
 		(*Step_Power)(nil),
 		(*Step_Inspect)(nil),
 	}
-	file_proto_holdfast_v1_plan_proto_msgTypes[14].OneofWrappers = []any{}
+	file_proto_holdfast_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_plan_proto_rawDesc), len(file_proto_holdfast_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,10 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PlanService_GetPlan_FullMethodName    = "/holdfast.v1.PlanService/GetPlan"
-	PlanService_ListPlans_FullMethodName  = "/holdfast.v1.PlanService/ListPlans"
-	PlanService_CreatePlan_FullMethodName = "/holdfast.v1.PlanService/CreatePlan"
-	PlanService_DeletePlan_FullMethodName = "/holdfast.v1.PlanService/DeletePlan"
+	PlanService_GetPlan_FullMethodName     = "/holdfast.v1.PlanService/GetPlan"
+	PlanService_ListPlans_FullMethodName   = "/holdfast.v1.PlanService/ListPlans"
+	PlanService_CreatePlan_FullMethodName  = "/holdfast.v1.PlanService/CreatePlan"
+	PlanService_DeletePlan_FullMethodName  = "/holdfast.v1.PlanService/DeletePlan"
+	PlanService_ReleasePlan_FullMethodName = "/holdfast.v1.PlanService/ReleasePlan"
 )
 
 // PlanServiceClient is the client API for PlanService service.
@@ -40,6 +41,9 @@ type PlanServiceClient interface {
 	CreatePlan(ctx context.Context, in *CreatePlanRequest, opts ...grpc.CallOption) (*Plan, error)
 	// Deletes a plan that no run refers to and that is not built in.
 	DeletePlan(ctx context.Context, in *DeletePlanRequest, opts ...grpc.CallOption) (*DeletePlanResponse, error)
+	// Releases the brake of a plan: runs that wait for it begin, and what has failed before no longer counts. A plan that is
+	// not held is OK.
+	ReleasePlan(ctx context.Context, in *ReleasePlanRequest, opts ...grpc.CallOption) (*Plan, error)
 }
 
 type planServiceClient struct {
@@ -90,6 +94,16 @@ func (c *planServiceClient) DeletePlan(ctx context.Context, in *DeletePlanReques
 	return out, nil
 }
 
+func (c *planServiceClient) ReleasePlan(ctx context.Context, in *ReleasePlanRequest, opts ...grpc.CallOption) (*Plan, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Plan)
+	err := c.cc.Invoke(ctx, PlanService_ReleasePlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PlanServiceServer is the server API for PlanService service.
 // All implementations must embed UnimplementedPlanServiceServer
 // for forward compatibility.
@@ -105,6 +119,9 @@ type PlanServiceServer interface {
 	CreatePlan(context.Context, *CreatePlanRequest) (*Plan, error)
 	// Deletes a plan that no run refers to and that is not built in.
 	DeletePlan(context.Context, *DeletePlanRequest) (*DeletePlanResponse, error)
+	// Releases the brake of a plan: runs that wait for it begin, and what has failed before no longer counts. A plan that is
+	// not held is OK.
+	ReleasePlan(context.Context, *ReleasePlanRequest) (*Plan, error)
 	mustEmbedUnimplementedPlanServiceServer()
 }
 
@@ -126,6 +143,9 @@ func (UnimplementedPlanServiceServer) CreatePlan(context.Context, *CreatePlanReq
 }
 func (UnimplementedPlanServiceServer) DeletePlan(context.Context, *DeletePlanRequest) (*DeletePlanResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeletePlan not implemented")
+}
+func (UnimplementedPlanServiceServer) ReleasePlan(context.Context, *ReleasePlanRequest) (*Plan, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleasePlan not implemented")
 }
 func (UnimplementedPlanServiceServer) mustEmbedUnimplementedPlanServiceServer() {}
 func (UnimplementedPlanServiceServer) testEmbeddedByValue()                     {}
@@ -220,6 +240,24 @@ func _PlanService_DeletePlan_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PlanService_ReleasePlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleasePlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PlanServiceServer).ReleasePlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PlanService_ReleasePlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PlanServiceServer).ReleasePlan(ctx, req.(*ReleasePlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PlanService_ServiceDesc is the grpc.ServiceDesc for PlanService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -242,6 +280,10 @@ var PlanService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeletePlan",
 			Handler:    _PlanService_DeletePlan_Handler,
+		},
+		{
+			MethodName: "ReleasePlan",
+			Handler:    _PlanService_ReleasePlan_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

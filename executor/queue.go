@@ -1,0 +1,77 @@
+package executor
+
+import (
+	"slices"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// queue is the runs that have not begun: first come, first served, but for those whose plan is held or whose provider has as
+// many runs at work as it may. They let others pass, so they stand in lines of their own.
+type queue struct {
+	lines map[line][]waiting
+	came  int            // how many ever did
+	busy  map[string]int // runs at work, by provider
+}
+
+// line is what runs have in common that begin, or wait, for the same reasons.
+type line struct{ plan, provider string }
+
+type waiting struct {
+	run   *holdfastv1.Run
+	place int
+}
+
+func newQueue() *queue { return &queue{lines: map[line][]waiting{}, busy: map[string]int{}} }
+
+// add puts a run at the end of its line.
+func (q *queue) add(run *holdfastv1.Run, provider string) {
+	at := line{run.GetPlanId(), provider}
+	q.lines[at] = append(q.lines[at], waiting{run, q.came})
+	q.came++
+}
+
+// remove takes a run out that ended without having begun.
+func (q *queue) remove(run *holdfastv1.Run) {
+	for at, runs := range q.lines {
+		if i := slices.IndexFunc(runs, func(w waiting) bool { return w.run.GetRunId() == run.GetRunId() }); at.plan == run.GetPlanId() && i >= 0 {
+			q.set(at, slices.Delete(runs, i, i+1))
+			return
+		}
+	}
+}
+
+func (q *queue) set(at line, runs []waiting) {
+	if q.lines[at] = runs; len(runs) == 0 {
+		delete(q.lines, at)
+	}
+}
+
+// next takes the run out that came first among those that may begin, and counts it as its provider's; nil when none may. Its provider is
+// given back with done.
+func (q *queue) next(held func(plan string) bool, most func(provider string) int) (run *holdfastv1.Run, provider string) {
+	var best *line
+	for at, runs := range q.lines {
+		if best != nil && q.lines[*best][0].place < runs[0].place {
+			continue
+		}
+		if n := most(at.provider); n > 0 && q.busy[at.provider] >= n || held(at.plan) {
+			continue
+		}
+		best = &at
+	}
+	if best == nil {
+		return nil, ""
+	}
+	runs := q.lines[*best]
+	q.set(*best, runs[1:])
+	q.busy[best.provider]++
+	return runs[0].run, best.provider
+}
+
+// done says that a run of the provider is not at work any more.
+func (q *queue) done(provider string) {
+	if q.busy[provider]--; q.busy[provider] <= 0 {
+		delete(q.busy, provider)
+	}
+}

@@ -1,0 +1,156 @@
+package executor
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// Whatever comes, goes and is held: who begins came before everybody else that might have begun, and no provider has more
+// runs at work than it may.
+func TestQueueProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type entry struct {
+			run      *holdfastv1.Run
+			provider string
+		}
+		var (
+			q       = newQueue()
+			waiting []entry // in the order that they came in
+			atWork  []string
+			held    = map[string]bool{}
+			most    = map[string]int{"b": 1, "c": 2} // "a" has no limit
+			count   = func(provider string) (n int) {
+				for _, p := range atWork {
+					if p == provider {
+						n++
+					}
+				}
+				return n
+			}
+			name = func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
+		)
+		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
+			switch name("do", "add", "add", "next", "next", "done", "remove", "hold") {
+			case "add":
+				e := entry{&holdfastv1.Run{RunId: fmt.Sprint("r", i), PlanId: name("plan", "p", "q")}, name("provider", "a", "b", "c")}
+				q.add(e.run, e.provider)
+				waiting = append(waiting, e)
+			case "remove":
+				if len(waiting) > 0 {
+					n := rapid.IntRange(0, len(waiting)-1).Draw(t, "which")
+					q.remove(waiting[n].run)
+					waiting = append(waiting[:n:n], waiting[n+1:]...)
+				}
+			case "done":
+				if len(atWork) > 0 {
+					q.done(atWork[0])
+					atWork = atWork[1:]
+				}
+			case "hold":
+				held[name("plan", "p", "q")] = rapid.Bool().Draw(t, "held")
+			case "next":
+				want := -1
+				for n, e := range waiting {
+					if limit := most[e.provider]; !held[e.run.GetPlanId()] && (limit == 0 || count(e.provider) < limit) {
+						want = n
+						break
+					}
+				}
+				got, provider := q.next(func(p string) bool { return held[p] }, func(p string) int { return most[p] })
+				if want < 0 {
+					if got != nil {
+						t.Fatalf("run %s begins, and none may", got.GetRunId())
+					}
+					continue
+				}
+				e := waiting[want]
+				if got != e.run || provider != e.provider {
+					t.Fatalf("run %v of %q begins, want %v of %q", got, provider, e.run, e.provider)
+				}
+				waiting, atWork = append(waiting[:want:want], waiting[want+1:]...), append(atWork, provider)
+			}
+		}
+	})
+}
+
+// A plan that fails the same way on machine after machine reaches no further ones until it is released. Others go on.
+func TestBrake(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
+	bad.MaxRetries = proto.Int32(0)
+	l.plan("bad", bad)
+	l.plan("good", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.lead(quick())
+	for i := range 5 {
+		m := fmt.Sprint("m-", i)
+		l.machine(m)
+		if run := l.ended(l.start(m, "", "bad", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_FAILED {
+			t.Fatalf("run %d: %v, want FAILED", i, run)
+		}
+	}
+	l.machine("m-5")
+	l.machine("m-6")
+	held := l.start("m-5", "", "bad", nil)
+	if run := l.ended(l.start("m-6", "", "good", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		t.Errorf("the run of another plan: %v, want SUCCEEDED", run)
+	}
+	run, _ := l.fsm.View().Run(held.GetRunId())
+	if run.GetPhase() != holdfastv1.Run_PENDING || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
+		t.Fatalf("the sixth run: %v, want it to wait for a release", run)
+	}
+	l.lead(quick()) // a new leader holds it too
+	l.machine("m-7")
+	l.ended(l.start("m-7", "", "good", nil).GetRunId())
+	if run, _ := l.fsm.View().Run(held.GetRunId()); run.GetPhase() != holdfastv1.Run_PENDING {
+		t.Fatalf("under the next leader: %v, want PENDING", run)
+	}
+	l.must(&internalv1.Command{Op: &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: "bad"}}})
+	l.ended(held.GetRunId())
+}
+
+// No more runs are at work on the machines of a provider than its configuration says.
+func TestProviderLimit(t *testing.T) {
+	l := newLab(t, fake.Config{CommandTime: fake.Duration(20 * time.Millisecond)})
+	factory := func(string, json.RawMessage, *slog.Logger) (providers.Provider, error) { return fake.New(l.fleet), nil }
+	set, err := providers.NewSet(map[string]providers.Factory{"fake": factory},
+		map[string]providers.Config{"fake": {Kind: "fake", MaxActive: 2}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.set = set
+	l.plan("p", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	var ids []string
+	for i := range 12 {
+		m := fmt.Sprint("m-", i)
+		l.machine(m)
+		ids = append(ids, l.start(m, "", "p", nil).GetRunId())
+	}
+	l.lead(quick())
+	for _, id := range ids {
+		l.wait(id, "ended, two at work at most", func(r *holdfastv1.Run) bool {
+			busy := 0
+			for run := range l.fsm.View().ActiveRuns() {
+				if run.GetPhase() == holdfastv1.Run_RUNNING {
+					busy++
+				}
+			}
+			if busy > 2 {
+				t.Fatalf("%d runs are at work, the provider takes 2", busy)
+			}
+			return fsm.Ended(r)
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package fsm
+
+import (
+	"slices"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// A plan that is wrong is wrong on every machine it is run on. When the last runs of a plan fail the same way on several
+// machines, and on most of them, its further runs wait until an operator has looked (DESIGN §7, the fleet brake).
+const (
+	brakeWindow   = 20 // runs that are looked at
+	brakeMachines = 5  // so many machines at least: one bad machine that is tried again and again is not the plan's fault
+)
+
+// noteOutcome puts the end of a run on the record of its plan, and holds the plan when there are too many like it.
+func (t *tx) noteOutcome(run *holdfastv1.Run) {
+	p, ok := t.plans.get(run.GetPlanId())
+	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED {
+		return
+	}
+	o := &holdfastv1.PlanOutcome{RunId: run.GetRunId(), MachineId: run.GetMachineId()}
+	if f := run.GetError(); f != nil {
+		o.Failure = f.GetReason()
+		if f.GetErrorClass() != "" {
+			o.Failure += " (" + f.GetErrorClass() + ")"
+		}
+		if f.GetStep() != "" {
+			o.Failure += " at step " + f.GetStep()
+		}
+	}
+	p.Recent = append(p.GetRecent(), o)
+	if n := len(p.GetRecent()) - brakeWindow; n > 0 {
+		p.Recent = slices.Clone(p.GetRecent()[n:])
+	}
+	if p.GetBrake() == nil && o.GetFailure() != "" {
+		machines := map[string]bool{}
+		for _, r := range p.GetRecent() {
+			if r.GetFailure() == o.GetFailure() {
+				machines[r.GetMachineId()] = true
+			}
+		}
+		if n := len(machines); n >= brakeMachines && 2*n >= len(p.GetRecent()) {
+			p.Brake = &holdfastv1.PlanBrake{Failure: o.GetFailure(), Machines: int32(n), Runs: int32(len(p.GetRecent())),
+				LastError: run.GetError().GetMessage(), Since: t.now}
+		}
+	}
+	t.plans.put(p)
+}
+
+// braked says whether a plan has a brake: what operators do to one machine by hand has none.
+func braked(p *holdfastv1.Plan) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
+		switch s.GetKind().(type) {
+		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot:
+			return false
+		}
+		return true
+	})
+}
+
+// releasePlan lets the runs of a plan begin again, and forgets how the last ones ended.
+func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
+	p, ok := t.plans.get(c.GetPlanId())
+	if !ok {
+		return nil, planNotFound(c.GetPlanId())
+	}
+	if p.GetBrake() != nil || len(p.GetRecent()) > 0 {
+		p.Brake, p.Recent = nil, nil
+		t.plans.put(p)
+	}
+	return p, nil
+}
+
+// heldBy words what a run that has not begun waits for when the brake holds its plan; "" when it does not.
+func (s *state) heldBy(run *holdfastv1.Run) string {
+	if p, ok := s.plans.get(run.GetPlanId()); ok && p.GetBrake() != nil {
+		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
+	}
+	return ""
+}
