@@ -141,10 +141,8 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "spec.pool", TriggeredBy: "system"})
 	}
 	t.moveAgent(m, holdfastv1.Agent_REGISTERED, "system", "")
+	t.takeFacts(m, in)
 	a := m.GetAgent()
-	a.ProviderName = firstOf(in.GetProviderName(), a.GetProviderName(), genericProvider)
-	a.Hostname, a.PrivateIp = in.GetHostname(), in.GetPrivateIp()
-	a.CpuMillicores, a.MemoryMib, a.GpuCount = in.GetCpuMillicores(), in.GetMemoryMib(), in.GetGpuCount()
 	a.RegisteredAt = t.now
 	if l, ok := t.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok {
 		a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
@@ -170,6 +168,14 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	}
 	if in.GetCpuMillicores() < 0 || in.GetMemoryMib() < 0 || in.GetGpuCount() < 0 {
 		bad = append(bad, FieldViolation{Field: "cpu_millicores", Description: "cpu, memory and GPU count must not be below zero"})
+	}
+	if mac := in.GetMacAddress(); mac != "" {
+		if _, ok := normalizeMAC(mac); !ok {
+			bad = append(bad, FieldViolation{Field: "mac_address", Description: "is not a MAC address such as aa:bb:cc:dd:ee:ff"})
+		}
+	}
+	for _, v := range CheckNode(in.GetHardware()) {
+		bad = append(bad, FieldViolation{Field: "hardware." + v.Field, Description: v.Description})
 	}
 	return bad
 }

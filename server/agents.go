@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -68,37 +67,29 @@ func (s *agentService) RegisterAgent(ctx context.Context, r *holdfastv1.Register
 	return apply[*holdfastv1.Machine](ctx, s.node, c)
 }
 
-// ListAgentMachines lists the machines that are ready. An agent sees its own.
+// ListAgentMachines lists the machines that are ready, by id. An agent sees its own.
 func (s *agentService) ListAgentMachines(ctx context.Context, r *holdfastv1.ListAgentMachinesRequest) (*holdfastv1.ListAgentMachinesResponse, error) {
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "agent machines", r.GetPoolName(), r.GetProviderName())
+	if err != nil {
+		return nil, err
+	}
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	who := auth.From(ctx)
+	rows := keyed(v.Machines(p.after), (*holdfastv1.Machine).GetMachineId)
+	switch own := who.GetMachineId(); {
+	case own != "":
+		rows = single(p, own, v.Machine)
+	case r.GetPoolName() != "":
+		rows = keyed(v.PoolMachines(r.GetPoolName(), p.after), (*holdfastv1.Machine).GetMachineId)
+	}
 	resp := &holdfastv1.ListAgentMachinesResponse{}
-	for _, m := range readyMachines(v, r.GetPoolName()) {
-		if r.GetProviderName() != "" && m.GetAgent().GetProviderName() != r.GetProviderName() {
-			continue
-		}
-		if own := who.GetMachineId(); own != "" && own != m.GetMachineId() || !visible(who, m) {
-			continue
-		}
-		resp.Machines = append(resp.Machines, m)
-	}
-	return resp, nil
-}
-
-// readyMachines gives the machines of a pool, or of all, whose agents are there.
-func readyMachines(v *fsm.View, pool string) []*holdfastv1.Machine {
-	all := v.Machines("")
-	if pool != "" {
-		all = v.PoolMachines(pool, "")
-	}
-	var ready []*holdfastv1.Machine
-	for m := range all {
-		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
-			ready = append(ready, m)
-		}
-	}
-	return ready
+	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
+		return m.GetStatus().GetAgentState() == holdfastv1.Agent_READY && visible(who, m) &&
+			(r.GetPoolName() == "" || m.GetSpec().GetPool() == r.GetPoolName()) &&
+			(r.GetProviderName() == "" || m.GetAgent().GetProviderName() == r.GetProviderName())
+	})
+	return resp, err
 }

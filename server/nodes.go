@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -97,7 +98,7 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 
 // ListStalledNodes lists nodes that have been on their way for long, longest first.
 func (s *nodeService) ListStalledNodes(ctx context.Context, r *holdfastv1.ListStalledNodesRequest) (*holdfastv1.ListStalledNodesResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "stalled")
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
 	if err != nil {
 		return nil, err
 	}

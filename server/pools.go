@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -66,7 +67,7 @@ func (s *poolService) ListPools(ctx context.Context, r *holdfastv1.ListPoolsRequ
 	if r.GetMinAvailableVramGb() < 0 {
 		return nil, invalid("min_available_vram_gb", "is negative")
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "pools", r.GetFilter(), r.GetGpuModel(), r.GetRegion())
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "pools", r.GetFilter(), r.GetGpuModel(), r.GetRegion(), fmt.Sprint(r.GetMinAvailableVramGb()))
 	if err != nil {
 		return nil, err
 	}

@@ -111,6 +111,10 @@ func (g *Generator) registerAgent(v *fsm.View) proto.Message {
 	if m, ok := v.Machine(in.GetMachineId()); ok && m.GetSpec().GetPool() != "" && !g.rarely("another pool") {
 		in.PoolName = m.GetSpec().GetPool()
 	}
+	if g.Chooser.Choose("with hardware", 2) == 0 {
+		in.Hardware = &holdfastv1.NodeRecord{Vendor: g.id("vendor", 2), SerialNumber: g.id("serial", macs)}
+		in.MacAddress = g.mac()
+	}
 	return &internalv1.RegisterAgent{Agent: in, TtlMs: leaseTTL}
 }
 

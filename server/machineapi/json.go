@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // text is a string. Agents send numbers in its place, too.
@@ -28,6 +29,21 @@ func (t *text) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	return fmt.Errorf("want a string, not %.20s", b)
+}
+
+// maxExtra bounds an extra, in bytes.
+const maxExtra = 255
+
+// extra is a text that nobody asked for: what is no line of a sensible length counts as not said.
+type extra string
+
+// UnmarshalJSON takes anything.
+func (e *extra) UnmarshalJSON(b []byte) error {
+	var t text
+	if err := t.UnmarshalJSON(b); err == nil && len(t) <= maxExtra && !strings.ContainsFunc(string(t), unicode.IsControl) {
+		*e = extra(t)
+	}
+	return nil
 }
 
 // number is a number. Agents send strings in its place, too.

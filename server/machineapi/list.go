@@ -39,25 +39,39 @@ type listedMetrics struct {
 // list answers the ready machines, of a pool and of a provider where they are named.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	resp, err := a.agents.ListAgentMachines(r.Context(), &holdfastv1.ListAgentMachinesRequest{PoolName: q.Get("pool_name"), ProviderName: q.Get("provider_name")})
-	if err != nil {
-		a.fail(w, err, failure{Message: "Failed to get neighbors"})
-		return
-	}
-	machines := make([]listed, 0, len(resp.GetMachines()))
-	for _, m := range resp.GetMachines() {
-		g := m.GetAgent()
-		l := listed{State: listedState{
-			MachineID: m.GetMachineId(), PoolName: m.GetSpec().GetPool(), ProviderName: g.GetProviderName(), Status: "ready", Hostname: g.GetHostname(),
-			CPU: g.GetCpuMillicores(), Memory: g.GetMemoryMib(), GPUCount: g.GetGpuCount(), PrivateIP: g.GetPrivateIp(),
-			Created: unix(m.GetCreatedAt().GetSeconds()), LastKeepalive: unix(g.GetLastKeepalive().GetSeconds()), AgentVersion: g.GetAgentVersion(),
-		}}
-		if x := g.GetMetrics(); x != nil {
-			l.Metrics = &listedMetrics{x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetTotalCpuAvailable(), x.GetTotalMemoryAvailable(), x.GetFreeGpuCount()}
+	machines := make([]listed, 0)
+	for token := ""; ; { // the document knows no pages
+		resp, err := a.agents.ListAgentMachines(r.Context(), &holdfastv1.ListAgentMachinesRequest{
+			PoolName: q.Get("pool_name"), ProviderName: q.Get("provider_name"), PageSize: listPage, PageToken: token,
+		})
+		if err != nil {
+			a.fail(w, err, failure{Message: "Failed to get neighbors"})
+			return
 		}
-		machines = append(machines, l)
+		for _, m := range resp.GetMachines() {
+			machines = append(machines, listing(m))
+		}
+		if token = resp.GetNextPageToken(); token == "" {
+			break
+		}
 	}
 	answer(w, http.StatusOK, machines)
+}
+
+// listPage is how many machines are taken at once.
+const listPage = 1000
+
+func listing(m *holdfastv1.Machine) listed {
+	g := m.GetAgent()
+	l := listed{State: listedState{
+		MachineID: m.GetMachineId(), PoolName: m.GetSpec().GetPool(), ProviderName: g.GetProviderName(), Status: "ready", Hostname: g.GetHostname(),
+		CPU: g.GetCpuMillicores(), Memory: g.GetMemoryMib(), GPUCount: g.GetGpuCount(), PrivateIP: g.GetPrivateIp(),
+		Created: unix(m.GetCreatedAt().GetSeconds()), LastKeepalive: unix(g.GetLastKeepalive().GetSeconds()), AgentVersion: g.GetAgentVersion(),
+	}}
+	if x := g.GetMetrics(); x != nil {
+		l.Metrics = &listedMetrics{x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetTotalCpuAvailable(), x.GetTotalMemoryAvailable(), x.GetFreeGpuCount()}
+	}
+	return l
 }
 
 // config has nothing for agents: they reach the cluster as it is.

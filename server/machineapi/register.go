@@ -1,6 +1,7 @@
 package machineapi
 
 import (
+	"net"
 	"net/http"
 	"strconv"
 
@@ -24,6 +25,39 @@ type registration struct {
 	Memory       text `json:"memory"`
 	GPUCount     text `json:"gpu_count"`
 	PrivateIP    text `json:"private_ip"`
+	hardware
+}
+
+// hardware is what newer agents say besides, by the names of the node API. Whatever is wrong with it is left out: no agent is turned away
+// for what the document does not ask of it.
+type hardware struct {
+	Vendor       extra `json:"vendor"`
+	Model        extra `json:"model"`
+	SerialNumber extra `json:"serial_number"`
+	SystemUUID   extra `json:"system_uuid"`
+	Arch         extra `json:"arch"`
+	BootMode     extra `json:"boot_mode"`
+	MACAddress   extra `json:"mac_address"`
+}
+
+// record gives what is said; nil when nothing is.
+func (h hardware) record() *holdfastv1.NodeRecord {
+	h.MACAddress = ""
+	if h == (hardware{}) {
+		return nil
+	}
+	return &holdfastv1.NodeRecord{
+		Vendor: string(h.Vendor), Model: string(h.Model), SerialNumber: string(h.SerialNumber), SystemUuid: string(h.SystemUUID),
+		Arch: string(h.Arch), BootMode: string(h.BootMode),
+	}
+}
+
+// mac gives the MAC address, or "" where there is none.
+func (h hardware) mac() string {
+	if a, err := net.ParseMAC(string(h.MACAddress)); err == nil && len(a) == 6 {
+		return a.String()
+	}
+	return ""
 }
 
 // machineState is what both answers say of a machine.
@@ -78,6 +112,7 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	m, err := a.agents.RegisterAgent(r.Context(), &holdfastv1.RegisterAgentRequest{
 		MachineId: string(in.MachineID), Hostname: string(in.Hostname), ProviderName: provider, PoolName: string(in.PoolName),
 		CpuMillicores: cpu, MemoryMib: memory, GpuCount: int32(gpus), PrivateIp: string(in.PrivateIP),
+		Hardware: in.record(), MacAddress: in.mac(),
 	})
 	if err != nil {
 		other := failure{Message: "Failed to register machine"}

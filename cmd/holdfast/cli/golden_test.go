@@ -16,7 +16,7 @@ func TestOutput(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, args := range []string{
 		"machine list", "machine list -o wide", "machine list -o name", "machine list --no-headers",
-		"machine get m-123", "machine get m-123 -o wide",
+		"machine get m-123", "machine get m-123 -o wide", "machine get m-125", "machine get m-125 -o yaml",
 		"machine history m-124", "machine history m-124 -o wide", "machine why m-123",
 		"plan list", "plan list -o wide", "plan get plan-repave-ubuntu-2204-v1", "plan list -o name",
 		"run list", "run list -o wide", "run get run-789", "run get run-788", "run list -o name",

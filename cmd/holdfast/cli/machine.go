@@ -81,7 +81,7 @@ func (a *app) machineGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printOne(a, &o, machineKind(), m, conditionTable(m, a.Now()))
+			return printOne(a, &o, machineKind(), m, conditionTable(m, a.Now()), factTable(m, a.Now()))
 		}),
 	}
 	o.register(cmd)

@@ -27,6 +27,8 @@ type ListAgentMachinesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PoolName      string                 `protobuf:"bytes,1,opt,name=pool_name,json=poolName,proto3" json:"pool_name,omitempty"`             // empty: all
 	ProviderName  string                 `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"` // empty: all
+	PageSize      int32                  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`            // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`          // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -75,9 +77,24 @@ func (x *ListAgentMachinesRequest) GetProviderName() string {
 	return ""
 }
 
+func (x *ListAgentMachinesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAgentMachinesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListAgentMachinesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -117,6 +134,13 @@ func (x *ListAgentMachinesResponse) GetMachines() []*Machine {
 		return x.Machines
 	}
 	return nil
+}
+
+func (x *ListAgentMachinesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type CreateAgentMachineRequest struct {
@@ -257,6 +281,10 @@ type RegisterAgentRequest struct {
 	MemoryMib     int64                  `protobuf:"varint,6,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
 	GpuCount      int32                  `protobuf:"varint,7,opt,name=gpu_count,json=gpuCount,proto3" json:"gpu_count,omitempty"`
 	PrivateIp     string                 `protobuf:"bytes,8,opt,name=private_ip,json=privateIp,proto3" json:"private_ip,omitempty"`
+	// What the agent found of the hardware: vendor, model, serial_number, system_uuid, arch and boot_mode are taken, as from the report of a
+	// node. What is empty says nothing.
+	Hardware      *NodeRecord `protobuf:"bytes,9,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	MacAddress    string      `protobuf:"bytes,10,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"` // of the interface that private_ip is on; it claims nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,16 +375,34 @@ func (x *RegisterAgentRequest) GetPrivateIp() string {
 	return ""
 }
 
+func (x *RegisterAgentRequest) GetHardware() *NodeRecord {
+	if x != nil {
+		return x.Hardware
+	}
+	return nil
+}
+
+func (x *RegisterAgentRequest) GetMacAddress() string {
+	if x != nil {
+		return x.MacAddress
+	}
+	return ""
+}
+
 var File_proto_holdfast_v1_agent_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/agent.proto\x12\vholdfast.v1\x1a\x1fproto/holdfast/v1/machine.proto\x1a!proto/holdfast/v1/sensitive.proto\"\\\n" +
+	"\x1dproto/holdfast/v1/agent.proto\x12\vholdfast.v1\x1a\x1fproto/holdfast/v1/machine.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x98\x01\n" +
 	"\x18ListAgentMachinesRequest\x12\x1b\n" +
 	"\tpool_name\x18\x01 \x01(\tR\bpoolName\x12#\n" +
-	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\"M\n" +
+	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"u\n" +
 	"\x19ListAgentMachinesResponse\x120\n" +
-	"\bmachines\x18\x01 \x03(\v2\x14.holdfast.v1.MachineR\bmachines\"\x94\x01\n" +
+	"\bmachines\x18\x01 \x03(\v2\x14.holdfast.v1.MachineR\bmachines\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x94\x01\n" +
 	"\x19CreateAgentMachineRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
 	"\n" +
@@ -367,7 +413,7 @@ const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\x1aCreateAgentMachineResponse\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\x12\x1a\n" +
 	"\x05token\x18\x02 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\x12\x19\n" +
-	"\btoken_id\x18\x03 \x01(\tR\atokenId\"\x95\x02\n" +
+	"\btoken_id\x18\x03 \x01(\tR\atokenId\"\xeb\x02\n" +
 	"\x14RegisterAgentRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1a\n" +
@@ -379,7 +425,11 @@ const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"memory_mib\x18\x06 \x01(\x03R\tmemoryMib\x12\x1b\n" +
 	"\tgpu_count\x18\a \x01(\x05R\bgpuCount\x12\x1d\n" +
 	"\n" +
-	"private_ip\x18\b \x01(\tR\tprivateIp2\xa8\x02\n" +
+	"private_ip\x18\b \x01(\tR\tprivateIp\x123\n" +
+	"\bhardware\x18\t \x01(\v2\x17.holdfast.v1.NodeRecordR\bhardware\x12\x1f\n" +
+	"\vmac_address\x18\n" +
+	" \x01(\tR\n" +
+	"macAddress2\xa8\x02\n" +
 	"\fAgentService\x12e\n" +
 	"\x12CreateAgentMachine\x12&.holdfast.v1.CreateAgentMachineRequest\x1a'.holdfast.v1.CreateAgentMachineResponse\x12H\n" +
 	"\rRegisterAgent\x12!.holdfast.v1.RegisterAgentRequest\x1a\x14.holdfast.v1.Machine\x12g\n" +
@@ -405,21 +455,23 @@ var file_proto_holdfast_v1_agent_proto_goTypes = []any{
 	(*CreateAgentMachineResponse)(nil), // 3: holdfast.v1.CreateAgentMachineResponse
 	(*RegisterAgentRequest)(nil),       // 4: holdfast.v1.RegisterAgentRequest
 	(*Machine)(nil),                    // 5: holdfast.v1.Machine
+	(*NodeRecord)(nil),                 // 6: holdfast.v1.NodeRecord
 }
 var file_proto_holdfast_v1_agent_proto_depIdxs = []int32{
 	5, // 0: holdfast.v1.ListAgentMachinesResponse.machines:type_name -> holdfast.v1.Machine
 	5, // 1: holdfast.v1.CreateAgentMachineResponse.machine:type_name -> holdfast.v1.Machine
-	2, // 2: holdfast.v1.AgentService.CreateAgentMachine:input_type -> holdfast.v1.CreateAgentMachineRequest
-	4, // 3: holdfast.v1.AgentService.RegisterAgent:input_type -> holdfast.v1.RegisterAgentRequest
-	0, // 4: holdfast.v1.AgentService.ListAgentMachines:input_type -> holdfast.v1.ListAgentMachinesRequest
-	3, // 5: holdfast.v1.AgentService.CreateAgentMachine:output_type -> holdfast.v1.CreateAgentMachineResponse
-	5, // 6: holdfast.v1.AgentService.RegisterAgent:output_type -> holdfast.v1.Machine
-	1, // 7: holdfast.v1.AgentService.ListAgentMachines:output_type -> holdfast.v1.ListAgentMachinesResponse
-	5, // [5:8] is the sub-list for method output_type
-	2, // [2:5] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	6, // 2: holdfast.v1.RegisterAgentRequest.hardware:type_name -> holdfast.v1.NodeRecord
+	2, // 3: holdfast.v1.AgentService.CreateAgentMachine:input_type -> holdfast.v1.CreateAgentMachineRequest
+	4, // 4: holdfast.v1.AgentService.RegisterAgent:input_type -> holdfast.v1.RegisterAgentRequest
+	0, // 5: holdfast.v1.AgentService.ListAgentMachines:input_type -> holdfast.v1.ListAgentMachinesRequest
+	3, // 6: holdfast.v1.AgentService.CreateAgentMachine:output_type -> holdfast.v1.CreateAgentMachineResponse
+	5, // 7: holdfast.v1.AgentService.RegisterAgent:output_type -> holdfast.v1.Machine
+	1, // 8: holdfast.v1.AgentService.ListAgentMachines:output_type -> holdfast.v1.ListAgentMachinesResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_agent_proto_init() }

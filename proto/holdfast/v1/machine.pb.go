@@ -1600,6 +1600,7 @@ type AgentRecord struct {
 	RegisteredAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
 	LastKeepalive  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_keepalive,json=lastKeepalive,proto3" json:"last_keepalive,omitempty"` // at most 30 s behind
 	StateChangedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"`
+	MacAddress     string                 `protobuf:"bytes,13,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"` // of the interface that private_ip is on, as the agent says: it claims nothing
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1716,6 +1717,13 @@ func (x *AgentRecord) GetStateChangedAt() *timestamppb.Timestamp {
 		return x.StateChangedAt
 	}
 	return nil
+}
+
+func (x *AgentRecord) GetMacAddress() string {
+	if x != nil {
+		return x.MacAddress
+	}
+	return ""
 }
 
 // AgentMetrics is what a keepalive brings.
@@ -1917,7 +1925,7 @@ type HistoryEntry struct {
 	Facet         string                 `protobuf:"bytes,4,opt,name=facet,proto3" json:"facet,omitempty"` // phase, node, agent, condition, inventory
 	From          string                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
 	To            string                 `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`
-	TriggeredBy   string                 `protobuf:"bytes,7,opt,name=triggered_by,json=triggeredBy,proto3" json:"triggered_by,omitempty"` // operator, run, system, node_report
+	TriggeredBy   string                 `protobuf:"bytes,7,opt,name=triggered_by,json=triggeredBy,proto3" json:"triggered_by,omitempty"` // operator, run, system, node_report, agent
 	Principal     string                 `protobuf:"bytes,8,opt,name=principal,proto3" json:"principal,omitempty"`
 	RunId         string                 `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	Comment       string                 `protobuf:"bytes,10,opt,name=comment,proto3" json:"comment,omitempty"`
@@ -2201,7 +2209,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x10install_progress\x18\x10 \x01(\x05R\x0finstallProgress\x12%\n" +
 	"\x0einstall_status\x18\x11 \x01(\tR\rinstallStatus\x12F\n" +
 	"\x11install_status_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x0finstallStatusAt\x12$\n" +
-	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\"\xaf\x04\n" +
+	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\"\xd0\x04\n" +
 	"\vAgentRecord\x12#\n" +
 	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
@@ -2218,7 +2226,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\rregistered_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\fregisteredAt\x12A\n" +
 	"\x0elast_keepalive\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rlastKeepalive\x12D\n" +
-	"\x10state_changed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0estateChangedAt\"\x80\x02\n" +
+	"\x10state_changed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0estateChangedAt\x12\x1f\n" +
+	"\vmac_address\x18\r \x01(\tR\n" +
+	"macAddress\"\x80\x02\n" +
 	"\fAgentMetrics\x12.\n" +
 	"\x13cpu_utilization_pct\x18\x01 \x01(\x01R\x11cpuUtilizationPct\x124\n" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +

@@ -1,0 +1,86 @@
+package fsm
+
+import (
+	"strconv"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// hardwarePaths lists what an agent may say of the node facet: what a look at the hardware tells. Host name and address of its machine it
+// has fields of its own for.
+func hardwarePaths() []string {
+	return []string{"vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
+}
+
+// takeFacts takes over what an agent says of its machine. What is another than before is one history entry. None of it claims anything: MAC
+// addresses and serial numbers that belong to one machine alone are those of the inventory.
+func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
+	a, d := m.GetAgent(), factDiff{again: m.GetAgent().GetRegisteredAt() != nil}
+	text := func(name string, field *string, is string) {
+		d.note("agent."+name, *field, is)
+		*field = is
+	}
+	count := func(name string, field *int64, is int64) {
+		d.note("agent."+name, strconv.FormatInt(*field, 10), strconv.FormatInt(is, 10))
+		*field = is
+	}
+	text("provider_name", &a.ProviderName, firstOf(in.GetProviderName(), a.GetProviderName(), genericProvider))
+	text("hostname", &a.Hostname, in.GetHostname())
+	text("private_ip", &a.PrivateIp, in.GetPrivateIp())
+	if mac, ok := normalizeMAC(in.GetMacAddress()); ok {
+		text("mac_address", &a.MacAddress, mac)
+	}
+	gpus := int64(a.GetGpuCount())
+	count("cpu_millicores", &a.CpuMillicores, in.GetCpuMillicores())
+	count("memory_mib", &a.MemoryMib, in.GetMemoryMib())
+	count("gpu_count", &gpus, int64(in.GetGpuCount()))
+	a.GpuCount = in.GetGpuCount()
+	t.takeHardware(m, in.GetHardware(), &d)
+	if len(d.names) > 0 {
+		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values})
+	}
+}
+
+func (t *tx) takeHardware(m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *factDiff) {
+	if in == nil {
+		return
+	}
+	said := nodeText(in)
+	for _, p := range hardwarePaths() {
+		is := *said[p]
+		if is == "" {
+			continue
+		}
+		if m.Node == nil {
+			m.Node = &holdfastv1.NodeRecord{}
+		}
+		field := nodeText(m.Node)[p]
+		d.noteOver("node."+p, *field, is)
+		*field = is
+	}
+}
+
+// factDiff collects what is another than before.
+type factDiff struct {
+	again  bool // the agent has said it before: else nothing has changed, it is new
+	names  []string
+	values map[string]string
+}
+
+func (d *factDiff) note(name, was, is string) {
+	if d.again {
+		d.noteOver(name, was, is)
+	}
+}
+
+// noteOver is for what others than the agent may have said before.
+func (d *factDiff) noteOver(name, was, is string) {
+	if was == is || was == "" && !d.again {
+		return
+	}
+	if d.values == nil {
+		d.values = map[string]string{}
+	}
+	d.names, d.values[name] = append(d.names, name), was+" -> "+is
+}
