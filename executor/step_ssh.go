@@ -71,6 +71,9 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, cm
 			a.message = "exited with 0"
 			return true, nil
 		case providers.WorkFailed:
+			if st.Reason != "" {
+				return false, &failure{fmt.Errorf("command did not end by itself: %s", clean(st.Reason))}
+			}
 			return false, &failure{fmt.Errorf("command was killed on the host")}
 		}
 		return false, &failure{fmt.Errorf("command %s is not known to the host any more", token)}

@@ -165,6 +165,7 @@ type Command struct {
 type CommandStatus struct {
 	State    WorkState // WorkDone when it has exited, with any code
 	ExitCode int
+	Reason   string // why it failed, when it did not end by itself
 	Output   []Output
 	Next     int64 // offset for the next call
 }

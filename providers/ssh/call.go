@@ -1,0 +1,164 @@
+package sshexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// place gives where a machine's host is.
+func (p *Provider) place(op string, m providers.Machine) (place, error) {
+	address, err := parseEndpoint(m.GetSpec().GetSshEndpoint())
+	if err != nil {
+		return place{}, providers.Errorf(providers.Unsupported, op, "machine %s: %w", m.GetMachineId(), err)
+	}
+	ref := m.GetSpec().GetSshCredentialsRef()
+	if ref == "" {
+		ref = p.cfg.CredentialsRef
+	}
+	return place{m.GetMachineId(), address, ref}, nil
+}
+
+// read asks a host for something that changes nothing. An answer that did not come because the connection broke is asked for
+// once more over a new one.
+func read[T any](ctx context.Context, p *Provider, op string, m providers.Machine, do func(context.Context, *shell) (T, error)) (T, error) {
+	v, err := withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout), do)
+	var b *broken
+	if errors.As(err, &b) && ctx.Err() == nil {
+		v, err = withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout), do)
+	}
+	return v, err
+}
+
+// effect has a host do something, in time or not at all. do gets a shell that has just answered. most is what the call may take besides CallTimeout.
+func (p *Provider) effect(ctx context.Context, op string, m providers.Machine, most time.Duration, do func(context.Context, *shell) error) error {
+	if err := ctx.Err(); err != nil {
+		return classify(op, err, providers.Timeout)
+	}
+	if err := providers.InTime(ctx, op); err != nil {
+		return err
+	}
+	_, err := withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout)+most, func(ctx context.Context, sh *shell) (struct{}, error) {
+		return struct{}{}, do(ctx, sh)
+	})
+	return err
+}
+
+// withShell lends a shell on the machine's host to do, for at most that long. When the context ends first, the shell is given up, do ends by
+// itself when the connection is closed, and what it returns is of no interest any more.
+func withShell[T any](ctx context.Context, p *Provider, op string, m providers.Machine, most time.Duration, do func(context.Context, *shell) (T, error)) (T, error) {
+	var none T
+	to, err := p.place(op, m)
+	if err != nil {
+		return none, err
+	}
+	ctx, stop := context.WithTimeout(ctx, most)
+	defer stop()
+	for again := false; ; again = true {
+		l, err := p.link(ctx, to, p.cfg.Jump)
+		if err != nil {
+			return none, err
+		}
+		v, fresh, err := use(ctx, p, l, do)
+		l.release()
+		var stale *staleError
+		if errors.As(err, &stale) && !fresh && !again {
+			p.forget(to) // it was kept from an earlier call, and has died meanwhile: nothing was asked yet
+			continue
+		}
+		return v, p.translate(ctx, op, err)
+	}
+}
+
+// staleError says that no shell could be had: nothing was asked.
+type staleError struct{ error }
+
+func (s *staleError) Unwrap() error { return s.error }
+
+// use runs do with a shell of the link. fresh says that the link was made for this call.
+func use[T any](ctx context.Context, p *Provider, l *link, do func(context.Context, *shell) (T, error)) (v T, fresh bool, err error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return v, false, ctx.Err()
+	}
+	fresh = time.Since(l.born) < time.Second
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	p.watching.Go(func() {
+		defer func() { <-l.slots }()
+		sh, err := l.shell(p.cfg)
+		if err != nil {
+			done <- result{err: &staleError{err}}
+			return
+		}
+		var r result
+		r.v, r.err = do(ctx, sh)
+		l.giveBack(sh, r.err)
+		done <- r
+	})
+	select {
+	case r := <-done:
+		return r.v, fresh, r.err
+	case <-ctx.Done():
+		l.retire() // a host that hangs, or its connection: the next call tries another one
+		return v, fresh, ctx.Err()
+	}
+}
+
+// shell gives one that has just answered.
+func (l *link) shell(cfg Config) (*shell, error) {
+	for {
+		l.mu.Lock()
+		var sh *shell
+		if n := len(l.idle); n > 0 {
+			sh, l.idle = l.idle[n-1], l.idle[:n-1]
+		}
+		l.mu.Unlock()
+		if sh == nil {
+			return open(l.client, cfg)
+		}
+		if sh.ping() == nil {
+			return sh, nil
+		}
+		_ = sh.session.Close()
+	}
+}
+
+// giveBack keeps a shell for the next call, unless it may be in the middle of something.
+func (l *link) giveBack(sh *shell, err error) {
+	var late lateError
+	if err != nil && !errors.As(err, &late) && providers.ClassOf(err) != providers.Late {
+		_ = sh.session.Close()
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle = append(l.idle, sh)
+}
+
+// translate gives an error its class.
+func (p *Provider) translate(ctx context.Context, op string, err error) error {
+	var he *hostError
+	var b *broken
+	var late lateError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return classify(op, ctx.Err(), providers.Timeout)
+	case errors.As(err, &he):
+		return providers.Errorf(he.class, op, "%w", err)
+	case errors.As(err, &late):
+		return providers.Errorf(providers.Late, op, "%w; whoever leads now may have acted", err)
+	case errors.As(err, &b):
+		return providers.Errorf(providers.Transient, op, "the connection broke: %w", err)
+	}
+	return classify(op, fmt.Errorf("ask the host: %w", err), providers.Transient)
+}

@@ -1,0 +1,172 @@
+package sshexec
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+const (
+	// maxOutput is how much output one answer carries.
+	maxOutput = 256 << 10
+	// latestStart is how long after the last moment to ask for it a command may begin, by the host's clock, in hundredths of a second.
+	latestStart = 200
+	// startTime bounds what the host may take to start a command, findTime what is spent to find out whether it did.
+	startTime = 15 * time.Second
+	findTime  = time.Minute
+)
+
+func checkToken(op, token string) error {
+	if !tokenOK.MatchString(token) {
+		return providers.Errorf(providers.Unsupported, op, "token %q: want 1 to 200 letters, digits, dots, dashes, colons", clip(token, 220))
+	}
+	return nil
+}
+
+// StartCommand starts a command under a token. When it answers nil the command has begun, now or earlier. An error other than of class
+// timeout, or of the context, means that it has not been started by this call and will not be.
+func (p *Provider) StartCommand(ctx context.Context, _ providers.Op, m providers.Machine, token string, c providers.Command) error {
+	op := "start " + token + " on " + m.GetMachineId()
+	if err := checkToken(op, token); err != nil {
+		return err
+	}
+	j, err := newJob(c)
+	if err != nil {
+		return providers.Errorf(providers.Unsupported, op, "%w", err)
+	}
+	err = p.effect(ctx, op, m, startTime, func(ctx context.Context, sh *shell) error { return p.launch(ctx, sh, op, token, j) })
+	var lost *lostError
+	if errors.As(err, &lost) && ctx.Err() == nil {
+		return p.findOut(ctx, op, m, token, lost)
+	}
+	return err
+}
+
+// launch stages a job, which changes nothing, and then has it started.
+func (p *Provider) launch(ctx context.Context, sh *shell, op, token string, j job) error {
+	nonce := rand.Text()
+	stage := line("hf_stage", nonce, j.user, len(supervisorScript), len(j.text), len(j.script)) + supervisorScript + j.text + j.script
+	if err := sh.ask(stage, only("ok")); err != nil {
+		return err
+	}
+	until := sh.until(ctx)
+	latest := until + latestStart
+	// failpoint: ssh-staged
+	if err := providers.InTime(ctx, op); err != nil {
+		return errors.Join(err, sh.ask(line("hf_drop", nonce), only("ok")))
+	}
+	err := sh.ask(line("hf_start", token, nonce, until, latest, j.user, j.timeout, p.blocks(), p.grace()), only("ok"))
+	var b *broken
+	if errors.As(err, &b) {
+		return &lostError{err, sh.boot, latest}
+	}
+	return err
+}
+
+// blocks is the cap of the output in the unit of ulimit -f.
+func (p *Provider) blocks() int64 { return (p.cfg.OutputCap + 511) / 512 }
+
+// grace is the time between TERM and KILL in seconds.
+func (p *Provider) grace() int64 {
+	return int64(max(time.Second, time.Duration(p.cfg.KillGrace)).Round(time.Second) / time.Second)
+}
+
+// lostError says that the connection was lost while a command was started.
+type lostError struct {
+	error
+	boot   string // of the host
+	latest int64  // by its clock: after that it does not begin any more
+}
+
+func (l *lostError) Unwrap() error { return l.error }
+
+// findOut asks a host whether it has begun a command, until it says yes or it is too late for it to begin.
+func (p *Provider) findOut(ctx context.Context, op string, m providers.Machine, token string, lost *lostError) error {
+	ctx, stop := context.WithTimeout(ctx, findTime)
+	defer stop()
+	for {
+		begun, err := read(ctx, p, op, m, func(_ context.Context, sh *shell) (bool, error) {
+			if err := sh.ping(); err != nil {
+				return false, err
+			}
+			over := sh.boot != lost.boot || sh.clock > lost.latest+100
+			s, _, err := ask(sh, token, 0, 0)
+			if err == nil && s.State == providers.WorkNone && over {
+				return false, &hostError{providers.Transient, "the connection was lost, and the host has not started it"}
+			}
+			return s.State != providers.WorkNone, err
+		})
+		var he *hostError
+		if begun || errors.As(err, &he) {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return providers.Errorf(providers.Timeout, op, "the connection was lost while it was started, and whether it was is not known: %w", lost.error)
+		}
+	}
+}
+
+// ask reads a command's status from an agent.
+func ask(sh *shell, token string, offset int64, most int) (s providers.CommandStatus, why string, err error) {
+	err = sh.ask(line("hf_status", token, offset, most), func(words []string) error {
+		s, why, err = readStatus(sh.out, words, offset)
+		return err
+	})
+	return s, why, err
+}
+
+// CommandStatus tells how far a command is. The two streams have one offset: it follows the order in which they were seen to grow, and each
+// stream is exact by itself. A stream that is longer than the cap is cut there.
+func (p *Provider) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {
+	op := "read the status of " + token + " on " + m.GetMachineId()
+	if err := checkToken(op, token); err != nil {
+		return providers.CommandStatus{}, err
+	}
+	if offset < 0 {
+		return providers.CommandStatus{}, providers.Errorf(providers.Unsupported, op, "offset %d is negative", offset)
+	}
+	if err := ctx.Err(); err != nil {
+		return providers.CommandStatus{}, classify(op, err, providers.Timeout)
+	}
+	return read(ctx, p, op, m, func(_ context.Context, sh *shell) (providers.CommandStatus, error) {
+		s, why, err := ask(sh, token, offset, maxOutput)
+		s.Reason = why
+		return s, err
+	})
+}
+
+// KillCommand ends a command and its children: TERM, then KILL after the grace time. It answers when they are gone. A command that has
+// not begun never will.
+func (p *Provider) KillCommand(ctx context.Context, _ providers.Op, m providers.Machine, token string) error {
+	op := "kill " + token + " on " + m.GetMachineId()
+	if err := checkToken(op, token); err != nil {
+		return err
+	}
+	most := time.Duration(p.grace())*time.Second + 5*time.Second
+	return p.effect(ctx, op, m, most, func(ctx context.Context, sh *shell) error {
+		if err := providers.InTime(ctx, op); err != nil {
+			return err
+		}
+		return sh.ask(line("hf_kill", token, rand.Text(), sh.until(ctx), p.grace()), only("ok"))
+	})
+}
+
+// readFacts reads the answer of hf_inspect.
+func readFacts(r *bufio.Reader, words []string) (boot, image string, err error) {
+	if len(words) != 3 || words[0] != "facts" {
+		return "", "", fmt.Errorf("%w: %q", errReply, words)
+	}
+	n, err := number(words[2], maxText)
+	if err != nil {
+		return "", "", err
+	}
+	b, err := readBytes(r, n)
+	return words[1], clip(string(b), 200), err
+}

@@ -1,0 +1,296 @@
+# shellcheck shell=sh disable=SC2154 # hf_base, hf_nonce and hf_days come from outside
+# The agent: what a session with a host talks to. It reads a line, does what that says, and answers on descriptor 3. It lives as long as the
+# session does, keeps nothing in memory, and needs only what POSIX and Linux have, flock and setsid.
+#
+# hf_base, hf_nonce and hf_days are set before this. Below hf_base lie
+#
+#   t-TOKEN   the claim of a command: made once, by link(2), by the supervisor that runs it; else a tombstone
+#   d-NONCE/  what that supervisor runs and keeps
+#   n-TOKEN   the claim of a network configuration, and n-current, the last one
+
+umask 077
+LC_ALL=C
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL PATH
+exec 3>&1 1>&2
+
+# hf_uptime sets hf_now to hundredths of a second since boot. Not to be calculated with: it may begin with zeros.
+hf_uptime() {
+	read -r hf_now hf_rest </proc/uptime
+	hf_now=${hf_now%.*}${hf_now#*.}
+}
+
+# hf_err CLASS TEXT answers an error.
+hf_err() { printf 'err %s %s\n%s' "$1" "${#2}" "$2" >&3; }
+
+# hf_in_time BY answers "late", and fails, when that moment of the host's clock has passed.
+hf_in_time() {
+	hf_uptime
+	[ "$hf_now" -lt "$1" ] && return 0
+	printf 'late %s\n' "$hf_now" >&3
+	return 1
+}
+
+# hf_started PID prints when a process began, by which one tells it from a later one with the same number.
+hf_started() {
+	read -r hf_line <"/proc/$1/stat" || return 1
+	# shellcheck disable=SC2086 # it is a list of numbers
+	set -- ${hf_line##*) }
+	[ "$1" != Z ] && echo "${20}"
+} 2>/dev/null
+
+# hf_load TOKEN reads the claim of a command, and fails when there is none.
+hf_load() {
+	hf_unit=holdfast-$1.service
+	[ -f "$hf_base/t-$1" ] || return 1
+	read -r hf_dir hf_boot_then hf_mode hf_pid hf_since hf_rest <"$hf_base/t-$1"
+}
+
+# hf_ended sets hf_state, hf_code and hf_why from what the supervisor wrote in the end.
+hf_ended() {
+	[ -f "$hf_dir/exit" ] || return 1
+	read -r hf_state hf_code hf_why <"$hf_dir/exit"
+}
+
+# hf_look sets hf_state, hf_code and hf_why of the command that was loaded.
+hf_look() {
+	hf_state=failed hf_code=-1 hf_why=
+	if [ "$hf_dir" = - ]; then
+		hf_why='it was killed before it was started'
+	elif [ ! -d "$hf_dir" ]; then
+		hf_why='its record is gone from the host, because of its age or by a power cut; it is not started again'
+	elif hf_ended; then
+		:
+	elif [ "$hf_boot_then" != "$hf_boot" ]; then
+		hf_why="the host was rebooted while it ran (boot id $hf_boot_then, now $hf_boot); it is not started again"
+	elif [ "$(hf_started "$hf_pid")" = "$hf_since" ] || hf_lives; then
+		hf_state=running hf_code=0
+	elif ! hf_ended; then # asked again: it may have ended meanwhile
+		hf_why='its supervisor was killed: what became of it is not known'
+	fi
+}
+
+# hf_lives says whether something of a command without a supervisor is left.
+hf_lives() {
+	if [ "$hf_mode" = systemd ]; then
+		case $(systemctl show -p ActiveState "$hf_unit" </dev/null) in
+		*=active | *=activating | *=deactivating | *=reloading) return 0 ;;
+		esac
+		return 1
+	fi
+	read -r hf_child <"$hf_dir/child" && kill -s 0 -- "-$hf_child" &&
+		cat /proc/[0-9]*/stat | awk -v group="$hf_child" '{ sub(/.*\) /, ""); if ($3 == group && $1 != "Z") found = 1 } END { exit !found }'
+} 2>/dev/null
+
+# hf_index brings the index of a command's output up to date. The two streams lie in files of their own; the index says in which
+# order they were seen to grow, and so gives every byte one offset for good. A record: offset, stream, offset in its file, length, a dot.
+hf_index() {
+	[ -f "$hf_dir/out" ] && [ -f "$hf_dir/err" ] || return 0
+	exec 8>"$hf_dir/lock"
+	flock -w 10 8 || return 1
+	hf_out=$(($(wc -c <"$hf_dir/out"))) hf_errs=$(($(wc -c <"$hf_dir/err")))
+	[ -f "$hf_dir/index" ] || : >"$hf_dir/index"
+	# shellcheck disable=SC2046 # three numbers
+	set -- $(awk 'NF == 5 && $5 == "." { all = $1 + $4; if ($2 == "out") o = $3 + $4; else e = $3 + $4 } END { printf "%d %d %d", all, o, e }' "$hf_dir/index")
+	if [ "$hf_out" -gt "$2" ]; then
+		printf '\n%s out %s %s .\n' "$1" "$2" $((hf_out - $2)) >>"$hf_dir/index"
+	fi
+	if [ "$hf_errs" -gt "$3" ]; then
+		printf '\n%s err %s %s .\n' $(($1 + hf_out - $2)) "$3" $((hf_errs - $3)) >>"$hf_dir/index"
+	fi
+	exec 8>&-
+}
+
+# hf_status TOKEN OFFSET MAX answers how far a command is, with at most MAX bytes of its output from OFFSET on.
+hf_status() {
+	if ! hf_load "$1"; then
+		echo 'status none 0 0 0' >&3
+		return
+	fi
+	hf_look # before the output: what is over has printed all
+	hf_index || {
+		hf_err transient 'the output is locked by somebody else'
+		return
+	}
+	hf_pieces=
+	[ -f "$hf_dir/index" ] && hf_pieces=$(awk -v from="$2" -v most="$3" '
+		NF == 5 && $5 == "." && $1 + $4 > from && most > 0 && n < 100 {
+			skip = from > $1 ? from - $1 : 0
+			len = $4 - skip
+			if (len > most) len = most
+			most -= len
+			n++
+			printf "%s %d %d\n", $2, $3 + skip, len
+		}' "$hf_dir/index")
+	# shellcheck disable=SC2086 # a list of words
+	set -- $hf_pieces
+	printf 'status %s %s %s %s\n%s' "$hf_state" "$hf_code" "${#hf_why}" $(($# / 3)) "$hf_why" >&3
+	while [ $# -gt 0 ]; do
+		printf '%s %s\n' "$1" "$3" >&3
+		tail -c +$(($2 + 1)) "$hf_dir/$1" | head -c "$3" >&3
+		shift 3
+	done
+}
+
+# hf_stage NONCE USER SIZE SIZE SIZE takes what a start will need: supervisor, job and script follow the line. When it cannot, it ends: what is
+# left of them must not be taken for lines.
+hf_stage() {
+	if [ "$2" != root ] && ! id -u "$2" >/dev/null 2>&1; then
+		hf_err unsupported "the host has no user $2"
+		exit 1
+	fi
+	hf_dir=$hf_base/d-$1
+	if ! { mkdir -p "$hf_base" && chmod 711 "$hf_base" && mkdir -m 711 "$hf_dir" && hf_put supervisor "$3" && hf_put job "$4" && hf_put script "$5" &&
+		chmod 500 "$hf_dir/job" "$hf_dir/script" && chown "$2" "$hf_dir/job" "$hf_dir/script"; }; then
+		hf_err transient "cannot write $hf_dir: is the disk full?"
+		rm -rf "$hf_dir"
+		exit 1
+	fi
+	hf_clean
+	echo ok >&3
+}
+
+hf_put() { head -c "$2" >"$hf_dir/$1" && [ "$(($(wc -c <"$hf_dir/$1")))" = "$2" ]; }
+
+# hf_drop NONCE forgets what was staged.
+hf_drop() {
+	rm -rf "$hf_base/d-$1"
+	echo ok >&3
+}
+
+# hf_start TOKEN NONCE BY LATEST USER TIMEOUT BLOCKS GRACE has a supervisor run what was staged. It may be asked for a token
+# as often as one likes: the supervisor that makes the claim runs it, and the others go away.
+hf_start() {
+	hf_dir=$hf_base/d-$2 hf_staged=$hf_base/d-$2
+	if [ -f "$hf_base/t-$1" ]; then
+		rm -rf "$hf_dir"
+		echo ok >&3
+		return
+	fi
+	hf_in_time "$3" || {
+		rm -rf "$hf_dir"
+		return
+	}
+	set -- "$1" "$2" /bin/sh "$hf_dir/supervisor" run "$hf_base" "$1" "$hf_dir" "$hf_init" "$4" "$5" "$6" "$7" "$8"
+	if [ "$hf_init" = systemd ]; then
+		hf_run systemd-run "$@"
+	else
+		hf_run setsid "$@"
+	fi
+	hf_tries=0
+	until [ -f "$hf_base/t-$1" ]; do
+		hf_tries=$((hf_tries + 1))
+		if [ "$hf_tries" -gt 100 ]; then # 5 seconds, and LATEST has passed: make sure that it never starts
+			if hf_bury "$1" "$2"; then
+				hf_err transient "the host did not start it: $(head -c 500 "$hf_base/x-$2.log" 2>/dev/null)"
+				rm -rf "$hf_staged" "$hf_base/x-$2.log"
+				return
+			fi
+			break
+		fi
+		sleep 0.05
+	done
+	rm -f "$hf_base/x-$2.log"
+	echo ok >&3
+}
+
+# hf_run HOW TOKEN NONCE COMMAND... starts a supervisor that does not depend on this session.
+hf_run() {
+	hf_how=$1 hf_unit=holdfast-$2.service hf_log=$hf_base/x-$3.log
+	shift 3
+	if [ "$hf_how" = systemd-run ]; then
+		# ${10} and ${12}: timeout and grace. A service that exists already is one that another caller has started.
+		systemd-run --quiet --collect --no-ask-password --unit="$hf_unit" --description="Holdfast: ${hf_unit%.service}" \
+			-p KillMode=control-group -p TimeoutStopSec="${12}" -p IgnoreSIGPIPE=no \
+			${10:+-p "RuntimeMaxSec=${10}"} \
+			-p ExecStopPost="-/bin/sh $hf_staged/supervisor post $hf_staged" \
+			"$@" </dev/null >"$hf_log" 2>&1
+	elif setsid -f true 2>/dev/null; then
+		setsid -f "$@" </dev/null >"$hf_log" 2>&1
+	else
+		setsid "$@" </dev/null >"$hf_log" 2>&1 &
+	fi
+	:
+}
+
+# hf_bury TOKEN NONCE makes a tombstone, unless the command has begun.
+hf_bury() {
+	echo '- killed' >"$hf_base/x-$2" && ln "$hf_base/x-$2" "$hf_base/t-$1" 2>/dev/null
+	set -- $? "$2"
+	rm -f "$hf_base/x-$2"
+	return "$1"
+}
+
+# hf_kill TOKEN NONCE BY GRACE ends a command and its children, and waits until they have. One that has not begun never will.
+hf_kill() {
+	hf_in_time "$3" || return
+	mkdir -p "$hf_base" && chmod 711 "$hf_base"
+	if ! hf_load "$1" && { hf_bury "$1" "$2" || ! hf_load "$1"; }; then
+		echo ok >&3
+		return
+	fi
+	hf_look
+	if [ "$hf_state" = running ]; then
+		[ -f "$hf_dir/kill" ] || echo 'killed' >"$hf_dir/kill"
+		if [ "$hf_mode" = systemd ]; then
+			systemctl stop --no-block "$hf_unit" </dev/null
+		else
+			setsid /bin/sh "$hf_dir/supervisor" kill "$hf_dir" "$1" "$4" </dev/null >/dev/null 2>&1 &
+		fi
+	fi
+	hf_tries=$((($4 + 3) * 20))
+	while [ "$hf_state" = running ]; do
+		if [ "$hf_tries" -eq 0 ]; then
+			hf_err transient 'it is still there after it was killed'
+			return
+		fi
+		hf_tries=$((hf_tries - 1))
+		sleep 0.05
+		hf_look
+	done
+	echo ok >&3
+}
+
+# hf_clean removes what is over and older than hf_days, and claims that are four times as old.
+hf_clean() {
+	find "$hf_base" -mindepth 2 -maxdepth 2 -name exit -mtime "+$hf_days" | while read -r hf_old; do rm -rf "${hf_old%/exit}"; done
+	find "$hf_base" -mindepth 1 -maxdepth 1 \( -name 't-*' -o -name 'x-*' \) -mtime "+$((4 * hf_days))" -exec rm -f {} +
+	find "$hf_base" -mindepth 1 -maxdepth 1 -name 'd-*' -mtime "+$((4 * hf_days))" | while read -r hf_old; do
+		# what still runs is left alone, however old
+		# shellcheck disable=SC2034 # hf_rest takes what is not needed
+		if ! { read -r hf_rest hf_rest hf_rest hf_pid hf_since hf_rest <"$hf_old/claim" && [ "$(hf_started "$hf_pid")" = "$hf_since" ]; }; then
+			rm -rf "$hf_old"
+		fi
+	done
+} </dev/null 2>/dev/null
+
+# hf_inspect answers what can be seen of the host.
+hf_inspect() {
+	hf_image=
+	if [ -f /etc/holdfast/image ]; then
+		read -r hf_image </etc/holdfast/image
+	fi
+	printf 'facts %s %s\n%s' "$hf_boot" "${#hf_image}" "$hf_image" >&3
+}
+
+read -r hf_boot </proc/sys/kernel/random/boot_id
+hf_init=none
+if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+	hf_init=systemd
+fi
+hf_missing=
+for hf_tool in awk chown find flock head ln mkfifo setsid sleep tail wc; do
+	command -v $hf_tool >/dev/null || hf_missing=$hf_missing,$hf_tool
+done
+hf_uptime
+printf '\nready %s %s %s %s %s\n' "$hf_nonce" "$hf_now" "$hf_boot" "$hf_init" "${hf_missing#,}" >&3
+# hf_ping answers the clock: the session is alive.
+hf_ping() {
+	hf_uptime
+	echo "pong $hf_now" >&3
+}
+
+while IFS= read -r hf_line; do
+	eval "$hf_line"
+	echo end >&3
+done

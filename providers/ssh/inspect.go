@@ -1,0 +1,61 @@
+package sshexec
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// inspectTime bounds a look at a host. One that takes longer is not reachable for any purpose.
+const inspectTime = 10 * time.Second
+
+// Inspect looks at the host: whether it lets us in, its boot id, and the image that /etc/holdfast/image names. That it does not answer is a fact, not an
+// error. Of the BMC it knows nothing: whoever composes a provider of this one and a BMC's fills that in.
+func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
+	op := "inspect " + m.GetMachineId()
+	f := providers.Facts{BMCReason: "NoBMC"}
+	short, stop := context.WithTimeout(ctx, inspectTime)
+	defer stop()
+	type seen struct{ boot, image string }
+	s, err := read(short, p, op, m, func(_ context.Context, sh *shell) (s seen, err error) {
+		err = sh.ask("hf_inspect\n", func(words []string) error {
+			s.boot, s.image, err = readFacts(sh.out, words)
+			return err
+		})
+		return s, err
+	})
+	if ctx.Err() != nil {
+		return f, classify(op, ctx.Err(), providers.Timeout)
+	}
+	if err != nil {
+		f.ReachableReason = reason(err)
+		return f, nil //nolint:nilerr // it is what was observed
+	}
+	f.Reachable, f.ReachableReason, f.BootID, f.Image = true, "SSHOK", s.boot, s.image
+	return f, nil
+}
+
+// reason says in one word why a host is not reachable.
+func reason(err error) string {
+	var key *HostKeyError
+	switch {
+	case errors.As(err, &key) && len(key.Wanted) > 0:
+		return "HostKeyMismatch"
+	case errors.As(err, &key):
+		return "HostKeyUnknown"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "ConnectionRefused"
+	}
+	switch providers.ClassOf(err) {
+	case providers.Auth:
+		return "LoginRefused"
+	case providers.Timeout:
+		return "NoAnswer"
+	case providers.Unsupported:
+		return "NotUsable"
+	}
+	return "ConnectionFailed"
+}

@@ -1,0 +1,75 @@
+package sshexec
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+//go:embed host/supervisor.sh
+var supervisorScript string
+
+// tokenVariable marks the processes of a command, so that the supervisor finds those that have left its group.
+const tokenVariable = "HOLDFAST_TOKEN"
+
+// job is a command as the host gets it.
+type job struct {
+	user    string
+	timeout string // seconds; empty for none
+	text    string // a shell script that becomes the command
+	script  string // the command's own, run as a file: what it reads from its stdin is not itself
+}
+
+// newJob checks a command and words it for the host.
+func newJob(c providers.Command) (job, error) {
+	j := job{user: c.User, script: c.Script}
+	if j.user == "" {
+		j.user = "root"
+	}
+	if !userOK.MatchString(j.user) {
+		return job{}, fmt.Errorf("user %q is no name of a user", clip(c.User, 80))
+	}
+	if c.Timeout > 0 {
+		j.timeout = fmt.Sprintf("%.3f", math.Max(c.Timeout.Seconds(), time.Millisecond.Seconds()))
+	}
+	var b strings.Builder
+	b.WriteString("cd \"$HOME\" 2>/dev/null || cd /\nexec env")
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		if !envOK.MatchString(name) || name == tokenVariable {
+			return job{}, fmt.Errorf("%q is not the name of an environment variable that can be set", clip(name, 80))
+		}
+		if strings.ContainsRune(c.Env[name], 0) {
+			return job{}, fmt.Errorf("environment variable %s holds a NUL byte", name)
+		}
+		b.WriteString(" " + quote(name+"="+c.Env[name]))
+	}
+	switch {
+	case c.Script != "" && c.Path != "":
+		return job{}, fmt.Errorf("command has a path and a script: want one of them")
+	case strings.HasPrefix(c.Script, "#!"):
+		b.WriteString(` "${0%/job}/script"`)
+	case c.Script != "":
+		b.WriteString(` /bin/sh "${0%/job}/script"`)
+	case c.Path == "":
+		return job{}, fmt.Errorf("command has neither a path nor a script")
+	case strings.HasPrefix(c.Path, "-"):
+		return job{}, fmt.Errorf("path %q begins with a dash", clip(c.Path, 80))
+	default:
+		b.WriteString(` /bin/sh -c 'exec "$@"' holdfast`)
+		for _, w := range append([]string{c.Path}, c.Args...) {
+			if strings.ContainsRune(w, 0) {
+				return job{}, fmt.Errorf("an argument holds a NUL byte")
+			}
+			b.WriteString(" " + quote(w))
+		}
+	}
+	b.WriteByte('\n')
+	j.text = b.String()
+	return j, nil
+}

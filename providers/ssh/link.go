@@ -1,0 +1,300 @@
+package sshexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// maxSessions is how many sessions one connection has at most: sshd allows 10.
+const maxSessions = 4
+
+// link is a connection to a host. It is shared by the calls to that host, and closed when nobody has used it for a while.
+type link struct {
+	client *ssh.Client
+	via    *link // the jump host's, held as long as this one is open
+	born   time.Time
+	slots  chan struct{}
+	done   chan struct{} // closed with the connection
+
+	mu      sync.Mutex
+	idle    []*shell
+	users   int
+	used    time.Time
+	retired bool // nobody gets it any more; the last user closes it
+}
+
+// place is where a link leads.
+type place struct {
+	host    string // as HostKeys names it
+	address string
+	ref     string // of the secret
+}
+
+// dial connects and logs in. The context bounds all of it.
+func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error) {
+	op := "connect to " + to.host + " at " + to.address
+	login, err := p.credentials.Login(ctx, to.ref)
+	if err != nil {
+		return nil, classify(op, fmt.Errorf("open secret %q: %w", to.ref, err), providers.Auth)
+	}
+	if err := p.refusals.allow(to, login); err != nil {
+		return nil, err
+	}
+	methods, err := login.methods(time.Now())
+	if err != nil {
+		return nil, providers.Errorf(providers.Auth, op, "secret %q: %w", to.ref, err)
+	}
+	keeper, err := newGatekeeper(ctx, p.keys, to.host, to.address, p.cfg.HostKeys)
+	if err != nil {
+		return nil, classify(op, err, providers.Transient)
+	}
+	conn, err := dialTCP(ctx, to.address, via)
+	if err != nil {
+		return nil, classify(op, err, providers.Transient)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a handshake knows no context
+	cc, chans, reqs, err := ssh.NewClientConn(conn, to.address, &ssh.ClientConfig{
+		User: login.user(), Auth: methods, ClientVersion: "SSH-2.0-holdfast", HostKeyAlgorithms: keeper.algorithms(),
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error { return keeper.check(key) },
+	})
+	if !stop() && err == nil {
+		_ = cc.Close()
+		err = ctx.Err()
+	}
+	switch {
+	case err != nil:
+		_ = conn.Close()
+		if ctx.Err() != nil {
+			return nil, classify(op, ctx.Err(), providers.Timeout)
+		}
+		if keeper.refused != nil {
+			return nil, providers.Errorf(providers.Auth, op, "%w", keeper.refused)
+		}
+		if strings.Contains(err.Error(), "unable to authenticate") {
+			p.refusals.count(to, login)
+			return nil, providers.Errorf(providers.Auth, op, "the host refuses user %s: %w", login.user(), err)
+		}
+		return nil, providers.Errorf(providers.Transient, op, "%w", err)
+	default:
+		p.refusals.clear(to)
+	}
+	client := ssh.NewClient(cc, chans, reqs)
+	if err := keeper.pin(ctx, p.keys); err != nil {
+		_ = client.Close()
+		return nil, classify(op, err, providers.Transient)
+	}
+	l := &link{client: client, via: via, born: time.Now(), used: time.Now(), slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
+	p.pool.add(l)
+	p.watching.Go(func() {
+		_ = client.Wait()
+		p.pool.remove(l)
+		close(l.done)
+	})
+	p.watching.Go(func() { l.watch(p.cfg) })
+	return l, nil
+}
+
+func dialTCP(ctx context.Context, address string, via *link) (net.Conn, error) {
+	if via == nil {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+	return via.client.DialContext(ctx, "tcp", address)
+}
+
+// watch asks for signs of life, closes a connection that gives none, and one that nobody uses. It ends with the connection.
+func (l *link) watch(cfg Config) {
+	tick := time.NewTicker(min(time.Duration(cfg.KeepAlive), time.Duration(cfg.Idle)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.done:
+			if l.via != nil {
+				l.via.release()
+			}
+			return
+		case <-tick.C:
+		}
+		if l.unused(time.Duration(cfg.Idle)) {
+			l.retire()
+			continue
+		}
+		dead := time.AfterFunc(time.Duration(cfg.DeadAfter), func() { _ = l.client.Close() })
+		_, _, err := l.client.SendRequest("keepalive@openssh.com", true, nil)
+		dead.Stop()
+		if err != nil {
+			_ = l.client.Close()
+		}
+	}
+}
+
+func (l *link) unused(idle time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.users == 0 && time.Since(l.used) >= idle
+}
+
+// take counts one more user, unless the connection is not to be used any more.
+func (l *link) take(maxAge time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired || l.closed() || time.Since(l.born) >= maxAge {
+		return false
+	}
+	l.users++
+	return true
+}
+
+func (l *link) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users--
+	l.used = time.Now()
+	if l.retired && l.users == 0 {
+		_ = l.client.Close()
+	}
+}
+
+// retire sees that nobody gets the connection any more. It is closed when the last user has gone.
+func (l *link) retire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = true
+	if l.users == 0 {
+		_ = l.client.Close()
+	}
+}
+
+func (l *link) closed() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// pool is the connections of a provider, by where they lead.
+type pool struct {
+	mu      sync.Mutex
+	links   map[place]*link     // to be given out
+	open    map[*link]struct{} // all that are not closed
+	dialing map[place]chan struct{}
+	closed  bool
+}
+
+func (p *pool) add(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[l] = struct{}{}
+	if p.closed {
+		_ = l.client.Close()
+	}
+}
+
+func (p *pool) remove(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, l)
+}
+
+var errClosed = errors.New("the provider is closed")
+
+// link gives the connection to a place, and makes it when there is none. The caller releases it.
+func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (*link, error) {
+	for {
+		p.pool.mu.Lock()
+		if p.pool.closed {
+			p.pool.mu.Unlock()
+			return nil, providers.Errorf(providers.Transient, "connect to "+to.host, "%w", errClosed)
+		}
+		if l := p.pool.links[to]; l != nil {
+			if l.take(time.Duration(p.cfg.MaxAge)) {
+				p.pool.mu.Unlock()
+				return l, nil
+			}
+			delete(p.pool.links, to)
+			p.pool.mu.Unlock()
+			l.retire()
+			continue
+		}
+		if other := p.pool.dialing[to]; other != nil {
+			p.pool.mu.Unlock()
+			select {
+			case <-other:
+				continue
+			case <-ctx.Done():
+				return nil, classify("connect to "+to.host+" at "+to.address, ctx.Err(), providers.Timeout)
+			}
+		}
+		mine := make(chan struct{})
+		p.pool.dialing[to] = mine
+		p.pool.mu.Unlock()
+
+		l, err := p.dialVia(ctx, to, jumps)
+		p.pool.mu.Lock()
+		delete(p.pool.dialing, to)
+		close(mine)
+		if err == nil {
+			l.users++ // nobody else knows it yet
+			p.pool.links[to] = l
+		}
+		p.pool.mu.Unlock()
+		return l, err
+	}
+}
+
+func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, error) {
+	if len(jumps) == 0 {
+		return p.dial(ctx, to, nil)
+	}
+	last := jumps[len(jumps)-1]
+	address, err := parseEndpoint(last.Endpoint)
+	if err != nil {
+		return nil, providers.Errorf(providers.Unsupported, "connect to "+to.host, "jump host: %w", err)
+	}
+	ref := last.CredentialsRef
+	if ref == "" {
+		ref = p.cfg.CredentialsRef
+	}
+	via, err := p.link(ctx, place{"jump/" + address, address, ref}, jumps[:len(jumps)-1])
+	if err != nil {
+		return nil, err
+	}
+	l, err := p.dial(ctx, to, via)
+	if err != nil {
+		via.release() // else it is released with the link
+	}
+	return l, err
+}
+
+// forget makes the next call to a place connect anew.
+func (p *Provider) forget(to place) {
+	p.pool.mu.Lock()
+	l := p.pool.links[to]
+	delete(p.pool.links, to)
+	p.pool.mu.Unlock()
+	if l != nil {
+		l.retire()
+	}
+}
+
+// Close ends all connections, and waits until nothing of them is left. What runs on hosts goes on.
+func (p *Provider) Close() error {
+	p.pool.mu.Lock()
+	p.pool.closed = true
+	for l := range p.pool.open {
+		_ = l.client.Close()
+	}
+	p.pool.mu.Unlock()
+	p.watching.Wait()
+	return nil
+}

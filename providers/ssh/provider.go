@@ -1,0 +1,40 @@
+package sshexec
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Provider drives hosts over SSH. It is safe for concurrent use. Close it.
+type Provider struct {
+	cfg         Config
+	credentials Credentials
+	keys        HostKeys
+	log         *slog.Logger
+
+	pool     pool
+	refusals refusals
+	watching sync.WaitGroup // what goes on while connections are open
+}
+
+var (
+	_ providers.Inspector       = (*Provider)(nil)
+	_ providers.RemoteExecutor  = (*Provider)(nil)
+)
+
+// New makes a provider. It connects to nothing before it is asked something.
+func New(cfg Config, credentials Credentials, keys HostKeys, log *slog.Logger) (*Provider, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Provider{
+		cfg: cfg.withDefaults(), credentials: credentials, keys: keys, log: log,
+		pool:     pool{links: map[place]*link{}, open: map[*link]struct{}{}, dialing: map[place]chan struct{}{}},
+		refusals: refusals{seen: map[place]refusal{}},
+	}, nil
+}
+
+// Kind is "ssh".
+func (p *Provider) Kind() string { return "ssh" }

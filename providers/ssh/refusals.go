@@ -1,0 +1,56 @@
+package sshexec
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// A host that refused a login twice is left alone for a while: some lock the account at the third.
+const (
+	maxRefused = 2
+	refusedFor = 10 * time.Minute
+)
+
+// refusals counts logins that were refused in a row.
+type refusals struct {
+	mu   sync.Mutex
+	seen map[place]refusal
+}
+
+type refusal struct {
+	times int
+	with  [sha256.Size]byte // another login is tried at once
+	until time.Time
+}
+
+func (r *refusals) allow(to place, l Login) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, ok := r.seen[to]
+	if !ok || was.times < maxRefused || was.with != l.digest() || time.Now().After(was.until) {
+		return nil
+	}
+	return providers.Errorf(providers.Auth, "log in to "+to.host+" at "+to.address,
+		"not tried: the host refused user %s %d times; change secret %q, or wait until %s", l.user(), was.times, to.ref, was.until.UTC().Format(time.RFC3339))
+}
+
+func (r *refusals) count(to place, l Login) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.seen[to]
+	if was.with != l.digest() || time.Now().After(was.until) {
+		was = refusal{with: l.digest()}
+	}
+	was.times++
+	was.until = time.Now().Add(refusedFor)
+	r.seen[to] = was
+}
+
+func (r *refusals) clear(to place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.seen, to)
+}

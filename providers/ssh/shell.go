@@ -1,0 +1,185 @@
+package sshexec
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+//go:embed host/agent.sh
+var agentScript string
+
+// maxBanner is how much a login shell may print before the agent speaks.
+const maxBanner = 64 << 10
+
+// shell is a session with a running agent. It serves one request at a time.
+type shell struct {
+	session *ssh.Session
+	in      io.WriteCloser
+	out     *bufio.Reader
+	said    *tail
+
+	clock int64     // of the host, in hundredths of a second since it booted
+	at    time.Time // the clock showed that before this moment
+
+	boot    string // id
+	systemd bool
+}
+
+// start is what the user's login shell is given. It has no character that any of them takes for something else within quotes.
+const start = `exec /bin/sh -c 's=; [ "$(id -u)" = 0 ] || s="sudo -n"; exec $s /bin/sh -c "read -r n; eval \"\$(head -c \$n)\""'`
+
+// open starts an agent. It takes two round trips and leaves nothing behind.
+func open(client *ssh.Client, cfg Config) (*shell, error) {
+	session, err := client.NewSession()
+	if err != nil {
+		return nil, &broken{err}
+	}
+	sh, err := attach(session, cfg)
+	if err != nil {
+		_ = session.Close()
+		return nil, err
+	}
+	return sh, nil
+}
+
+func attach(session *ssh.Session, cfg Config) (*shell, error) {
+	in, err := session.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := session.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	sh := &shell{session: session, in: in, out: bufio.NewReaderSize(out, maxLine), said: new(tail)}
+	session.Stderr = sh.said
+	if err := session.Start(start); err != nil {
+		return nil, &broken{fmt.Errorf("start a shell: %w", err)}
+	}
+	nonce := rand.Text()
+	library := fmt.Sprintf("hf_base=%s hf_nonce=%s hf_days=%d\n%s", cfg.StateDir, nonce, cfg.KeepDays, agentScript)
+	if _, err := fmt.Fprintf(in, "%d\n%s", len(library), library); err != nil {
+		return nil, sh.ended(err)
+	}
+	return sh, sh.ready(nonce)
+}
+
+// ready waits for the agent's first words, past whatever the login shell prints.
+func (s *shell) ready(nonce string) error {
+	for read := 0; ; {
+		raw, err := s.out.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return s.ended(err)
+		}
+		if read += len(raw); read > maxBanner {
+			return &hostError{providers.Unsupported, "the login shell prints without end"}
+		}
+		words := strings.Fields(string(raw))
+		if len(words) < 5 || words[0] != "ready" || words[1] != nonce {
+			continue
+		}
+		if len(words) > 5 {
+			return &hostError{providers.Unsupported, "the host lacks " + words[5]}
+		}
+		s.boot, s.systemd = words[3], words[4] == "systemd"
+		return s.setClock(words[2])
+	}
+}
+
+func (s *shell) setClock(uptime string) error {
+	n, err := strconv.ParseInt(uptime, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: uptime %q", errReply, clip(uptime, 40))
+	}
+	s.clock, s.at = n, time.Now()
+	return nil
+}
+
+// ended says why an agent is not there any more.
+func (s *shell) ended(err error) error {
+	said := s.said.String()
+	switch {
+	case strings.Contains(said, "sudo:"):
+		return &hostError{providers.Auth, "the user is not root and may not use sudo without a password: " + said}
+	case said != "" && errors.Is(err, io.EOF):
+		return &broken{fmt.Errorf("the shell on the host ended: %s", said)}
+	case errors.Is(err, io.EOF):
+		return &broken{errors.New("the shell on the host ended")}
+	}
+	return &broken{err}
+}
+
+// ask sends a request and reads the answer.
+func (s *shell) ask(request string, parse func(words []string) error) error {
+	_, werr := io.WriteString(s.in, request)
+	err := readReply(s.out, parse) // although writing failed: the agent may have said why
+	var he *hostError
+	switch {
+	case err == nil, errors.As(err, &he), errors.Is(err, lateError{}):
+		return err
+	case werr != nil:
+		return s.ended(werr)
+	case errors.Is(err, errReply):
+		return &broken{err}
+	}
+	return s.ended(err)
+}
+
+// ping asks for a sign of life, and for the time.
+func (s *shell) ping() error {
+	return s.ask("hf_ping\n", func(words []string) error {
+		if len(words) != 2 || words[0] != "pong" {
+			return errReply
+		}
+		return s.setClock(words[1])
+	})
+}
+
+// maxEffect is the time an effect has that has no not-after time.
+const maxEffect = time.Hour
+
+// until gives, by the host's clock, until when it may do what the context allows. It is early by the time that the clock's reading was on its way, and
+// never late.
+func (s *shell) until(ctx context.Context) int64 {
+	left := maxEffect
+	if t, ok := providers.NotAfter(ctx); ok {
+		// Both clocks, as in providers.InTime: either can refuse.
+		left = min(t.Sub(s.at), t.Round(0).Sub(s.at.Round(0)))
+	}
+	return max(0, s.clock+int64(left/(10*time.Millisecond)))
+}
+
+// tail keeps the end of what a host writes to stderr.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, b...)
+	if n := len(t.buf) - maxLine; n > 0 {
+		t.buf = append(t.buf[:0], t.buf[n:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return clip(string(t.buf), 500)
+}
