@@ -144,7 +144,10 @@ func (n *Node) leave(ctx context.Context) error {
 				return nil
 			}
 		} else if self {
-			return errors.New("it leads and could not hand the leadership over")
+			// It was asked to hand over, but the one that it chose may not have won: then it leads again, or still.
+			if err = n.transfer(ctx); err != nil {
+				err = fmt.Errorf("it leads and could not hand the leadership over: %w", err)
+			}
 		}
 		t := time.NewTimer(50 * time.Millisecond)
 		select {
