@@ -68,6 +68,9 @@ func openStores(cfg *Config) (s *stores, err error) {
 		if err != nil {
 			return nil, errors.Join(err, bolt.Close())
 		}
+		if err := sweepSnapshots(cfg.DataDir); err != nil {
+			return nil, errors.Join(err, bolt.Close())
+		}
 		snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, 2, newHCLog(cfg.Logger, "raft-snapshot"))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err), bolt.Close())
@@ -78,6 +81,19 @@ func openStores(cfg *Config) (s *stores, err error) {
 		s.logs = cfg.wrapLogs(s.logs)
 	}
 	return s, nil
+}
+
+// sweepSnapshots removes what is left of snapshots that were being written when the peer died. Raft never looks at them again, and
+// never removes them: each would take the place of a whole snapshot for ever.
+func sweepSnapshots(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, "snapshots", "*.tmp"))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err != nil {
+		return fmt.Errorf("remove unfinished snapshots in %s: %w", dir, err)
+	}
+	return nil
 }
 
 func boltError(path string, err error) error {

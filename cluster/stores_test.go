@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -236,5 +237,25 @@ func write(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A peer that dies while it writes a snapshot leaves the half of it behind. It must not stay for ever.
+func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})
+	c.Leader()
+	p := c.Peers[0]
+	c.Kill(p)
+	half := filepath.Join(c.DataDir(p), "snapshots", "2-12-1700000001000.tmp")
+	if err := os.MkdirAll(half, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(half, "state.bin"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(p)
+	c.Leader()
+	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the unfinished snapshot is still there: %v", err)
 	}
 }
