@@ -165,9 +165,13 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys, err := workload.SecretsKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: args,
+	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: append(args, keys...),
 		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,10 @@ package check
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
@@ -32,6 +34,9 @@ func find(ctx context.Context, h *workload.History, t workload.Target, reportDir
 	if err != nil {
 		return []error{fmt.Errorf("read the final record: %w", err)}
 	}
+	if err := dump(h.Fleet, reportDir); err != nil {
+		return []error{err}
+	}
 	var all []error
 	for i, c := range checks {
 		if i == len(checks)-1 && len(all) > 0 {
@@ -45,6 +50,21 @@ func find(ctx context.Context, h *workload.History, t workload.Target, reportDir
 		}
 	}
 	return all
+}
+
+// dump keeps what is known of the clients of leases, for whoever has to find out what happened.
+func dump(f *workload.Fleet, dir string) error {
+	if f == nil {
+		return nil
+	}
+	b, err := json.Marshal(f)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "fleet.json"), b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the history of the fleet: %w", err)
+	}
+	return nil
 }
 
 type check struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -67,16 +68,32 @@ func missed(h *workload.History, _ *Final) []error {
 				continue // that is a matter for identities
 			}
 			for _, g := range overdue(f, l, id, last.Call) {
-				seen := last.Call <= g.to && last.State != workload.Up
-				for _, s := range f.Sights {
-					seen = seen || s.ID == id && s.State != workload.Up && s.Call >= g.from && s.Call <= g.until
-				}
-				if !seen {
-					errs = append(errs, fmt.Errorf("%s was not heard of from %.3fs to %.3fs, and was not declared lost within %s",
-						whose(l, id), g.from.Seconds(), g.to.Seconds(), f.Terms[l.Holder].Most))
+				if err := late(f, l, id, g, last); err != nil {
+					errs = append(errs, err)
 				}
 			}
 		}
 	}
 	return few(errs)
 }
+
+// late says how the loss in a gap was late, or was not declared at all.
+func late(f *workload.Fleet, l workload.Life, id string, g gap, last workload.Sight) error {
+	first := last
+	for _, s := range f.Sights {
+		if s.ID == id && s.State != workload.Up && s.Call >= g.from && s.Call <= min(g.until, first.Call) {
+			first = s
+		}
+	}
+	most := f.Terms[l.Holder].Most
+	if first.State == workload.Up || first.Call > g.until {
+		return fmt.Errorf("%s was not heard of from %.3fs to %.3fs, and was not declared lost within %s", whose(l, id), g.from.Seconds(), g.to.Seconds(), most)
+	}
+	if took := first.Call - g.from - workload.Within(f.Unrest, g.from, first.Call, recovery); took > most+between {
+		return fmt.Errorf("%s was not heard of from %.3fs on, and was declared lost %.3fs later only, faults left out, want at most %s", whose(l, id), g.from.Seconds(), took.Seconds(), most)
+	}
+	return nil
+}
+
+// between is more than lies between two looks of the observers, all of whom may wait for a peer that hangs.
+const between = 3 * time.Second

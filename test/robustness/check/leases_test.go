@@ -80,7 +80,9 @@ func TestEarly(t *testing.T) {
 func TestMissed(t *testing.T) {
 	for name, tt := range map[string]fleetCase{
 		"it beats on":               {beats(0, 1, 2), nil, sight(workload.Up, 20), nil, nil, ""},
-		"stopped and lost":          {beats(0, 1), nil, sight(workload.Lost, 30), nil, nil, ""},
+		"stopped and lost":          {beats(0, 1), []workload.Sight{sight(workload.Lost, 15)}, sight(workload.Lost, 30), nil, nil, ""},
+		"lost late":                 {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30), nil, nil, "was declared lost 23.900s later only"},
+		"lost late after a fault":   {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30), nil, []workload.Span{{From: sec(2), To: sec(3)}}, ""},
 		"stopped and up":            {beats(0, 1), nil, sight(workload.Up, 30), nil, nil, "was not heard of from 1.100s to 30.000s"},
 		"not yet due":               {beats(0, 1), nil, sight(workload.Up, 20), nil, nil, ""},
 		"a fault is an excuse":      {beats(0, 1), nil, sight(workload.Up, 30), nil, []workload.Span{{From: sec(5), To: sec(12)}}, ""},

@@ -35,7 +35,11 @@ func TestAllOnACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hw.Close() })
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: dir, FakeEndpoint: hw.Endpoint, RaftMultiplier: 0.5})
+	keys, err := workload.SecretsKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: dir, FakeEndpoint: hw.Endpoint, RaftMultiplier: 0.5, Args: keys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,4 +88,5 @@ func TestAllOnACluster(t *testing.T) {
 		t.Logf("%s: %d events over %d streams", w.Name, len(w.Events), w.Sessions)
 	}
 	t.Logf("%d logs followed", len(h.Tails))
+	t.Log(h.Fleet)
 }

@@ -50,7 +50,7 @@ func traffic(h *workload.History, _ *Final) []error {
 func fleetTraffic(f *workload.Fleet) []error {
 	var errs []error
 	for _, kind := range []workload.Holder{workload.Machine, workload.Pool, workload.Service} {
-		clients, beating, killed := 0, 0, 0
+		clients, beating, killed, why := 0, 0, 0, "nothing was refused"
 		for _, l := range f.Lives {
 			if l.Holder != kind {
 				continue
@@ -60,6 +60,11 @@ func fleetTraffic(f *workload.Fleet) []error {
 			if len(ids) > 0 && len(signs(l, ids[0])) > 3 {
 				beating++
 			}
+			for _, t := range l.Trips {
+				if t.Why != "" {
+					why = fmt.Sprintf("%s at peer %d: %d %s", t.Kind, t.Peer, t.Status, t.Why)
+				}
+			}
 			for _, s := range l.Stops {
 				if s.How == workload.Killed {
 					killed++
@@ -67,7 +72,7 @@ func fleetTraffic(f *workload.Fleet) []error {
 			}
 		}
 		if beating*4 < clients*3 {
-			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s gave signs of life", beating, clients, kind))
+			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s gave signs of life; the last that failed: %s", beating, clients, kind, why))
 		}
 		if killed == 0 && f.Terms[kind].Most < time.Minute { // else there is no time for it
 			errs = append(errs, fmt.Errorf("no client of kind %s was killed", kind))

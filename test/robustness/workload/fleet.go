@@ -184,6 +184,7 @@ const longest = 45 * time.Second
 // has ended, and all is well.
 func (f *fleet) finish(ctx context.Context) error {
 	defer f.close()
+	began := time.Now()
 	var due []*holder
 	most := time.Duration(0)
 	for i, h := range f.all {
@@ -206,6 +207,7 @@ func (f *fleet) finish(ctx context.Context) error {
 			f.last = last
 			f.mu.Unlock()
 			if allLost(due, last) {
+				f.w.target.Log.Info("all clients that are gone are lost", "clients", len(due), "after", time.Since(began).Round(time.Millisecond))
 				return nil
 			}
 		}

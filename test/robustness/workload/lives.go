@@ -47,6 +47,7 @@ type Trip struct {
 	Status       int
 	ID           string // of the holder: what was sent, or what was answered to a registration
 	New          bool   // a registration that named no id
+	Why          string // what was said instead of a success, or the error
 }
 
 // Alive says whether the trip may have been a sign of life.

@@ -65,8 +65,8 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 		case <-req.Context().Done():
 		}
 	}
-	if life.Err() != nil {
-		return nil, context.Cause(life)
+	if life.Err() != nil { // the SDK is told something that it does not try again
+		return &http.Response{StatusCode: http.StatusGone, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	}
 	body, err := readAll(req.Body)
 	if err != nil {
@@ -87,6 +87,12 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	trip.Return = t.since()
 	known := trip.reads(req.URL.Path, body, answer)
 	trip.classify(resp, answer, err)
+	switch {
+	case err != nil:
+		trip.Why = err.Error()
+	case trip.Outcome != OK:
+		trip.Why = string(answer[:min(len(answer), 200)])
+	}
 	if known {
 		t.mu.Lock()
 		t.trips = append(t.trips, trip)

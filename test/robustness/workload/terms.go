@@ -1,6 +1,24 @@
 package workload
 
-import "time"
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// SecretsKey makes a key that peers seal secrets with, and gives the arguments that they need for it. Without it no peer makes access tokens.
+func SecretsKey(dir string) ([]string, error) {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	name := filepath.Join(dir, "secrets.key")
+	if err := os.WriteFile(name, []byte("k1:"+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("make a key for secrets: %w", err)
+	}
+	return []string{"--secrets-key-file", name}, nil
+}
 
 // OrdinaryLeases are the terms of the product (DESIGN §6: a true loss is declared within TTL + 60 s). A pool has three of the
 // intervals that it is asked for, which are 5 to 30 s.
