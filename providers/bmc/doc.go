@@ -12,9 +12,9 @@
 // that registry links, and logs in with, drivers for AMT and of vendors that nobody named, and its PowerSet has no room for what must be
 // checked right before the bytes leave.
 //
-// IPMI is Debian's ipmitool. What only reads goes through bmclib's driver for it. Effects start the program themselves: bmclib's reads the
-// power state twice before it presses, so that nobody can say when the press leaves, and answers "done" to a soft off when that
-// reading failed.
+// IPMI is Debian's ipmitool. The event log is read by bmclib's driver for it. The rest starts the program itself: bmclib reads the power
+// state twice before it presses, so that nobody can say when the press leaves; it answers "done" to a soft off when that
+// reading failed; and it cannot tell a refused login from silence, so that the count of refused logins would be wrong.
 //
 // AMT is never spoken. The driver that worked is remembered for each machine (Memory) and tried first.
 //

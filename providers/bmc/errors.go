@@ -132,6 +132,7 @@ func classify(op string, err error, effect bool) error {
 	var nerr net.Error
 	var cert *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
+	var said *answered
 	switch {
 	case errors.As(err, &r):
 		class = r.class()
@@ -141,6 +142,7 @@ func classify(op string, err error, effect bool) error {
 	case errors.Is(err, context.Canceled):
 	case errors.Is(err, context.DeadlineExceeded):
 		class = providers.Timeout
+	case errors.As(err, &said):
 	case errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout():
 	case errors.As(err, &nerr) && nerr.Timeout(), effect:
 		class = providers.Timeout

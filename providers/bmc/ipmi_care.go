@@ -56,9 +56,12 @@ func (h *ipmiHost) inventory(ctx context.Context) (*Inventory, error) {
 	return v, nil
 }
 
-// events reads the system event log.
+// events reads the system event log, with bmclib and its parser.
 func (h *ipmiHost) events(ctx context.Context) (all []Event, err error) {
-	err = h.read(ctx, func(ctx context.Context, c *ipmitool.Conn) error {
+	if _, err := h.mcInfo(ctx); err != nil { // logs in, as library wants it
+		return nil, err
+	}
+	err = h.library(ctx, func(ctx context.Context, c *ipmitool.Conn) error {
 		rows, err := c.GetSystemEventLog(ctx)
 		for _, r := range rows {
 			all = append(all, parseEvent(r))

@@ -35,9 +35,13 @@ type ipmiHost struct {
 
 // gap is the least time between two commands.
 func (h *ipmiHost) gap() time.Duration {
+	return max(h.cfg.IPMIGap, h.quirksNow().IPMIGap)
+}
+
+func (h *ipmiHost) quirksNow() Quirks {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(h.cfg.IPMIGap, h.quirks.IPMIGap)
+	return h.quirks
 }
 
 // turn waits for a place and for its turn, and finds the account. A first command asks who made the BMC: the quirk table wants to know.
@@ -85,8 +89,9 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 	}, nil
 }
 
-// read does a command that changes nothing through bmclib's driver for ipmitool.
-func (h *ipmiHost) read(ctx context.Context, f func(context.Context, *ipmitool.Conn) error) error {
+// library reads something through bmclib's driver for ipmitool. That one cannot tell a refused login from a BMC that says nothing, and
+// each would count on the BMC: so somebody must have logged in with run right before.
+func (h *ipmiHost) library(ctx context.Context, f func(context.Context, *ipmitool.Conn) error) error {
 	a, leave, err := h.turn(ctx, false)
 	if err != nil {
 		return err
@@ -103,20 +108,13 @@ func (h *ipmiHost) read(ctx context.Context, f func(context.Context, *ipmitool.C
 			ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 			defer cancel()
 			err = f(ctx, c)
-			err = ipmiError(ctx, "ipmitool", err, textOf(err))
+			err = ipmiError(ctx, "ipmitool", err, fmt.Sprint(err))
 		}
 	} else {
 		err = noIpmitool(err)
 	}
 	leave(err)
 	return err
-}
-
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 func noIpmitool(err error) error {
@@ -143,7 +141,7 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 	defer cancel()
-	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "2", "-R", "3"}, args...)
+	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "1", "-R", "4", "-v"}, args...)
 	if timeout, err := exec.LookPath("timeout"); err == nil { // it kills on time even when this process is stopped
 		argv = append([]string{timeout, "-s", "KILL", strconv.FormatFloat((h.cfg.CommandTime + time.Second).Seconds(), 'f', 3, 64)}, argv...)
 	}
@@ -162,7 +160,22 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 		}
 	}
 	err = cmd.Run()
-	return out.String(), ipmiError(ctx, what, err, out.String())
+	said := quiet(out.String())
+	return said, ipmiError(ctx, what, err, said)
+}
+
+// quiet leaves out what -v says about the session besides why it failed, which is what it is for.
+func quiet(out string) string {
+	var b strings.Builder
+	for line := range strings.Lines(out) {
+		switch {
+		case strings.Contains(line, "VSO Capabilities"), strings.Contains(line, "Invalid completion code received"),
+			strings.Contains(line, "Discovered IPMB"), strings.Contains(line, "IANA PEN Registry"):
+		default:
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // ipmiError puts what ipmitool said into a class. It says the same for a BMC that is not there and for one that says nothing.

@@ -14,7 +14,7 @@ import (
 // Account is a user of a BMC. It prints without its password.
 type Account struct {
 	User     string
-	Password string
+	Password string `json:"-"`
 	Version  string // of the secret it comes from; refused logins count anew with another. Empty: it is told by its content
 }
 

@@ -12,6 +12,7 @@ type Quirks struct {
 	BasicAuth        bool          // its sessions do not work
 	NoIfMatch        bool          // it answers 412 to its own ETag
 	OmitSameBootMode bool          // it refuses a boot mode even if it is in that mode
+	SelectorOnly     bool          // of the IPMI boot flags it keeps the device only
 	BootFlagsExpire  bool          // the IPMI boot flags are dropped after 60 s unless that is switched off before
 }
 
@@ -31,6 +32,8 @@ func quirkTable() []quirkRow {
 			source: "Ironic, [ipmi]min_command_interval: some hardware crashes below 5 s (its default for all; it names no maker: this choice is ours)"},
 		{vendor: "ASRock", quirks: Quirks{IPMIGap: 5 * time.Second, Settle: 30 * time.Second},
 			source: "the same; tinkerbell/pbnj#127: it shows an old power state over Redfish for a while"},
+		{vendor: "MontaVista", model: "0xF02", quirks: Quirks{SelectorOnly: true},
+			source: "OpenIPMI's ipmi_sim 2.0.33, seen: valid, persistent and EFI bits always read back as 0"},
 		{vendor: "Lenovo", quirks: Quirks{NoIfMatch: true}, source: "stmcginnis/gofish#171, #510, #511: 412 to its own ETag (so does iDRAC10, which cannot be told by its model: setBoot finds out)"},
 		{vendor: "Sushy", quirks: Quirks{BasicAuth: true}, source: "research/bmc.md §3: sushy-tools has no SessionService"},
 	}
@@ -55,6 +58,6 @@ func (q Quirks) plus(o Quirks) Quirks {
 	return Quirks{
 		IPMIGap: max(q.IPMIGap, o.IPMIGap), Settle: max(q.Settle, o.Settle),
 		BasicAuth: q.BasicAuth || o.BasicAuth, NoIfMatch: q.NoIfMatch || o.NoIfMatch,
-		OmitSameBootMode: q.OmitSameBootMode || o.OmitSameBootMode, BootFlagsExpire: q.BootFlagsExpire || o.BootFlagsExpire,
+		OmitSameBootMode: q.OmitSameBootMode || o.OmitSameBootMode, SelectorOnly: q.SelectorOnly || o.SelectorOnly, BootFlagsExpire: q.BootFlagsExpire || o.BootFlagsExpire,
 	}
 }

@@ -10,11 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// How long an ETag and the rest of what a change of the boot device needs is good for, and how long the change may take to read back.
+// How long an ETag and the rest of what a change of the boot device needs is good for, and how often is looked whether the change shows.
 const (
 	bootFresh  = 30 * time.Second
-	verifyTime = 10 * time.Second
-	verifyPoll = 200 * time.Millisecond
+	verifyPoll = 100 * time.Millisecond
 )
 
 // usbCd is a boot target that gofish has no name for.
@@ -90,6 +89,9 @@ func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error
 			delete(change, "BootSourceOverrideMode") // it is in that mode: nothing is left out
 			err = h.patch(ctx, s, change)
 		}
+		if providers.ClassOf(err) == providers.Late {
+			return err // what was read is kept, so that the next call is in time
+		}
 		h.stale()
 		if statusOf(err) == http.StatusPreconditionFailed && try < 2 {
 			continue // somebody else changed the system since we read it, and nothing was done
@@ -164,19 +166,20 @@ func (h *redfishHost) patch(ctx context.Context, s *computerSystem, change map[s
 
 // verify reads until what was changed shows, for a while: "OK" is not evidence.
 func (h *redfishHost) verify(ctx context.Context, what string, look func(context.Context) (got any, ok bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, verifyTime)
-	defer cancel()
-	for {
+	for end := time.Now().Add(h.c.verify); ; {
 		got, ok, err := look(ctx)
 		if ok || err != nil {
 			return err
+		}
+		if time.Now().After(end) {
+			return disagree("the BMC accepted the %s, but it reads back as %+v after %v", what, got, h.c.verify)
 		}
 		t := time.NewTimer(verifyPoll)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return disagree("the BMC accepted the %s, but it reads back as %+v after %v", what, got, verifyTime)
+			return ctx.Err()
 		}
 	}
 }

@@ -23,6 +23,7 @@ type redfishClient struct {
 	http    *http.Client
 	gate    *gate
 	timeout time.Duration // of one request
+	verify  time.Duration // how long what was changed may take to read back
 	login   loginDeps
 
 	mu      sync.Mutex

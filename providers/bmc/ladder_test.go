@@ -1,0 +1,84 @@
+package bmc_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+// impatient does one operation that gives up after a short while.
+func (l *lab) impatient() error {
+	ctx, cancel := context.WithTimeout(l.ctx, 20*time.Millisecond)
+	defer cancel()
+	_, err := l.p.PowerState(ctx, l.m)
+	return err
+}
+
+// A BMC that hangs is left alone, probed once in a while, and used again when it answers.
+func TestASilentBMCIsLeftAlone(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.OpenTime = bmc.Redfish, 150*time.Millisecond })
+	l.power(providers.PowerOn)
+	l.s.Set(func(q *redfishtest.Quirks) { q.HangAfter = 3 })
+	l.eventually("left alone", func() bool { return bmc.AdviceOf(l.impatient()) == bmc.Wait })
+	served := l.s.Served()
+	for range 20 {
+		err := l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff)
+		if providers.ClassOf(err) != providers.Transient || bmc.AdviceOf(err) == "" {
+			t.Fatalf("got %v, want to be refused for now", err)
+		}
+	}
+	if n := l.s.Served(); n != served {
+		t.Errorf("%d requests were sent while it is left alone, want none", n-served)
+	}
+	next := l.provider(redfishOnly) // does not stampede
+	if _, err := next.PowerState(l.ctx, l.m); bmc.AdviceOf(err) != bmc.Wait {
+		t.Errorf("the next leader: got %v, want to be refused for now", err)
+	}
+	f, err := l.p.Inspect(l.ctx, l.m)
+	l.ok("inspect", err)
+	if f.BMCReachable || f.BMCReason != "LeftAlone" {
+		t.Errorf("facts = %+v, want LeftAlone", f)
+	}
+	l.s.Set(func(q *redfishtest.Quirks) { q.HangAfter = 0 })
+	l.power(providers.PowerOn)
+	if got := l.effects(""); got != nil {
+		t.Errorf("effects = %v, want none", got)
+	}
+}
+
+// A probe that fails again climbs the ladder: reset the BMC, and if that was done, call somebody.
+func TestTheLadder(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) {
+		c.Protocol, c.OpenTime, c.RequestTime = bmc.Redfish, 30*time.Millisecond, 200*time.Millisecond
+	})
+	l.power(providers.PowerOn)
+	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
+	l.eventually("advice to reset the BMC", func() bool { return bmc.AdviceOf(l.impatient()) == bmc.Reset })
+	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = false })
+	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
+	l.power(providers.PowerOn) // with a new session
+	err := l.p.ResetBMC(l.ctx, op("recover"), l.m)
+	l.class("again", err, providers.Transient)
+	if bmc.AdviceOf(err) != bmc.Intervene {
+		t.Errorf("got %v, want advice to intervene", err)
+	}
+	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
+	l.eventually("advice to intervene", func() bool { return bmc.AdviceOf(l.impatient()) == bmc.Intervene })
+	if got := l.effects("bmc_reset"); len(got) != 1 {
+		t.Errorf("%d resets of the BMC, want 1", len(got))
+	}
+}
+
+func TestNoResetWhileAPressMayBeOnItsWay(t *testing.T) {
+	l := newLab(t, redfishtest.Config{PowerTime: 50 * time.Millisecond}, redfishOnly)
+	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
+	l.class("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m), providers.Transient)
+	l.eventually("reset the BMC", func() bool { return l.p.ResetBMC(l.ctx, op("recover"), l.m) == nil })
+	if got := l.effects(""); len(got) != 2 {
+		t.Errorf("effects = %v, want a press and a reset", got)
+	}
+}

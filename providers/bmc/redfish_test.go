@@ -1,0 +1,276 @@
+package bmc_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+func redfishOnly(c *bmc.Config) { c.Protocol = bmc.Redfish }
+
+func (l *lab) effects(name string) (all []string) {
+	for _, e := range l.s.Effects(name) {
+		all = append(all, e.Name+" "+e.Detail)
+	}
+	return all
+}
+
+func TestEachPressIsOneReset(t *testing.T) {
+	l := newLab(t, redfishtest.Config{PowerTime: 30 * time.Millisecond}, redfishOnly)
+	for _, a := range []providers.PowerAction{providers.ActionSoftOff, providers.ActionOn, providers.ActionHardOff} {
+		l.ok(string(a), l.p.SetPower(l.ctx, op("power"), l.m, a))
+		want := providers.PowerOff
+		if a == providers.ActionOn {
+			want = providers.PowerOn
+		}
+		l.power(want)
+	}
+	want := []string{"reset GracefulShutdown", "reset On", "reset ForceOff"}
+	if diff := cmp.Diff(want, l.effects("")); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
+
+func TestOffWhenOffIsNoError(t *testing.T) {
+	l := newLab(t, redfishtest.Config{Off: true}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) { q.OffIsAnError = true })
+	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
+	l.ok("soft off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionSoftOff))
+	if got := l.effects(""); got != nil {
+		t.Errorf("effects = %v, want none", got)
+	}
+}
+
+func TestWhatABMCLacksIsUnsupported(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) { q.ResetTypes = []string{"On", "ForceOff"} })
+	err := l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionSoftOff)
+	l.class("soft off", err, providers.Unsupported)
+	if !strings.Contains(err.Error(), "it takes On, ForceOff") {
+		t.Errorf("error %v does not say what it takes", err)
+	}
+	if got := l.effects(""); got != nil {
+		t.Errorf("effects = %v, want none", got)
+	}
+}
+
+func TestPOSTIsTransient(t *testing.T) {
+	l := newLab(t, redfishtest.Config{Off: true, PostTime: 300 * time.Millisecond}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) { q.InPOST = true })
+	l.ok("on", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn))
+	boot := providers.BootDevice{Mode: "PXE", UEFI: true}
+	l.class("boot device in POST", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot), providers.Transient)
+	l.class("off in POST", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Transient)
+	l.eventually("boot device after POST", func() bool { return l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot) == nil })
+}
+
+func TestBootDevice(t *testing.T) {
+	pxe := providers.BootDevice{Mode: "PXE", UEFI: true}
+	for _, c := range []struct {
+		name    string
+		quirks  func(*redfishtest.Quirks)
+		set     providers.BootDevice
+		class   providers.Class // empty: it works
+		effects []string
+	}{
+		{"once", nil, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"persistent, legacy", nil, providers.BootDevice{Mode: "DISK", Persistent: true}, "", []string{"boot Hdd Continuous Legacy"}},
+		{"HTTP", nil, providers.BootDevice{Mode: "HTTP", UEFI: true}, "", []string{"boot UefiHttp Once UEFI"}},
+		{"virtual media", nil, providers.BootDevice{Mode: "VIRTUAL_MEDIA", UEFI: true}, "", []string{"boot Cd Once UEFI"}},
+		{"accepted, but nothing happens", func(q *redfishtest.Quirks) { q.Ignore = []string{"boot"} }, pxe, providers.Transient, []string{"boot Pxe Once UEFI"}},
+		{"it refuses the mode, which it is in", func(q *redfishtest.Quirks) { q.RefuseMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"it refuses the mode, which is another", func(q *redfishtest.Quirks) { q.RefuseMode = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
+		{"it has no mode", func(q *redfishtest.Quirks) { q.NoMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"it has no mode, and legacy is asked for", func(q *redfishtest.Quirks) { q.NoMode = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
+		{"it refuses its own ETag", func(q *redfishtest.Quirks) { q.OwnETag = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"a mode that nobody knows", nil, providers.BootDevice{Mode: "FLOPPY"}, providers.Unsupported, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{}, redfishOnly)
+			if c.quirks != nil {
+				l.s.Set(c.quirks)
+			}
+			err := l.p.SetBootDevice(l.ctx, op("netboot"), l.m, c.set)
+			if c.class == "" {
+				l.ok("set", err)
+				got, err := l.p.BootDevice(l.ctx, l.m)
+				l.ok("read", err)
+				if got != c.set {
+					t.Errorf("boot device = %+v, want %+v", got, c.set)
+				}
+			} else {
+				l.class("set", err, c.class)
+			}
+			if diff := cmp.Diff(c.effects, l.effects("boot")); diff != "" {
+				t.Errorf("effects (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Once is once: the machine boots from it, and from its disk after that.
+func TestBootOnce(t *testing.T) {
+	l := newLab(t, redfishtest.Config{Off: true}, redfishOnly)
+	l.ok("boot device", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
+	l.ok("on", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn))
+	l.eventually("booted from the network", func() bool { return l.s.Booted("1") == "Pxe" })
+	got, err := l.p.BootDevice(l.ctx, l.m)
+	l.ok("read", err)
+	if want := (providers.BootDevice{UEFI: true}); got != want {
+		t.Errorf("boot device = %+v after the boot, want %+v", got, want)
+	}
+}
+
+// A change by somebody else between our look and our PATCH is seen, and the PATCH is made anew.
+func TestSomebodyElseChangesTheSystem(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	other := l.provider(redfishOnly)
+	if _, err := l.p.BootDevice(l.ctx, l.m); err != nil { // keeps the ETag
+		t.Fatal(err)
+	}
+	l.ok("identify", other.Identify(l.ctx, op("rma"), l.m, true))
+	l.ok("boot device", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
+	if diff := cmp.Diff([]string{"identify true", "boot Pxe Once UEFI"}, l.effects("")); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
+
+func TestMediaIsVerified(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	const url = "http://192.0.2.1/boot.iso?token=hush"
+	l.ok("eject of nothing", l.p.EjectMedia(l.ctx, op("media"), l.m))
+	l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, url))
+	l.ok("insert what is there", l.p.InsertMedia(l.ctx, op("media"), l.m, url))
+	err := l.p.InsertMedia(l.ctx, op("media"), l.m, "http://192.0.2.1/other.iso")
+	l.class("insert another", err, providers.Transient)
+	if strings.Contains(err.Error(), "hush") {
+		t.Errorf("error %v shows the URL, which may hold a secret", err)
+	}
+	l.ok("eject", l.p.EjectMedia(l.ctx, op("media"), l.m))
+	want := []string{"media_insert " + url, "media_eject " + url}
+	if diff := cmp.Diff(want, l.effects("")); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
+
+func TestInventoryEventsAndProgress(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	v, err := l.p.Inventory(l.ctx, l.m)
+	l.ok("inventory", err)
+	want := &bmc.Inventory{
+		Manufacturer: "Contoso", Model: "Model 9", Serial: "SN-0001", UUID: "38947555-7742-3448-3784-000000000001", BIOS: "P79 v1.45", BMC: "3.05",
+		CPUs: []bmc.CPU{{Slot: "CPU 1", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C1", Healthy: true}, {Slot: "CPU 2", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C2", Healthy: true}},
+		Memory: []bmc.DIMM{{Slot: "DIMM A1", Bytes: 32 << 30, Type: "DDR5", Serial: "D1", Healthy: true}, {Slot: "DIMM A2", Bytes: 32 << 30, Type: "DDR5", Serial: "D2", Healthy: true},
+			{Slot: "DIMM A3", Bytes: 32 << 30, Type: "DDR5", Serial: "D3"}},
+		MemoryBytes: 96 << 30,
+		Disks: []bmc.Disk{{Slot: "1", Model: "Contoso PM9", Serial: "S1", Bytes: 960197124096, Media: "SSD", Firmware: "1.2", Healthy: true},
+			{Slot: "2", Model: "Contoso PM9", Serial: "S2", Bytes: 960197124096, Media: "SSD", Firmware: "1.2"}},
+		NICs: []bmc.NIC{{Name: "1", MAC: "52:54:00:aa:00:01", Mbps: 25000, Up: true}, {Name: "2", MAC: "52:54:00:aa:00:02", Mbps: 25000}},
+	}
+	if diff := cmp.Diff(want, v); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
+	}
+	l.s.Log("1", "Critical", "Power supply 2 has failed.")
+	all, err := l.p.Events(l.ctx, l.m)
+	l.ok("events", err)
+	if len(all) != 2 || all[1].Severity != "Critical" || all[1].Message != "Power supply 2 has failed." || time.Since(all[1].At) > time.Minute {
+		t.Errorf("events = %+v, want two, the last one critical", all)
+	}
+	g, err := l.p.BootProgress(l.ctx, l.m)
+	l.ok("boot progress", err)
+	if g.State != "OSRunning" {
+		t.Errorf("boot progress = %+v, want OSRunning", g)
+	}
+	if reads, _ := l.s.Most(); reads > 2 {
+		t.Errorf("%d reads at once, want at most 2", reads)
+	}
+}
+
+// The right one of several systems is driven, or none.
+func TestSystemsBehindOneBMC(t *testing.T) {
+	l := newLab(t, redfishtest.Config{Systems: []string{"node1", "node2"}}, redfishOnly)
+	l.class("which one?", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Unsupported)
+	byPath := machine("m-2", l.url+"/redfish/v1/Systems/node2")
+	l.ok("by its path", l.p.SetPower(l.ctx, op("power"), byPath, providers.ActionHardOff))
+	bySerial := machine("m-1", l.url)
+	bySerial.Spec.Serial = "SN-0001"
+	l.ok("by its serial number", l.p.SetPower(l.ctx, op("power"), bySerial, providers.ActionHardOff))
+	l.class("none such", l.p.SetPower(l.ctx, op("power"), machine("m-3", l.url+"/redfish/v1/Systems/node3"), providers.ActionHardOff), providers.Gone)
+	var got []string
+	for _, e := range l.s.Effects("reset") {
+		got = append(got, e.System)
+	}
+	if diff := cmp.Diff([]string{"node2", "node1"}, got); diff != "" {
+		t.Errorf("systems that were reset (-want +got):\n%s", diff)
+	}
+	if n := l.s.Sessions(); n != 1 {
+		t.Errorf("%d sessions, want one for the BMC", n)
+	}
+}
+
+// An effect is refused when its time passes while it logs in, and finds the session the next time.
+func TestLateAfterASlowLogin(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) { q.Latency = 150 * time.Millisecond })
+	soon := func() context.Context { return providers.WithNotAfter(l.ctx, time.Now().Add(250*time.Millisecond)) }
+	l.class("first", l.p.SetPower(soon(), op("power"), l.m, providers.ActionHardOff), providers.Late)
+	if got := l.effects(""); got != nil {
+		t.Fatalf("effects = %v after a late one, want none", got)
+	}
+	l.ok("second", l.p.SetPower(soon(), op("power"), l.m, providers.ActionHardOff))
+	l.class("boot device, first", l.p.SetBootDevice(providers.WithNotAfter(l.ctx, time.Now().Add(time.Millisecond)), op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}), providers.Late)
+	l.ok("boot device, second", l.p.SetBootDevice(soon(), op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
+	if diff := cmp.Diff([]string{"reset ForceOff", "boot Pxe Once UEFI"}, l.effects("")); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
+
+// An answer that is lost leaves the outcome unknown.
+func TestALostAnswerIsATimeout(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.power(providers.PowerOn)
+	l.s.Set(func(q *redfishtest.Quirks) { q.Drop = 1 })
+	l.class("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Timeout)
+	if got := l.effects(""); len(got) != 1 {
+		t.Errorf("effects = %v, want one: nothing is sent twice", got)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{``, ""},
+		{`{"protocol": "ipmi", "cipher_suite": "3", "command_time": "8s", "tls": "insecure"}`, ""},
+		{`{"protocol": "amt"}`, `protocol "amt" is not one of redfish, ipmi, auto`},
+		{`{"pasword": "x"}`, `unknown field "pasword"`},
+		{`{"tls": "off"}`, `tls is "off"`},
+		{`{"timeout": 5}`, `is not a duration`},
+		{`{"tls": "insecure", "ca_file": "x"}`, "does not go with"},
+	} {
+		_, err := bmc.ParseConfig([]byte(c.in))
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(got, c.want) {
+			t.Errorf("ParseConfig(%s) = %v, want %q", c.in, err, c.want)
+		}
+	}
+}
+
+func TestAccountsPrintNoPassword(t *testing.T) {
+	a := bmc.Account{User: "admin", Password: "hush"}
+	for _, f := range []string{"%v", "%+v", "%#v", "%s"} {
+		if got := fmt.Sprintf(f, a); strings.Contains(got, "hush") {
+			t.Errorf("%s prints %s", f, got)
+		}
+	}
+	if b, err := json.Marshal(a); err != nil || strings.Contains(string(b), "hush") {
+		t.Errorf("JSON is %s (%v), want no password", b, err)
+	}
+}
