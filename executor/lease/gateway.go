@@ -71,13 +71,14 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 	if c.size > maxRenewal {
 		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: a sign of life of %d bytes, at most %d", cluster.ErrTooLarge, c.size, maxRenewal)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, holdTime)
+	began := time.Now()
+	a, why := g.try(ctx, c)
+	if taken(a) { // nearly always: what follows is for elections
+		return a, nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, began.Add(holdTime))
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		a, why := g.try(ctx, c)
-		if a != nil && a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER {
-			return a, nil
-		}
 		select {
 		case <-ctx.Done():
 			id, _, _ := g.peers.Leader()
@@ -87,7 +88,15 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 			return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: id, Err: fmt.Errorf("bring a sign of life to the leader: %w", why)}
 		case <-time.After(pause):
 		}
+		if a, why = g.try(ctx, c); taken(a) {
+			return a, nil
+		}
 	}
+}
+
+// taken says whether a leader has answered.
+func taken(a *internalv1.RenewalAnswer) bool {
+	return a != nil && a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER
 }
 
 // try asks the present leader, once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -15,7 +16,11 @@ type call struct {
 	give reply
 }
 
-// link is the stream to one leader. What comes while a message is being sent goes into the next one.
+// gather is the least time between two messages to the leader. The first sign of life after a pause waits for nothing; under load what
+// comes meanwhile goes together: a message costs both sides more than the signs of life in it.
+const gather = time.Millisecond
+
+// link is the stream to one leader.
 type link struct {
 	cancel context.CancelFunc
 	wake   chan struct{}
@@ -36,6 +41,11 @@ func (l *link) add(c call) {
 	}
 	l.queue = append(l.queue, c)
 	l.mu.Unlock()
+	l.signal()
+}
+
+// signal says that there is something to send.
+func (l *link) signal() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -87,21 +97,25 @@ type renewStream interface {
 }
 
 func (l *link) sendAll(ctx context.Context, stream renewStream) error {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.wake:
 		}
-		for {
-			req := l.next()
-			if req == nil {
-				break
-			}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-pause.C:
+		}
+		if req := l.next(); req != nil {
 			if err := stream.Send(req); err != nil {
 				return fmt.Errorf("send signs of life: %w", err)
 			}
 		}
+		pause.Reset(gather)
 	}
 }
 
@@ -127,6 +141,8 @@ func (l *link) next() *internalv1.RenewRequest {
 	}
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
 		l.queue = nil
+	} else {
+		l.signal()
 	}
 	l.inflight[l.batch] = calls
 	return req

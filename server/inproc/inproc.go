@@ -101,8 +101,8 @@ func (s *Server) NewStream(_ context.Context, _ *grpc.StreamDesc, fullMethod str
 	return nil, status.Errorf(codes.Unimplemented, "call %s in this process: streams are not supported", fullMethod)
 }
 
-// move gives one message the fields of another one of its type. What the fields point to is shared: the other is not used
-// any more.
+// move gives one message the fields of another one of its type, which is not used any more. What has lists or maps shares them: they may be
+// long. What has none is copied, which is several times as fast.
 func move(into, from any) error {
 	dst, ok := into.(proto.Message)
 	src, also := from.(proto.Message)
@@ -111,12 +111,26 @@ func move(into, from any) error {
 	}
 	to := dst.ProtoReflect()
 	proto.Reset(dst)
+	if !collects(to.Descriptor()) {
+		proto.Merge(dst, src)
+		return nil
+	}
 	src.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		to.Set(fd, v)
 		return true
 	})
 	to.SetUnknown(src.ProtoReflect().GetUnknown())
 	return nil
+}
+
+// collects says whether messages of a type have fields that hold many values.
+func collects(d protoreflect.MessageDescriptor) bool {
+	for i := range d.Fields().Len() {
+		if d.Fields().Get(i).Cardinality() == protoreflect.Repeated {
+			return true
+		}
+	}
+	return false
 }
 
 // serverStream takes the headers that handlers and interceptors set.

@@ -17,6 +17,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	switch {
 	case bytes.Equal(b, []byte("null")):
 		return nil
+	case plain(b):
+		*t = text(strings.TrimSpace(string(b[1 : len(b)-1])))
+		return nil
 	case len(b) > 0 && b[0] == '"':
 		var s string
 		if err := json.Unmarshal(b, &s); err != nil {
@@ -29,6 +32,19 @@ func (t *text) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	return fmt.Errorf("want a string, not %.20s", b)
+}
+
+// plain says whether b is a string that says what it looks like: ASCII without escapes. The decoder has checked that it is a value.
+func plain(b []byte) bool {
+	if len(b) < 2 || b[0] != '"' {
+		return false
+	}
+	for _, c := range b[1 : len(b)-1] {
+		if c == '\\' || c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // maxExtra bounds an extra, in bytes.
@@ -51,16 +67,20 @@ type number float64
 
 // UnmarshalJSON takes numbers, strings of one, and null.
 func (n *number) UnmarshalJSON(b []byte) error {
-	var t text
-	if err := t.UnmarshalJSON(b); err != nil {
-		return err
+	s := string(b)
+	if len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') {
+		var t text
+		if err := t.UnmarshalJSON(b); err != nil {
+			return err
+		}
+		s = string(t)
 	}
-	if t == "" {
+	if s == "" {
 		return nil
 	}
-	f, err := strconv.ParseFloat(string(t), 64)
+	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || f != f || f > maxNumber || f < -maxNumber {
-		return fmt.Errorf("want a number, not %.20q", string(t))
+		return fmt.Errorf("want a number, not %.20q", s)
 	}
 	*n = number(f)
 	return nil
