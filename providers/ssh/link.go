@@ -185,7 +185,7 @@ func (l *link) closed() bool {
 // pool is the connections of a provider, by where they lead.
 type pool struct {
 	mu      sync.Mutex
-	links   map[place]*link     // to be given out
+	links   map[place]*link    // to be given out
 	open    map[*link]struct{} // all that are not closed
 	dialing map[place]chan struct{}
 	closed  bool

@@ -20,8 +20,8 @@ type Provider struct {
 }
 
 var (
-	_ providers.Inspector       = (*Provider)(nil)
-	_ providers.RemoteExecutor  = (*Provider)(nil)
+	_ providers.Inspector      = (*Provider)(nil)
+	_ providers.RemoteExecutor = (*Provider)(nil)
 )
 
 // New makes a provider. It connects to nothing before it is asked something.

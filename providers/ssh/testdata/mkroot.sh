@@ -1,0 +1,15 @@
+#!/bin/sh
+# Builds the root of a Debian host with systemd, sshd and three network managers, once: mkroot.sh DIR. It wants root, debootstrap and a mirror.
+set -e
+dir=$1
+[ -e "$dir/.complete" ] && exit 0
+mirror=$(awk '/^URIs:/ { print $2; exit } /^deb / { print $2; exit }' /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)
+rm -rf "$dir"
+mkdir -p "$(dirname "$dir")"
+debootstrap --variant=minbase \
+	--include=systemd-sysv,systemd-resolved,dbus,openssh-server,iproute2,iputils-ping,procps,kmod,udev,ifupdown,netplan.io,sudo \
+	bookworm "$dir" "${mirror:-http://deb.debian.org/debian}"
+chroot "$dir" systemctl enable systemd-networkd ssh
+chroot "$dir" useradd -m -s /bin/bash hfuser
+echo 'hfuser ALL=(ALL) NOPASSWD: ALL' >"$dir/etc/sudoers.d/hfuser"
+: >"$dir/.complete"
