@@ -112,14 +112,14 @@ func TestLife(t *testing.T) {
 		apitest.Expect("unknown machine", "gpu", "POST", keepalive, with(beat, "1165a9b6", "9965a9b6"), 500, expired),
 		apitest.Expect("register", "agent", "POST", register, machine, 200, registered),
 		apitest.Expect("registered is not ready", "gpu", "GET", list, "", 200, `[]`),
-		apitest.Expect("ready", "agent", "POST", keepalive, beat, 200, `{"status":"ok","machine_state":{"machine_id":"1165a9b6","status":"ready","pool_name":"gpu","last_keepalive":"1769699429","ttl_seconds":300,`+
+		apitest.Expect("ready", "agent", "POST", keepalive, beat, 200, `{"status":"ok","machine_state":{"machine_id":"1165a9b6","status":"ready","pool_name":"gpu","last_keepalive":"1769699403","ttl_seconds":300,`+
 			`"agent_version":"0.1.0"},"next_keepalive_ms":10000}`),
 		apitest.Expect("list", "agent", "GET", list, "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1","cpu":8000,"memory":16384,`+
-			`"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699426","last_keepalive":"1769699429","agent_version":"0.1.0"},"metrics":null}]`),
+			`"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699400","last_keepalive":"1769699403","agent_version":"0.1.0"},"metrics":null}]`),
 		apitest.Expect("metrics as they should be, and more", "agent", "POST", keepalive+"/", with(beat, "}", `,"x":{"y":[1]},"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":"42.3",`+
 			`"total_cpu_available":8000,"total_memory_available":17179869184,"free_gpu_count":1}}`), 200, "*"),
 		apitest.Expect("list with metrics", "viewer", "GET", list+"?pool_name=gpu&provider_name=generic", "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1",`+
-			`"cpu":8000,"memory":16384,"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699426","last_keepalive":"1769699430","agent_version":"0.1.0"},`+
+			`"cpu":8000,"memory":16384,"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699400","last_keepalive":"1769699404","agent_version":"0.1.0"},`+
 			`"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":42.3,"total_cpu_available":8000,"total_memory_available":16384,"free_gpu_count":1}}]`),
 		apitest.Expect("other pool", "viewer", "GET", list+"?pool_name=cpu", "", 200, `[]`),
 		apitest.Expect("other provider", "viewer", "GET", list+"?provider_name=lambda", "", 200, `[]`),

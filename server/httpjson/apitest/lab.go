@@ -27,7 +27,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Lab is a peer alone. Its cluster's clock begins at 2026-01-29 15:10 and moves on by a second with each command.
+// Lab is a peer alone. Its cluster's clock stands at 2026-01-29T15:10:00Z when New returns and moves on by a second with each command.
 type Lab struct {
 	testing.TB
 	Handler http.Handler
@@ -47,13 +47,14 @@ type Lab struct {
 // and pool (of the pools gpu and pool-1), service, elsewhere (an operator of another pool), expired and revoked (operators).
 func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
-	l := &Lab{TB: t, state: fsm.New(), now: time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC), tokens: map[string]string{}}
+	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
+	l := &Lab{TB: t, state: fsm.New(), now: begin.Add(-time.Hour), tokens: map[string]string{}}
 	l.Do(&internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
 	for _, plan := range fsm.DefaultPlans() {
 		l.Do(&internalv1.CreatePlan{Plan: plan, BuiltIn: true})
 	}
 	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu"}})
-	past := timestamppb.New(l.now.Add(time.Hour)) // of the wall clock, and to come for the cluster's
+	past := timestamppb.New(begin.AddDate(0, 0, 1)) // of the wall clock, and to come for the cluster's
 	for name, tok := range map[string]*holdfastv1.Token{
 		"admin":     {Role: holdfastv1.Role_ADMIN},
 		"operator":  {Role: holdfastv1.Role_OPERATOR},
@@ -71,6 +72,7 @@ func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *se
 		l.tokens[name] = secret
 	}
 	l.Do(&internalv1.RevokeToken{TokenId: "tok-revoked"})
+	l.now = begin.Add(-time.Second)
 	secret, hash := auth.NewSecret()
 	l.Do(&internalv1.CreateAgentMachine{MachineId: "1165a9b6", Pool: "gpu", PendingTtlMs: time.Hour.Milliseconds(), Token: &internalv1.StoredToken{
 		Sha256: hash, Token: &holdfastv1.Token{TokenId: "tok-agent", Name: "agent"},
