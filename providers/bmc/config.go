@@ -30,6 +30,7 @@ type Config struct {
 	OpenTime    time.Duration // how long the circuit breaker stays open before it lets a probe through; default 30s
 	Ipmitool    string        // path; default the one in PATH
 	CommandTime time.Duration // after which ipmitool is killed; default 15s
+	IPMIPort    string        // of endpoints that do not say ipmi://; default 623
 	CipherSuite string        // of IPMI; default 17 (SHA-256), 3 is what old BMCs have. The label bmc-cipher-suite of a machine overrules it
 	IPMIGap     time.Duration // least time between two IPMI commands to one BMC; the quirk table may say more
 }
@@ -54,6 +55,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.CipherSuite == "" {
 		c.CipherSuite = "17"
+	}
+	if c.IPMIPort == "" {
+		c.IPMIPort = "623"
 	}
 	if c.Ipmitool == "" {
 		c.Ipmitool = "ipmitool"
@@ -85,6 +89,7 @@ func ParseConfig(raw []byte) (Config, error) {
 		OpenTime    duration `json:"open_time"`
 		Ipmitool    string   `json:"ipmitool"`
 		CommandTime duration `json:"command_time"`
+		IPMIPort    string   `json:"ipmi_port"`
 		CipherSuite string   `json:"cipher_suite"`
 		IPMIGap     duration `json:"ipmi_gap"`
 	}
@@ -100,7 +105,7 @@ func ParseConfig(raw []byte) (Config, error) {
 	}
 	return Config{Protocol: f.Protocol, TLS: f.TLS, CAFile: f.CAFile, AllowHTTP: f.AllowHTTP, Timeout: time.Duration(f.Timeout), RequestTime: time.Duration(f.RequestTime),
 		Idle: time.Duration(f.Idle), Settle: time.Duration(f.Settle), OpenTime: time.Duration(f.OpenTime), Ipmitool: f.Ipmitool, CommandTime: time.Duration(f.CommandTime),
-		CipherSuite: f.CipherSuite, IPMIGap: time.Duration(f.IPMIGap)}.withDefaults()
+		IPMIPort: f.IPMIPort, CipherSuite: f.CipherSuite, IPMIGap: time.Duration(f.IPMIGap)}.withDefaults()
 }
 
 // duration is a time.Duration that reads texts like "30s".

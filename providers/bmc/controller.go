@@ -181,7 +181,7 @@ func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmiHost {
 	suite := first(m.GetLabels()[CipherLabel], c.p.cfg.CipherSuite)
 	h := c.ipmi[suite]
 	if h == nil {
-		h = &ipmiHost{cfg: c.p.cfg, host: e.host, port: e.ipmi, suite: suite, gate: c.gate, account: c.account, refused: c.refused}
+		h = &ipmiHost{cfg: c.p.cfg, host: e.host, port: first(e.ipmi, c.p.cfg.IPMIPort), suite: suite, gate: c.gate, account: c.account, refused: c.refused}
 		c.ipmi[suite] = h
 	}
 	return h

@@ -34,7 +34,7 @@ func (p Protocol) check() error {
 type endpoint struct {
 	host    string // without a port; no brackets
 	redfish string // scheme and authority, e.g. "https://10.0.0.7"
-	ipmi    string // port
+	ipmi    string // port; empty for the configured one
 	system  string // path or id of the machine's system, of a BMC that has several; else empty
 	only    Protocol
 }
@@ -69,7 +69,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
 		return bad("is not an address")
 	}
-	e.host, e.ipmi = u.Hostname(), "623"
+	e.host = u.Hostname()
 	switch u.Scheme {
 	case "":
 		if u.Port() == "623" {
@@ -88,8 +88,8 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	default:
 		return bad("has the scheme " + u.Scheme)
 	}
-	if e.only == IPMI && u.Port() != "" {
-		e.ipmi = u.Port()
+	if e.only == IPMI {
+		e.ipmi = first(u.Port(), "623")
 	}
 	if e.system = strings.TrimRight(u.Path, "/"); e.system != "" && e.only == IPMI {
 		return bad("has a path")

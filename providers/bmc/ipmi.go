@@ -45,7 +45,7 @@ func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error 
 	}
 	_, err := h.run(ctx, true, "chassis", "power", word)
 	// Some refuse a press that changes nothing ("not supported in present state").
-	if err != nil && providers.ClassOf(err) != providers.Late && !silent(err) {
+	if c := providers.ClassOf(err); err != nil && !silent(err) && (c == providers.Transient || c == providers.Unsupported) {
 		if is, rerr := h.power(unhurried(ctx)); rerr == nil && is == want {
 			return nil
 		}
@@ -126,7 +126,10 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	if err != nil {
 		return err
 	}
-	if got != d && !(h.quirksNow().SelectorOnly && got.Mode == d.Mode) {
+	if h.quirksNow().SelectorOnly && got.Mode == d.Mode {
+		return nil
+	}
+	if got != d {
 		return disagree("the BMC accepted the boot device, but it reads back as %+v", got)
 	}
 	return nil

@@ -50,8 +50,9 @@ func quirksOf(vendor, model string) Quirks {
 	return q
 }
 
+// contains ignores case and blanks: it is Supermicro in one place and Super Micro Computer in another.
 func contains(s, word string) bool {
-	return strings.Contains(strings.ToLower(s), strings.ToLower(word))
+	return strings.Contains(strings.ToLower(strings.ReplaceAll(s, " ", "")), strings.ToLower(word))
 }
 
 func (q Quirks) plus(o Quirks) Quirks {

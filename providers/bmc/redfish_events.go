@@ -86,33 +86,49 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 
 // resetBMC restarts the manager. Its sessions end with that, so ours is forgotten.
 func (h *redfishHost) resetBMC(ctx context.Context) error {
-	prepare := unhurried(ctx)
-	path, err := h.manager(prepare)
+	reset, err := h.managerReset(unhurried(ctx))
 	if err != nil {
 		return err
+	}
+	t, err := pick("reset the BMC", reset.Types, "GracefulRestart", "ForceRestart")
+	if err != nil {
+		return err
+	}
+	if err := h.post(ctx, reset.Target, map[string]string{"ResetType": t}); err != nil {
+		return err
+	}
+	h.c.http.CloseIdleConnections()
+	return nil
+}
+
+// managerReset finds the action that restarts the manager, once.
+func (h *redfishHost) managerReset(ctx context.Context) (*resetAction, error) {
+	h.mu.Lock()
+	known := h.reset
+	h.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	path, err := h.manager(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var m struct {
 		Actions struct {
 			Reset resetAction `json:"#Manager.Reset"`
 		}
 	}
-	if _, err := h.c.get(prepare, path, &m); err != nil {
-		return err
+	if _, err := h.c.get(ctx, path, &m); err != nil {
+		return nil, err
 	}
 	if m.Actions.Reset.Target == "" {
-		return providers.Errorf(providers.Unsupported, "reset the BMC", "its manager has no action Reset")
+		return nil, providers.Errorf(providers.Unsupported, "reset the BMC", "its manager has no action Reset")
 	}
-	types, err := h.resetTypes(prepare, &m.Actions.Reset)
-	if err != nil {
-		return err
+	if _, err := h.resetTypes(ctx, &m.Actions.Reset); err != nil {
+		return nil, err
 	}
-	t, err := pick("reset the BMC", types, "GracefulRestart", "ForceRestart")
-	if err != nil {
-		return err
-	}
-	if err := h.post(ctx, m.Actions.Reset.Target, map[string]string{"ResetType": t}); err != nil {
-		return err
-	}
-	h.c.http.CloseIdleConnections()
-	return nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reset = &m.Actions.Reset
+	return h.reset, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -33,13 +34,24 @@ func (v *virtualMedia) inserted() string {
 	return v.Image
 }
 
+// knownSlot gives the slot as it was read a moment ago, or reads it: a change that came too late is then in time the next time.
+func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
+	h.mu.Lock()
+	v, at := h.media, h.seenAt
+	h.mu.Unlock()
+	if v != nil && time.Since(at) < bootFresh {
+		return v, nil
+	}
+	return h.slot(ctx)
+}
+
 // slot reads the first slot that takes a CD or DVD: of the system, else of its manager.
 func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	known := h.media
 	h.mu.Unlock()
-	if known != "" {
-		return h.readSlot(ctx, known)
+	if known != nil {
+		return h.readSlot(ctx, known.ODataID)
 	}
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
@@ -70,9 +82,7 @@ func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 			return nil, err
 		}
 		if len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD") {
-			h.mu.Lock()
-			h.media = m.ID
-			h.mu.Unlock()
+			h.keepSlot(v)
 			return v, nil
 		}
 	}
@@ -89,7 +99,29 @@ func (h *redfishHost) readSlot(ctx context.Context, path string) (*virtualMedia,
 	if etag := a.header.Get("ETag"); etag != "" {
 		v.ETag = etag
 	}
+	h.mu.Lock()
+	ours := h.media != nil && h.media.ODataID == path
+	h.mu.Unlock()
+	if ours {
+		h.keepSlot(v)
+	}
 	return v, nil
+}
+
+func (h *redfishHost) keepSlot(v *virtualMedia) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.media, h.seenAt = v, time.Now()
+}
+
+// changed makes the next knownSlot read again, unless the change was too late.
+func (h *redfishHost) changed(err error) {
+	if providers.ClassOf(err) == providers.Late {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seenAt = time.Time{}
 }
 
 func (h *redfishHost) mediaURL(ctx context.Context) (string, error) {
@@ -105,7 +137,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	if url == "" {
 		return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL is empty")
 	}
-	v, err := h.slot(unhurried(ctx))
+	v, err := h.knownSlot(unhurried(ctx))
 	switch {
 	case err != nil:
 		return err
@@ -119,6 +151,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	} else {
 		err = h.patchSlot(ctx, v, map[string]any{"Image": url, "Inserted": true})
 	}
+	h.changed(err)
 	if err != nil {
 		return err
 	}
@@ -127,7 +160,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 
 // eject empties the slot and sees that it is empty. An empty slot is left alone.
 func (h *redfishHost) eject(ctx context.Context) error {
-	v, err := h.slot(unhurried(ctx))
+	v, err := h.knownSlot(unhurried(ctx))
 	if err != nil || v.inserted() == "" {
 		return err
 	}
@@ -136,6 +169,7 @@ func (h *redfishHost) eject(ctx context.Context) error {
 	} else {
 		err = h.patchSlot(ctx, v, map[string]any{"Image": nil, "Inserted": false})
 	}
+	h.changed(err)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,9 @@ type redfishHost struct {
 	mu     sync.Mutex
 	found  *computerSystem // as it was read last
 	readAt time.Time
-	media  string // path of the slot for virtual media
+	media  *virtualMedia // the slot for it, as it was read last
+	seenAt time.Time     // when that was
+	reset  *resetAction  // of the manager
 }
 
 // computerSystem is what we need of a ComputerSystem resource.

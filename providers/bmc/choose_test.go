@@ -1,0 +1,120 @@
+package bmc_test
+
+import (
+	"net"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+// driverOf asks what is remembered.
+func (l *lab) driverOf(key string) bmc.Protocol {
+	l.t.Helper()
+	m, err := l.mem.Recall(l.ctx, key)
+	l.ok("recall", err)
+	return m.Driver
+}
+
+func TestAutoTakesRedfish(t *testing.T) {
+	s := redfishtest.New(redfishtest.Config{})
+	h := httptest.NewTLSServer(s.Handler())
+	t.Cleanup(h.Close)
+	host := strings.TrimPrefix(h.URL, "https://")
+	l := &lab{t: t, s: s, url: h.URL, m: machine("m-1", host), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l.p = l.provider(func(c *bmc.Config) { c.TLS = "insecure" })
+	l.power(providers.PowerOn)
+	if got := l.driverOf("https://" + host); got != bmc.Redfish {
+		t.Errorf("driver %q is remembered, want redfish", got)
+	}
+	strict := l.provider(nil)
+	_, err := strict.PowerState(l.ctx, machine("m-1", h.URL))
+	l.class("a certificate that nobody vouches for", err, providers.Unsupported)
+	if !strings.Contains(err.Error(), "ca_file") {
+		t.Errorf("error %v does not say what to do", err)
+	}
+}
+
+// A host without Redfish is driven over IPMI, and the next leader begins with that. AMT and vendors' own ports are not touched: what
+// listens there would see it.
+func TestAutoFallsBackToIPMI(t *testing.T) {
+	t.Parallel()
+	amt, err := net.Listen("tcp", "127.0.0.1:16992")
+	if err != nil {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+	defer func() { _ = amt.Close() }()
+	touched := make(chan struct{}, 1)
+	go func() {
+		if c, err := amt.Accept(); err == nil {
+			_ = c.Close()
+			touched <- struct{}{}
+		}
+	}()
+	l := newIPMILab(t, ipmiSim)
+	port := strings.TrimPrefix(l.m.Spec.BmcEndpoint, "ipmi://127.0.0.1:")
+	l.p = l.provider(func(c *bmc.Config) { c.IPMIPort = port })
+	l.m.Spec.BmcEndpoint = "127.0.0.1:" + strconv.Itoa(closedPort(t))
+	l.power(providers.PowerOn)
+	key := "https://" + l.m.Spec.BmcEndpoint
+	if got := l.driverOf(key); got != bmc.IPMI {
+		t.Errorf("driver %q is remembered, want ipmi", got)
+	}
+	select {
+	case <-touched:
+		t.Error("the port of AMT was touched")
+	default:
+	}
+}
+
+func closedPort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// A refused login is not tried over the other protocol too.
+func TestAutoStopsAtARefusedLogin(t *testing.T) {
+	s := redfishtest.New(redfishtest.Config{})
+	h := httptest.NewTLSServer(s.Handler())
+	t.Cleanup(h.Close)
+	l := &lab{t: t, s: s, m: machine("m-1", strings.TrimPrefix(h.URL, "https://")), acct: &accounts{is: bmc.Account{User: "admin", Password: "wrong"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l.p = l.provider(func(c *bmc.Config) { c.TLS = "insecure" })
+	began := time.Now()
+	_, err := l.p.PowerState(l.ctx, l.m)
+	l.class("read power", err, providers.Auth)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v: IPMI was tried too", took)
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	for _, c := range []struct{ endpoint, label, want string }{
+		{"", "", "is not an address"},
+		{"https://admin:hush@10.0.0.7", "", "bmc_credentials_ref"},
+		{"ftp://10.0.0.7", "", "scheme ftp"},
+		{"http://10.0.0.7", "", "allow_http"},
+		{"ipmi://10.0.0.7/x", "", "has a path"},
+		{"https://10.0.0.7", "ipmi", "the protocol is set to ipmi"},
+		{"10.0.0.7", "amt", `protocol "amt" is not one of`},
+	} {
+		l := &lab{t: t, acct: &accounts{}, mem: bmc.NewInMemory(), ctx: t.Context()}
+		l.p = l.provider(func(c *bmc.Config) { c.AllowHTTP = false })
+		m := machine("m-1", c.endpoint)
+		m.Labels = map[string]string{bmc.ProtocolLabel: c.label}
+		err := l.p.SetPower(l.ctx, op("power"), m, providers.ActionHardOff)
+		l.class(c.endpoint, err, providers.Unsupported)
+		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("endpoint %q: got %v, want %q", c.endpoint, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package bmc
+
+import "github.com/holdfast-metal/holdfast/providers"
+
+// ParseEndpoint shows what an endpoint means: base of Redfish, port of IPMI, system, protocol.
+func ParseEndpoint(s string) (redfish, ipmi, system string, only Protocol, err error) {
+	e, err := parseEndpoint(s, true)
+	return e.redfish, e.ipmi, e.system, e.only, err
+}
+
+// What is read from ipmitool's output.
+var (
+	ParsePower = parsePower
+	ParseEvent = parseEvent
+	QuirksOf   = quirksOf
+	Quiet      = quiet
+)
+
+// ParseBootFlags reads boot flags of a BMC without quirks.
+func ParseBootFlags(out string) (providers.BootDevice, error) { return parseBootFlags(out, Quirks{}) }
+
+// SourcesOfQuirks gives the source of each row.
+func SourcesOfQuirks() (all []string) {
+	for _, r := range quirkTable() {
+		all = append(all, r.source)
+	}
+	return all
+}

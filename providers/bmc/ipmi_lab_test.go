@@ -1,0 +1,154 @@
+package bmc_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+)
+
+// ipmiLab is a machine behind a real IPMI BMC in a process of its own.
+type ipmiLab struct {
+	*lab
+	dir string
+}
+
+// needs skips a test loudly where a program is missing.
+func needs(t *testing.T, program, debian string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("NOT TESTED: %s is not installed (Debian package %s)", program, debian)
+	}
+	return path
+}
+
+func freeUDP(t *testing.T) int {
+	t.Helper()
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	return c.LocalAddr().(*net.UDPAddr).Port
+}
+
+func (l *ipmiLab) file(name string) string {
+	l.t.Helper()
+	b, err := os.ReadFile(filepath.Join(l.dir, name))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// done is what the machine was told to do, in order.
+func (l *ipmiLab) done() []string {
+	l.t.Helper()
+	s := l.file("log")
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}
+
+// Inspect adds what somebody who speaks with the host would know.
+func (l *ipmiLab) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
+	f, err := l.p.Inspect(ctx, m)
+	f.Reachable, f.ReachableReason = l.file("power") == "1", "PowerFile"
+	if f.Reachable {
+		f.BootID = l.file("boots")
+	}
+	return f, err
+}
+
+// newIPMILab starts a BMC and waits until it answers.
+func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *exec.Cmd) *ipmiLab {
+	t.Helper()
+	needs(t, "ipmitool", "ipmitool")
+	dir := t.TempDir()
+	for f, v := range map[string]string{"power": "1", "boots": "1", "boot": "none", "log": ""} {
+		if err := os.WriteFile(filepath.Join(dir, f), []byte(v), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	port := freeUDP(t)
+	cmd := start(t, dir, port)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	cmd.WaitDelay = time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	m := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{bmc.CipherLabel: "3"},
+		Spec: &holdfastv1.MachineSpec{BmcEndpoint: "ipmi://127.0.0.1:" + strconv.Itoa(port)}}
+	l := &ipmiLab{dir: dir, lab: &lab{t: t, m: m, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}}
+	l.p = l.provider(func(c *bmc.Config) { c.OpenTime = 10 * time.Millisecond })
+	l.eventually("the BMC answers", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err := l.p.PowerState(ctx, m)
+		return err == nil
+	})
+	return l
+}
+
+// ipmiSim starts OpenIPMI's simulator.
+func ipmiSim(t *testing.T, dir string, port int) *exec.Cmd {
+	t.Helper()
+	path := needs(t, "ipmi_sim", "openipmi")
+	helper, err := filepath.Abs("testdata/chassis.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lan := fmt.Sprintf(`name "t"
+set_working_mc 0x20
+  startlan 1
+    addr 127.0.0.1 %d
+    priv_limit admin
+    allowed_auths_callback none md2 md5 straight
+    allowed_auths_user none md2 md5 straight
+    allowed_auths_operator none md2 md5 straight
+    allowed_auths_admin none md2 md5 straight
+    guid a123456789abcdefa123456789000001
+  endlan
+  chassis_control "%s %s 0x20"
+  startnow false
+  user 1 false "" "" user 10 none md2 md5 straight
+  user 2 true "admin" "secret" admin 10 none md2 md5 straight
+`, port, helper, dir)
+	const emu = `mc_setbmc 0x20
+mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr
+sel_enable 0x20 1000 0x0a
+mc_enable 0x20
+`
+	for f, v := range map[string]string{"lan.conf": lan, "sim.emu": emu} {
+		if err := os.WriteFile(filepath.Join(dir, f), []byte(v), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return exec.CommandContext(context.WithoutCancel(t.Context()), path, "-c", filepath.Join(dir, "lan.conf"), "-f", filepath.Join(dir, "sim.emu"), "-s", dir, "-n")
+}
+
+// pyghmi starts the BMC of python3-pyghmi.
+func pyghmi(t *testing.T, dir string, port int) *exec.Cmd {
+	t.Helper()
+	python := needs(t, "/usr/bin/python3", "python3")
+	if err := exec.CommandContext(t.Context(), python, "-c", "import pyghmi.ipmi.bmc").Run(); err != nil {
+		t.Skip("NOT TESTED: pyghmi is not installed (Debian package python3-pyghmi)")
+	}
+	return exec.CommandContext(context.WithoutCancel(t.Context()), python, "testdata/pybmc.py", dir, strconv.Itoa(port))
+}

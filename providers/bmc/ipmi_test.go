@@ -1,0 +1,199 @@
+package bmc_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/providertest"
+)
+
+// powerOnly and powerAndBoot are a provider with the capabilities that the BMC at hand can be held to, and a host that answers.
+type (
+	powerOnly struct {
+		providers.Provider
+		providers.PowerController
+		providers.Settler
+		providers.Inspector
+	}
+	powerAndBoot struct {
+		powerOnly
+		providers.BootController
+	}
+)
+
+func (l *ipmiLab) setup(p providers.Provider) providertest.Setup {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = silent.Close() })
+	missing := &holdfastv1.Machine{MachineId: "missing", Spec: &holdfastv1.MachineSpec{BmcEndpoint: "ipmi://127.0.0.1:" + strconv.Itoa(freeUDP(l.t))}}
+	return providertest.Setup{Provider: p, Machine: l.m, Wait: 10 * time.Second, Poll: 10 * time.Millisecond,
+		Silent: machine("silent", "ipmi://"+silent.LocalAddr().String()), Missing: missing}
+}
+
+func TestConformanceOverIPMISim(t *testing.T) {
+	t.Parallel()
+	providertest.Run(t, func(t *testing.T) providertest.Setup {
+		l := newIPMILab(t, ipmiSim)
+		return l.setup(powerOnly{l.p, l.p, l.p, l})
+	})
+}
+
+func TestConformanceOverPyghmi(t *testing.T) {
+	t.Parallel()
+	providertest.Run(t, func(t *testing.T) providertest.Setup {
+		l := newIPMILab(t, pyghmi)
+		return l.setup(powerAndBoot{powerOnly{l.p, l.p, l.p, l}, l.p})
+	})
+}
+
+func TestBootDeviceOverIPMI(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, pyghmi)
+	for _, c := range []struct {
+		set  providers.BootDevice
+		want string
+	}{
+		{providers.BootDevice{Mode: "PXE"}, "boot 8004"},
+		{providers.BootDevice{Mode: "DISK", Persistent: true}, "boot c008"},
+		{providers.BootDevice{Mode: "PXE", UEFI: true}, "boot a004"},
+		{providers.BootDevice{Mode: "VIRTUAL_MEDIA", Persistent: true, UEFI: true}, "boot e014"},
+	} {
+		l.ok(c.want, l.p.SetBootDevice(l.ctx, op("netboot"), l.m, c.set))
+		got, err := l.p.BootDevice(l.ctx, l.m)
+		l.ok("read", err)
+		if all := l.done(); got != c.set || all[len(all)-1] != c.want {
+			t.Errorf("boot device = %+v by %s, want %+v by %s", got, all[len(all)-1], c.set, c.want)
+		}
+	}
+	l.class("HTTP", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "HTTP"}), providers.Unsupported)
+}
+
+// What ipmi_sim forgets of the flags is in the quirk table: the device is what counts.
+func TestBootDeviceOfIPMISim(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	l.ok("set", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
+	if got := l.file("boot"); got != "pxe" {
+		t.Errorf("the machine boots from %s, want pxe", got)
+	}
+	got, err := l.p.BootDevice(l.ctx, l.m)
+	l.ok("read", err)
+	if got.Mode != "PXE" {
+		t.Errorf("boot device = %+v, want PXE", got)
+	}
+}
+
+// Each press is one command, and nothing else is sent.
+func TestEachPressIsOneIPMICommand(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	for _, a := range []providers.PowerAction{providers.ActionHardOff, providers.ActionHardOff, providers.ActionOn, providers.ActionSoftOff} {
+		l.ok(string(a), l.p.SetPower(l.ctx, op("power"), l.m, a))
+	}
+	if diff := cmp.Diff([]string{"power 0", "power 0", "power 1", "shutdown 1"}, l.done()); diff != "" {
+		t.Errorf("what was done (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusedIPMILogins(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	l.acct.set(bmc.Account{User: "admin", Password: "wrong"})
+	for range 5 {
+		_, err := l.p.PowerState(l.ctx, l.m)
+		l.class("wrong password", err, providers.Auth)
+	}
+	before := l.acct.asked
+	err := l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff)
+	l.class("wrong password", err, providers.Auth)
+	if !strings.Contains(err.Error(), "not tried") || l.acct.asked != before+1 {
+		t.Errorf("got %v, want it not to be tried", err)
+	}
+	l.acct.set(bmc.Account{User: "admin", Password: "secret"})
+	l.power(providers.PowerOn)
+	if got := l.done(); got != nil {
+		t.Errorf("done: %v, want nothing", got)
+	}
+}
+
+func TestCipherSuiteThatTheBMCDoesNotSpeak(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	l.m.Labels[bmc.CipherLabel] = "17"
+	_, err := l.p.PowerState(l.ctx, l.m)
+	l.class("suite 17", err, providers.Unsupported)
+	if !strings.Contains(err.Error(), bmc.CipherLabel) {
+		t.Errorf("error %v does not say what to do", err)
+	}
+}
+
+// A command is killed with its deadline, and nothing runs on.
+func TestIPMICommandsEndOnTime(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	p := l.provider(func(c *bmc.Config) { c.CommandTime = 200 * time.Millisecond })
+	began := time.Now()
+	err = p.SetPower(l.ctx, op("power"), machine("silent", "ipmi://"+silent.LocalAddr().String()), providers.ActionHardOff)
+	l.class("off", err, providers.Timeout)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v, want about 200ms", took)
+	}
+	if s := p.Settle(l.m); s != 200*time.Millisecond+200*time.Millisecond {
+		t.Errorf("settle time is %v, want the time of a command more", s)
+	}
+}
+
+func TestGapBetweenIPMICommands(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	p := l.provider(func(c *bmc.Config) { c.IPMIGap = 300 * time.Millisecond })
+	began := time.Now()
+	for range 3 { // and one that asks who made it
+		_, err := p.PowerState(l.ctx, l.m)
+		l.ok("read", err)
+	}
+	if took := time.Since(began); took < 900*time.Millisecond {
+		t.Errorf("four commands took %v, want 900ms at least", took)
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := p.PowerState(ctx, l.m)
+	l.class("no time to wait for the gap", err, providers.Timeout)
+}
+
+func TestIPMIInventoryEventsAndCare(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, pyghmi)
+	v, err := l.p.Inventory(l.ctx, l.m)
+	l.ok("inventory", err)
+	if len(v.Missing) == 0 {
+		t.Errorf("inventory = %+v, want it to say what is missing", v)
+	}
+	l.class("virtual media", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://192.0.2.1/x.iso"), providers.Unsupported)
+	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
+	if diff := cmp.Diff([]string{"mc reset"}, l.done()); diff != "" {
+		t.Errorf("what was done (-want +got):\n%s", diff)
+	}
+	sim := newIPMILab(t, ipmiSim)
+	all, err := sim.p.Events(sim.ctx, sim.m)
+	sim.ok("events", err)
+	if len(all) != 0 {
+		t.Errorf("events = %+v, want none", all)
+	}
+}

@@ -1,0 +1,126 @@
+package bmc_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+)
+
+func TestParseEndpoint(t *testing.T) {
+	for in, want := range map[string][]string{
+		"10.0.0.7":                           {"https://10.0.0.7", "", "", ""},
+		"10.0.0.7:8443":                      {"https://10.0.0.7:8443", "", "", ""},
+		"10.0.0.7:623":                       {"https://10.0.0.7:623", "623", "", "ipmi"},
+		"fd00::7":                            {"https://[fd00::7]", "", "", ""},
+		"[fd00::7]:443":                      {"https://[fd00::7]:443", "", "", ""},
+		"bmc-7.example":                      {"https://bmc-7.example", "", "", ""},
+		"ipmi://10.0.0.7":                    {"ipmi://10.0.0.7", "623", "", "ipmi"},
+		"ipmi://10.0.0.7:6230":               {"ipmi://10.0.0.7:6230", "6230", "", "ipmi"},
+		"https://x/redfish/v1/":              {"https://x", "", "", "redfish"},
+		"https://x/redfish/v1/Systems/node2": {"https://x", "", "/redfish/v1/Systems/node2", "redfish"},
+	} {
+		redfish, ipmi, system, only, err := bmc.ParseEndpoint(in)
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if diff := cmp.Diff(want, []string{redfish, ipmi, system, string(only)}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", in, diff)
+		}
+	}
+}
+
+func FuzzParseEndpoint(f *testing.F) {
+	for _, s := range []string{"10.0.0.7", "https://a:b@c", "ipmi://[::1]:623", "//", "http://x/redfish/v1/Systems/1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		redfish, _, _, _, err := bmc.ParseEndpoint(s)
+		if err == nil && (redfish == "" || strings.Contains(redfish, "@")) {
+			t.Errorf("%q gives %q", s, redfish)
+		}
+	})
+}
+
+const bootParam = "Boot parameter version: 1\nBoot parameter 5 is valid/unlocked\nBoot parameter data: "
+
+func TestParseBootFlags(t *testing.T) {
+	for in, want := range map[string]providers.BootDevice{
+		"8004000000": {Mode: "PXE"},
+		"a004000000": {Mode: "PXE", UEFI: true},
+		"e008000000": {Mode: "DISK", Persistent: true, UEFI: true},
+		"c014000000": {Mode: "VIRTUAL_MEDIA", Persistent: true},
+		"8020000000": {Mode: "VIRTUAL_MEDIA"},
+		"0004000000": {}, // they are not valid (any more)
+		"c000000000": {}, // no override
+	} {
+		got, err := bmc.ParseBootFlags(bootParam + in + "\n Boot Flags :\n")
+		if err != nil || got != want {
+			t.Errorf("%s: got %+v (%v), want %+v", in, got, err, want)
+		}
+	}
+	if _, err := bmc.ParseBootFlags(bootParam + "zz"); err == nil {
+		t.Error("nonsense is read as flags")
+	}
+}
+
+func FuzzParseBootFlags(f *testing.F) {
+	f.Add(bootParam + "8004000000")
+	f.Fuzz(func(t *testing.T, s string) {
+		if d, err := bmc.ParseBootFlags(s); err != nil && d != (providers.BootDevice{}) {
+			t.Errorf("%q gives %+v and %v", s, d, err)
+		}
+	})
+}
+
+func TestParsePower(t *testing.T) {
+	for in, want := range map[string]providers.PowerState{
+		"Chassis Power is on\n":                             providers.PowerOn,
+		"Discovered IPMB address 0x0\nChassis Power is off": providers.PowerOff,
+		"":                                 providers.PowerUnknown,
+		"Chassis Power is only a rumour\n": providers.PowerUnknown,
+	} {
+		if got := bmc.ParsePower(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestParseEvent(t *testing.T) {
+	at := time.Date(2026, 11, 21, 16, 20, 5, 0, time.UTC)
+	for _, c := range []struct {
+		row  []string
+		want bmc.Event
+	}{
+		{[]string{"1f", "11/21/2026 16:20:05", "Power Supply PS2", "Failure detected : Asserted"}, bmc.Event{ID: "1f", At: at, Sensor: "Power Supply PS2", Message: "Failure detected : Asserted"}},
+		{[]string{"2", "11/21/26 16:20:05 UTC", "Fan", "x"}, bmc.Event{ID: "2", At: at, Sensor: "Fan", Message: "x"}},
+		{[]string{"0", "Pre-Init 0000000000", "Temperature #0x30", "hot"}, bmc.Event{ID: "0", Sensor: "Temperature #0x30", Message: "hot"}},
+		{nil, bmc.Event{}},
+	} {
+		if diff := cmp.Diff(c.want, bmc.ParseEvent(c.row)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", c.row, diff)
+		}
+	}
+}
+
+func TestQuirks(t *testing.T) {
+	for _, s := range bmc.SourcesOfQuirks() {
+		if len(s) < 20 {
+			t.Errorf("a quirk has the source %q", s)
+		}
+	}
+	if got := bmc.QuirksOf("Super Micro Computer Inc.", "X12"); got.IPMIGap != 5*time.Second {
+		t.Errorf("Super Micro: gap = %v, want 5s", got.IPMIGap)
+	}
+	if got := bmc.QuirksOf("Supermicro", ""); got.IPMIGap != 5*time.Second {
+		t.Errorf("Supermicro: gap = %v, want 5s", got.IPMIGap)
+	}
+	if got := bmc.QuirksOf("Contoso", "9"); got != (bmc.Quirks{BootFlagsExpire: true}) {
+		t.Errorf("an unknown maker: %+v", got)
+	}
+}
