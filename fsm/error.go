@@ -62,6 +62,8 @@ const (
 	ReasonSecretInUse     = "SECRET_IN_USE"  // machines refer to it
 	ReasonSecretPools     = "SECRET_POOLS"   // it is limited to pools that the machine is not in
 	ReasonSigningKeyMoved = "SIGNING_KEY_MOVED"
+	// ReasonDeviceNoted: another note of the device is kept.
+	ReasonDeviceNoted = "DEVICE_NOTED"
 )
 
 // Error is a refusal: a command or query that the state does not allow. It is the same on

@@ -197,6 +197,7 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
 	t.revokeAgents(m.GetMachineId())
 	t.endMachineLeases(m.GetMachineId())
+	t.forgetHost(m.GetMachineId())
 	t.machines.delete(m.GetMachineId())
 	return nil
 }

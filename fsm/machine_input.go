@@ -56,6 +56,14 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 			add("spec."+f.name, "must be one line of at most 255 bytes")
 		}
 	}
+	for i, k := range s.GetSshHostKeys() {
+		if kind, rest, ok := strings.Cut(k, " "); !ok || len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") || rest == "" || !hostKeyKind(kind) {
+			add(fmt.Sprintf("spec.ssh_host_keys[%d]", i), "is not a public key such as ssh-ed25519 AAAA…, on one line")
+		}
+	}
+	if n := len(s.GetSshHostKeys()); n > 8 {
+		add("spec.ssh_host_keys", "has %d keys, at most 8 are allowed", n)
+	}
 	if strings.ContainsAny(s.GetBmcEndpoint()+s.GetSshEndpoint(), " \t") {
 		add("spec", "endpoints must not contain blanks")
 	}
@@ -68,6 +76,11 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 		}
 	}
 	return bad
+}
+
+// hostKeyKind says whether it is the kind of a key, so that a private key is not taken for a public one.
+func hostKeyKind(s string) bool {
+	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
 }
 
 func validName(s string, most int) bool {

@@ -127,7 +127,7 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		return named("runs", op.CompactRunLog.GetRunId()), true
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster, *internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,
 		*internalv1.Command_ObserveConditions, *internalv1.Command_AppendRunLogs, *internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
-		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:
+		*internalv1.Command_NoteDevice, *internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:
 		return concern{resource: "cluster"}, true
 	}
 	return concern{}, false

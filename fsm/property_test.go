@@ -143,7 +143,7 @@ func through(t *rapid.T, p *fsmtest.Peer) *fsmtest.Peer {
 func TestGeneratorReachesEverything(t *testing.T) {
 	accepted, refusals, total, ok := map[string]int{}, map[string]int{}, 0, 0
 	phases, nodes := map[string]int{}, map[string]int{}
-	for seed := range uint64(60) {
+	for seed := range uint64(130) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: seeded{rand.New(rand.NewPCG(seed, 1))}}
 		for range 150 {
 			c := g.Next(p.View())
@@ -192,7 +192,7 @@ func TestGeneratorReachesEverything(t *testing.T) {
 		}
 	}
 	for _, reason := range []string{fsm.ReasonActiveRun, fsm.ReasonAttemptMismatch, fsm.ReasonCancelRequested, fsm.ReasonIDTaken, fsm.ReasonLogGap,
-		fsm.ReasonProviderChanged, fsm.ReasonRequestConflict, fsm.ReasonRunFinished, fsm.ReasonStaleEpoch, "MACHINE_CONFLICT", "PHASE_TRANSITION",
+		fsm.ReasonDeviceNoted, fsm.ReasonProviderChanged, fsm.ReasonRequestConflict, fsm.ReasonRunFinished, fsm.ReasonStaleEpoch, "MACHINE_CONFLICT", "PHASE_TRANSITION",
 		"PLAN_REFERENCED", "MACHINE_RETIRED", "CAPABILITY_MISSING", "INVALID_FIELD"} {
 		if refusals[reason] == 0 {
 			t.Errorf("nothing was refused with %s", reason)

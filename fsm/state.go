@@ -11,6 +11,7 @@ import (
 type state struct {
 	meta          *internalv1.Meta
 	machines      *table[holdfastv1.Machine, *holdfastv1.Machine]
+	devices       *table[internalv1.DeviceNote, *internalv1.DeviceNote]
 	plans         *table[holdfastv1.Plan, *holdfastv1.Plan]
 	runs          *table[holdfastv1.Run, *holdfastv1.Run]
 	history       *table[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry]
@@ -32,6 +33,7 @@ func newState() *state {
 	return &state{
 		meta:          &internalv1.Meta{FeatureLevel: 1},
 		machines:      newTable(machineSchema()),
+		devices:       newTable(deviceSchema()),
 		plans:         newTable(planSchema()),
 		runs:          newTable(runSchema()),
 		history:       newTable(historySchema()),
@@ -55,6 +57,7 @@ func (s *state) freeze() *state {
 	return &state{
 		meta:          proto.CloneOf(s.meta),
 		machines:      s.machines.freeze(),
+		devices:       s.devices.freeze(),
 		plans:         s.plans.freeze(),
 		runs:          s.runs.freeze(),
 		history:       s.history.freeze(),
@@ -83,7 +86,7 @@ type encoded interface {
 func (s *state) tables() []encoded {
 	return []encoded{
 		s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers, s.tokens, s.secrets, s.signingKeys, s.audit,
-		s.leases, s.pools, s.providers, s.services, s.serviceEvents,
+		s.leases, s.pools, s.providers, s.services, s.serviceEvents, s.devices,
 	}
 }
 
@@ -122,6 +125,8 @@ func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
 		return s.services
 	case internalv1.SnapshotRecord_SERVICE_EVENTS:
 		return s.serviceEvents
+	case internalv1.SnapshotRecord_DEVICE_NOTES:
+		return s.devices
 	}
 	return nil
 }

@@ -138,6 +138,8 @@ func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 	switch op := t.cmd.GetOp().(type) {
 	case *internalv1.Command_ObserveConditions:
 		return nil, t.observeConditions(op.ObserveConditions)
+	case *internalv1.Command_NoteDevice:
+		return nil, t.noteDevice(op.NoteDevice)
 	case *internalv1.Command_BeginAttempt:
 		return result(t.beginAttempt(op.BeginAttempt))
 	case *internalv1.Command_NoteProgress:

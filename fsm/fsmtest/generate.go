@@ -54,6 +54,7 @@ func choices() []choice {
 		{3, "compact log", (*Generator).compactLog},
 		{3, "new leader", (*Generator).lead},
 		{2, "delete machine", (*Generator).deleteMachine},
+		{1, "note a device", (*Generator).noteDevice},
 		{1, "delete plan", (*Generator).deletePlan},
 		{1, "release plan", (*Generator).releasePlan},
 		{2, "something of the cluster", (*Generator).cluster},
@@ -128,7 +129,7 @@ func (g *Generator) updateMachine(*fsm.View) proto.Message {
 
 func (g *Generator) setPhase(*fsm.View) proto.Message {
 	// RETIRED is the end, so it comes rarely; the others lead on.
-	phases := []holdfastv1.MachineStatus_Phase{2, 2, 2, 4, 4, 4, 5, 5, 5, 6, 6, 7}
+	phases := []holdfastv1.MachineStatus_Phase{2, 2, 2, 4, 4, 4, 5, 5, 5, 6, 6, 7, 7}
 	phase := oneOf(g, "phase", phases)
 	if g.Chooser.Choose("any phase", 6) == 0 {
 		phase = holdfastv1.MachineStatus_Phase(g.Chooser.Choose("which", 8))
@@ -171,6 +172,14 @@ func (g *Generator) createPlan(*fsm.View) proto.Message {
 
 func (g *Generator) deletePlan(*fsm.View) proto.Message {
 	return &internalv1.DeletePlan{PlanId: g.id("plan", planIDs)}
+}
+
+func (g *Generator) noteDevice(*fsm.View) proto.Message {
+	c := &internalv1.NoteDevice{Key: oneOf(g, "of", []string{"host/", "bmc/"}) + g.id("m", machineIDs), First: g.Chooser.Choose("first", 2) == 1}
+	if n := g.Chooser.Choose("note", 4); n > 0 {
+		c.Value = []byte{byte(n)}
+	}
+	return c
 }
 
 func (g *Generator) releasePlan(*fsm.View) proto.Message {

@@ -70,7 +70,7 @@ func (x LogBlock_Codec) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogBlock_Codec.Descriptor instead.
 func (LogBlock_Codec) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27, 0}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29, 0}
 }
 
 // Entry is the payload of one Raft log entry.
@@ -142,6 +142,7 @@ type Command struct {
 	//	*Command_SetMachinePhase
 	//	*Command_DeleteMachine
 	//	*Command_ObserveConditions
+	//	*Command_NoteDevice
 	//	*Command_CreatePlan
 	//	*Command_DeletePlan
 	//	*Command_ReleasePlan
@@ -356,6 +357,15 @@ func (x *Command) GetObserveConditions() *ObserveConditions {
 	if x != nil {
 		if x, ok := x.Op.(*Command_ObserveConditions); ok {
 			return x.ObserveConditions
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetNoteDevice() *NoteDevice {
+	if x != nil {
+		if x, ok := x.Op.(*Command_NoteDevice); ok {
+			return x.NoteDevice
 		}
 	}
 	return nil
@@ -733,6 +743,10 @@ type Command_ObserveConditions struct {
 	ObserveConditions *ObserveConditions `protobuf:"bytes,36,opt,name=observe_conditions,json=observeConditions,proto3,oneof"`
 }
 
+type Command_NoteDevice struct {
+	NoteDevice *NoteDevice `protobuf:"bytes,37,opt,name=note_device,json=noteDevice,proto3,oneof"`
+}
+
 type Command_CreatePlan struct {
 	CreatePlan *CreatePlan `protobuf:"bytes,48,opt,name=create_plan,json=createPlan,proto3,oneof"`
 }
@@ -898,6 +912,8 @@ func (*Command_SetMachinePhase) isCommand_Op() {}
 func (*Command_DeleteMachine) isCommand_Op() {}
 
 func (*Command_ObserveConditions) isCommand_Op() {}
+
+func (*Command_NoteDevice) isCommand_Op() {}
 
 func (*Command_CreatePlan) isCommand_Op() {}
 
@@ -1645,6 +1661,128 @@ func (x *MachineConditions) GetConditions() []*v1.Condition {
 	return nil
 }
 
+// NoteDevice keeps what a provider has learned of a BMC or a host, for the next leader.
+type NoteDevice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`      // "bmc/" and its address, "host/" and a machine's id
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`  // the provider's own; empty removes it
+	First         bool                   `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"` // refuse it when another value is kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteDevice) Reset() {
+	*x = NoteDevice{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteDevice) ProtoMessage() {}
+
+func (x *NoteDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteDevice.ProtoReflect.Descriptor instead.
+func (*NoteDevice) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *NoteDevice) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *NoteDevice) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *NoteDevice) GetFirst() bool {
+	if x != nil {
+		return x.First
+	}
+	return false
+}
+
+// DeviceNote is what is kept of it.
+type DeviceNote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceNote) Reset() {
+	*x = DeviceNote{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceNote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceNote) ProtoMessage() {}
+
+func (x *DeviceNote) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceNote.ProtoReflect.Descriptor instead.
+func (*DeviceNote) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeviceNote) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *DeviceNote) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *DeviceNote) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 type CreatePlan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plan          *v1.Plan               `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
@@ -1656,7 +1794,7 @@ type CreatePlan struct {
 
 func (x *CreatePlan) Reset() {
 	*x = CreatePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1806,7 @@ func (x *CreatePlan) String() string {
 func (*CreatePlan) ProtoMessage() {}
 
 func (x *CreatePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1819,7 @@ func (x *CreatePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePlan.ProtoReflect.Descriptor instead.
 func (*CreatePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreatePlan) GetPlan() *v1.Plan {
@@ -1714,7 +1852,7 @@ type DeletePlan struct {
 
 func (x *DeletePlan) Reset() {
 	*x = DeletePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1864,7 @@ func (x *DeletePlan) String() string {
 func (*DeletePlan) ProtoMessage() {}
 
 func (x *DeletePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1877,7 @@ func (x *DeletePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePlan.ProtoReflect.Descriptor instead.
 func (*DeletePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeletePlan) GetPlanId() string {
@@ -1758,7 +1896,7 @@ type ReleasePlan struct {
 
 func (x *ReleasePlan) Reset() {
 	*x = ReleasePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1908,7 @@ func (x *ReleasePlan) String() string {
 func (*ReleasePlan) ProtoMessage() {}
 
 func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1921,7 @@ func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePlan.ProtoReflect.Descriptor instead.
 func (*ReleasePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleasePlan) GetPlanId() string {
@@ -1815,7 +1953,7 @@ type StartRun struct {
 
 func (x *StartRun) Reset() {
 	*x = StartRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1965,7 @@ func (x *StartRun) String() string {
 func (*StartRun) ProtoMessage() {}
 
 func (x *StartRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1978,7 @@ func (x *StartRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRun.ProtoReflect.Descriptor instead.
 func (*StartRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StartRun) GetRunId() string {
@@ -1931,7 +2069,7 @@ type CancelRun struct {
 
 func (x *CancelRun) Reset() {
 	*x = CancelRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2081,7 @@ func (x *CancelRun) String() string {
 func (*CancelRun) ProtoMessage() {}
 
 func (x *CancelRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2094,7 @@ func (x *CancelRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRun.ProtoReflect.Descriptor instead.
 func (*CancelRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CancelRun) GetRunId() string {
@@ -1990,7 +2128,7 @@ type BeginAttempt struct {
 
 func (x *BeginAttempt) Reset() {
 	*x = BeginAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2140,7 @@ func (x *BeginAttempt) String() string {
 func (*BeginAttempt) ProtoMessage() {}
 
 func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2153,7 @@ func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginAttempt.ProtoReflect.Descriptor instead.
 func (*BeginAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BeginAttempt) GetRunId() string {
@@ -2083,7 +2221,7 @@ type NoteProgress struct {
 
 func (x *NoteProgress) Reset() {
 	*x = NoteProgress{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2233,7 @@ func (x *NoteProgress) String() string {
 func (*NoteProgress) ProtoMessage() {}
 
 func (x *NoteProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2246,7 @@ func (x *NoteProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteProgress.ProtoReflect.Descriptor instead.
 func (*NoteProgress) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NoteProgress) GetRunId() string {
@@ -2180,7 +2318,7 @@ type EndAttempt struct {
 
 func (x *EndAttempt) Reset() {
 	*x = EndAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2330,7 @@ func (x *EndAttempt) String() string {
 func (*EndAttempt) ProtoMessage() {}
 
 func (x *EndAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2343,7 @@ func (x *EndAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAttempt.ProtoReflect.Descriptor instead.
 func (*EndAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EndAttempt) GetRunId() string {
@@ -2297,7 +2435,7 @@ type AbortRun struct {
 
 func (x *AbortRun) Reset() {
 	*x = AbortRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2447,7 @@ func (x *AbortRun) String() string {
 func (*AbortRun) ProtoMessage() {}
 
 func (x *AbortRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2460,7 @@ func (x *AbortRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRun.ProtoReflect.Descriptor instead.
 func (*AbortRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortRun) GetRunId() string {
@@ -2356,7 +2494,7 @@ type AppendRunLogs struct {
 
 func (x *AppendRunLogs) Reset() {
 	*x = AppendRunLogs{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2506,7 @@ func (x *AppendRunLogs) String() string {
 func (*AppendRunLogs) ProtoMessage() {}
 
 func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2519,7 @@ func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendRunLogs.ProtoReflect.Descriptor instead.
 func (*AppendRunLogs) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AppendRunLogs) GetAppends() []*LogAppend {
@@ -2403,7 +2541,7 @@ type LogAppend struct {
 
 func (x *LogAppend) Reset() {
 	*x = LogAppend{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2553,7 @@ func (x *LogAppend) String() string {
 func (*LogAppend) ProtoMessage() {}
 
 func (x *LogAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2566,7 @@ func (x *LogAppend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogAppend.ProtoReflect.Descriptor instead.
 func (*LogAppend) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LogAppend) GetRunId() string {
@@ -2464,7 +2602,7 @@ type CompactRunLog struct {
 
 func (x *CompactRunLog) Reset() {
 	*x = CompactRunLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2614,7 @@ func (x *CompactRunLog) String() string {
 func (*CompactRunLog) ProtoMessage() {}
 
 func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2627,7 @@ func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRunLog.ProtoReflect.Descriptor instead.
 func (*CompactRunLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompactRunLog) GetRunId() string {
@@ -2519,7 +2657,7 @@ type LogBlock struct {
 
 func (x *LogBlock) Reset() {
 	*x = LogBlock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2669,7 @@ func (x *LogBlock) String() string {
 func (*LogBlock) ProtoMessage() {}
 
 func (x *LogBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2682,7 @@ func (x *LogBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBlock.ProtoReflect.Descriptor instead.
 func (*LogBlock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LogBlock) GetOffset() int64 {
@@ -2586,7 +2724,7 @@ type StoredLog struct {
 
 func (x *StoredLog) Reset() {
 	*x = StoredLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2736,7 @@ func (x *StoredLog) String() string {
 func (*StoredLog) ProtoMessage() {}
 
 func (x *StoredLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2749,7 @@ func (x *StoredLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
 func (*StoredLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StoredLog) GetRunId() string {
@@ -2637,7 +2775,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2787,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2800,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -2687,7 +2825,7 @@ type CreateAgentMachine struct {
 
 func (x *CreateAgentMachine) Reset() {
 	*x = CreateAgentMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2837,7 @@ func (x *CreateAgentMachine) String() string {
 func (*CreateAgentMachine) ProtoMessage() {}
 
 func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2850,7 @@ func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CreateAgentMachine) GetMachineId() string {
@@ -2768,7 +2906,7 @@ type RegisterAgent struct {
 
 func (x *RegisterAgent) Reset() {
 	*x = RegisterAgent{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +2918,7 @@ func (x *RegisterAgent) String() string {
 func (*RegisterAgent) ProtoMessage() {}
 
 func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +2931,7 @@ func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
 func (*RegisterAgent) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
@@ -2822,7 +2960,7 @@ type CreateNode struct {
 
 func (x *CreateNode) Reset() {
 	*x = CreateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2972,7 @@ func (x *CreateNode) String() string {
 func (*CreateNode) ProtoMessage() {}
 
 func (x *CreateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2985,7 @@ func (x *CreateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
 func (*CreateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CreateNode) GetMachineId() string {
@@ -2889,7 +3027,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3039,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3052,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UpdateNode) GetId() string {
@@ -2951,7 +3089,7 @@ type TransitionNode struct {
 
 func (x *TransitionNode) Reset() {
 	*x = TransitionNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3101,7 @@ func (x *TransitionNode) String() string {
 func (*TransitionNode) ProtoMessage() {}
 
 func (x *TransitionNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3114,7 @@ func (x *TransitionNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
 func (*TransitionNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TransitionNode) GetId() string {
@@ -3027,7 +3165,7 @@ type ReportNode struct {
 
 func (x *ReportNode) Reset() {
 	*x = ReportNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3177,7 @@ func (x *ReportNode) String() string {
 func (*ReportNode) ProtoMessage() {}
 
 func (x *ReportNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3190,7 @@ func (x *ReportNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
 func (*ReportNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
@@ -3092,7 +3230,7 @@ type CreatePool struct {
 
 func (x *CreatePool) Reset() {
 	*x = CreatePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3242,7 @@ func (x *CreatePool) String() string {
 func (*CreatePool) ProtoMessage() {}
 
 func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3255,7 @@ func (x *CreatePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
 func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreatePool) GetPool() *v1.Pool {
@@ -3136,7 +3274,7 @@ type DeletePool struct {
 
 func (x *DeletePool) Reset() {
 	*x = DeletePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3286,7 @@ func (x *DeletePool) String() string {
 func (*DeletePool) ProtoMessage() {}
 
 func (x *DeletePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3299,7 @@ func (x *DeletePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
 func (*DeletePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeletePool) GetPoolId() string {
@@ -3181,7 +3319,7 @@ type RegisterPool struct {
 
 func (x *RegisterPool) Reset() {
 	*x = RegisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3331,7 @@ func (x *RegisterPool) String() string {
 func (*RegisterPool) ProtoMessage() {}
 
 func (x *RegisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3344,7 @@ func (x *RegisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
 func (*RegisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RegisterPool) GetPool() *v1.Pool {
@@ -3233,7 +3371,7 @@ type DeregisterPool struct {
 
 func (x *DeregisterPool) Reset() {
 	*x = DeregisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3383,7 @@ func (x *DeregisterPool) String() string {
 func (*DeregisterPool) ProtoMessage() {}
 
 func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3396,7 @@ func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
 func (*DeregisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeregisterPool) GetPoolId() string {
@@ -3284,7 +3422,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +3434,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +3447,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -3329,7 +3467,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +3479,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +3492,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -3375,7 +3513,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3387,7 +3525,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3400,7 +3538,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -3434,7 +3572,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3446,7 +3584,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3459,7 +3597,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -3487,7 +3625,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3499,7 +3637,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3512,7 +3650,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -3542,7 +3680,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xd5\x1d\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\x9a\x1e\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -3562,6 +3700,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x11set_machine_phase\x18\" \x01(\v2%.holdfast.internal.v1.SetMachinePhaseH\x00R\x0fsetMachinePhase\x12L\n" +
 	"\x0edelete_machine\x18# \x01(\v2#.holdfast.internal.v1.DeleteMachineH\x00R\rdeleteMachine\x12X\n" +
 	"\x12observe_conditions\x18$ \x01(\v2'.holdfast.internal.v1.ObserveConditionsH\x00R\x11observeConditions\x12C\n" +
+	"\vnote_device\x18% \x01(\v2 .holdfast.internal.v1.NoteDeviceH\x00R\n" +
+	"noteDevice\x12C\n" +
 	"\vcreate_plan\x180 \x01(\v2 .holdfast.internal.v1.CreatePlanH\x00R\n" +
 	"createPlan\x12C\n" +
 	"\vdelete_plan\x181 \x01(\v2 .holdfast.internal.v1.DeletePlanH\x00R\n" +
@@ -3657,7 +3797,18 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x126\n" +
 	"\n" +
 	"conditions\x18\x02 \x03(\v2\x16.holdfast.v1.ConditionR\n" +
-	"conditions\"h\n" +
+	"conditions\"J\n" +
+	"\n" +
+	"NoteDevice\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\bR\x05first\"o\n" +
+	"\n" +
+	"DeviceNote\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\x129\n" +
+	"\n" +
+	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"h\n" +
 	"\n" +
 	"CreatePlan\x12%\n" +
 	"\x04plan\x18\x01 \x01(\v2\x11.holdfast.v1.PlanR\x04plan\x12\x18\n" +
@@ -3836,7 +3987,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -3854,74 +4005,76 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*DeleteMachine)(nil),           // 13: holdfast.internal.v1.DeleteMachine
 	(*ObserveConditions)(nil),       // 14: holdfast.internal.v1.ObserveConditions
 	(*MachineConditions)(nil),       // 15: holdfast.internal.v1.MachineConditions
-	(*CreatePlan)(nil),              // 16: holdfast.internal.v1.CreatePlan
-	(*DeletePlan)(nil),              // 17: holdfast.internal.v1.DeletePlan
-	(*ReleasePlan)(nil),             // 18: holdfast.internal.v1.ReleasePlan
-	(*StartRun)(nil),                // 19: holdfast.internal.v1.StartRun
-	(*CancelRun)(nil),               // 20: holdfast.internal.v1.CancelRun
-	(*BeginAttempt)(nil),            // 21: holdfast.internal.v1.BeginAttempt
-	(*NoteProgress)(nil),            // 22: holdfast.internal.v1.NoteProgress
-	(*EndAttempt)(nil),              // 23: holdfast.internal.v1.EndAttempt
-	(*AbortRun)(nil),                // 24: holdfast.internal.v1.AbortRun
-	(*AppendRunLogs)(nil),           // 25: holdfast.internal.v1.AppendRunLogs
-	(*LogAppend)(nil),               // 26: holdfast.internal.v1.LogAppend
-	(*CompactRunLog)(nil),           // 27: holdfast.internal.v1.CompactRunLog
-	(*LogBlock)(nil),                // 28: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),               // 29: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),               // 30: holdfast.internal.v1.LogChunks
-	(*CreateAgentMachine)(nil),      // 31: holdfast.internal.v1.CreateAgentMachine
-	(*RegisterAgent)(nil),           // 32: holdfast.internal.v1.RegisterAgent
-	(*CreateNode)(nil),              // 33: holdfast.internal.v1.CreateNode
-	(*UpdateNode)(nil),              // 34: holdfast.internal.v1.UpdateNode
-	(*TransitionNode)(nil),          // 35: holdfast.internal.v1.TransitionNode
-	(*ReportNode)(nil),              // 36: holdfast.internal.v1.ReportNode
-	(*CreatePool)(nil),              // 37: holdfast.internal.v1.CreatePool
-	(*DeletePool)(nil),              // 38: holdfast.internal.v1.DeletePool
-	(*RegisterPool)(nil),            // 39: holdfast.internal.v1.RegisterPool
-	(*DeregisterPool)(nil),          // 40: holdfast.internal.v1.DeregisterPool
-	(*RegisterProvider)(nil),        // 41: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 42: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 43: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 44: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 45: holdfast.internal.v1.DeregisterService
-	nil,                             // 46: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 47: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 48: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 49: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 50: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 51: holdfast.internal.v1.Origin
-	(*CreateToken)(nil),             // 52: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 53: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 54: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 55: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 56: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 57: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 58: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 59: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 60: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 61: holdfast.internal.v1.ExpireLeases
-	(*v1.Machine)(nil),              // 62: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 63: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 64: holdfast.v1.Condition
-	(*v1.Plan)(nil),                 // 65: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 66: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 67: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 68: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 69: holdfast.v1.LogChunk
-	(*StoredToken)(nil),             // 70: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 71: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 72: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 73: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 74: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 75: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 76: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 77: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 78: holdfast.v1.ServiceState
+	(*NoteDevice)(nil),              // 16: holdfast.internal.v1.NoteDevice
+	(*DeviceNote)(nil),              // 17: holdfast.internal.v1.DeviceNote
+	(*CreatePlan)(nil),              // 18: holdfast.internal.v1.CreatePlan
+	(*DeletePlan)(nil),              // 19: holdfast.internal.v1.DeletePlan
+	(*ReleasePlan)(nil),             // 20: holdfast.internal.v1.ReleasePlan
+	(*StartRun)(nil),                // 21: holdfast.internal.v1.StartRun
+	(*CancelRun)(nil),               // 22: holdfast.internal.v1.CancelRun
+	(*BeginAttempt)(nil),            // 23: holdfast.internal.v1.BeginAttempt
+	(*NoteProgress)(nil),            // 24: holdfast.internal.v1.NoteProgress
+	(*EndAttempt)(nil),              // 25: holdfast.internal.v1.EndAttempt
+	(*AbortRun)(nil),                // 26: holdfast.internal.v1.AbortRun
+	(*AppendRunLogs)(nil),           // 27: holdfast.internal.v1.AppendRunLogs
+	(*LogAppend)(nil),               // 28: holdfast.internal.v1.LogAppend
+	(*CompactRunLog)(nil),           // 29: holdfast.internal.v1.CompactRunLog
+	(*LogBlock)(nil),                // 30: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 31: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 32: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 33: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 34: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 35: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 36: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 37: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 38: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 39: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 40: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 41: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 42: holdfast.internal.v1.DeregisterPool
+	(*RegisterProvider)(nil),        // 43: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 44: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 45: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 46: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 47: holdfast.internal.v1.DeregisterService
+	nil,                             // 48: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 49: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 50: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 51: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 52: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 53: holdfast.internal.v1.Origin
+	(*CreateToken)(nil),             // 54: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 55: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 56: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 57: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 58: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 59: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 60: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 61: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 62: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 63: holdfast.internal.v1.ExpireLeases
+	(*v1.Machine)(nil),              // 64: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 65: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 66: holdfast.v1.Condition
+	(*v1.Plan)(nil),                 // 67: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 68: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 69: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 70: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 71: holdfast.v1.LogChunk
+	(*StoredToken)(nil),             // 72: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 73: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 74: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 75: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 76: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 77: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 78: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 79: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 80: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,  // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	50, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	51, // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	52, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	53, // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,  // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,  // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,  // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
@@ -3933,85 +4086,87 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	12, // 11: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
 	13, // 12: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
 	14, // 13: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	16, // 14: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	17, // 15: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	18, // 16: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	19, // 17: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	20, // 18: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	21, // 19: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	22, // 20: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	23, // 21: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	24, // 22: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	25, // 23: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	27, // 24: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	52, // 25: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	53, // 26: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	54, // 27: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	55, // 28: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	56, // 29: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	57, // 30: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	58, // 31: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	59, // 32: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	60, // 33: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	61, // 34: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	31, // 35: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	32, // 36: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	33, // 37: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	34, // 38: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	35, // 39: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	36, // 40: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	37, // 41: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	38, // 42: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	39, // 43: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	40, // 44: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	41, // 45: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	42, // 46: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	43, // 47: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	44, // 48: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	45, // 49: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	7,  // 50: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	62, // 51: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	62, // 52: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	63, // 53: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15, // 54: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	64, // 55: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	65, // 56: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	46, // 57: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	50, // 58: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	47, // 59: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	50, // 60: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	50, // 61: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	48, // 62: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	26, // 63: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	66, // 64: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	49, // 65: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	50, // 66: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	26, // 67: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	67, // 68: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	68, // 69: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	26, // 70: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	69, // 71: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	28, // 72: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	0,  // 73: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	28, // 74: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	69, // 75: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	70, // 76: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	71, // 77: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	72, // 78: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	72, // 79: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	73, // 80: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	74, // 81: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	75, // 82: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	75, // 83: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	76, // 84: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	77, // 85: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	78, // 86: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	77, // 87: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	88, // [88:88] is the sub-list for method output_type
-	88, // [88:88] is the sub-list for method input_type
-	88, // [88:88] is the sub-list for extension type_name
-	88, // [88:88] is the sub-list for extension extendee
-	0,  // [0:88] is the sub-list for field type_name
+	16, // 14: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
+	18, // 15: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	19, // 16: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	20, // 17: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	21, // 18: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	22, // 19: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	23, // 20: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	24, // 21: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	25, // 22: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	26, // 23: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	27, // 24: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	29, // 25: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	54, // 26: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	55, // 27: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	56, // 28: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	57, // 29: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	58, // 30: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	59, // 31: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	60, // 32: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	61, // 33: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	62, // 34: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	63, // 35: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	33, // 36: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	34, // 37: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	35, // 38: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	36, // 39: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	37, // 40: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	38, // 41: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	39, // 42: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	40, // 43: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	41, // 44: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	42, // 45: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	43, // 46: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	44, // 47: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	45, // 48: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	46, // 49: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	47, // 50: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	7,  // 51: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	64, // 52: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	64, // 53: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	65, // 54: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	15, // 55: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	66, // 56: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	52, // 57: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	67, // 58: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	48, // 59: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	52, // 60: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	49, // 61: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	52, // 62: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	52, // 63: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	50, // 64: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	28, // 65: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	68, // 66: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	51, // 67: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	52, // 68: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	28, // 69: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	69, // 70: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	70, // 71: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	28, // 72: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	71, // 73: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	30, // 74: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	0,  // 75: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	30, // 76: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	71, // 77: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	72, // 78: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	73, // 79: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	74, // 80: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	74, // 81: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	75, // 82: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	76, // 83: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	77, // 84: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	77, // 85: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	78, // 86: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	79, // 87: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	80, // 88: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	79, // 89: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	90, // [90:90] is the sub-list for method output_type
+	90, // [90:90] is the sub-list for method input_type
+	90, // [90:90] is the sub-list for extension type_name
+	90, // [90:90] is the sub-list for extension extendee
+	0,  // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4033,6 +4188,7 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_SetMachinePhase)(nil),
 		(*Command_DeleteMachine)(nil),
 		(*Command_ObserveConditions)(nil),
+		(*Command_NoteDevice)(nil),
 		(*Command_CreatePlan)(nil),
 		(*Command_DeletePlan)(nil),
 		(*Command_ReleasePlan)(nil),
@@ -4076,7 +4232,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

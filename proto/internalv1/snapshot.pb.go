@@ -45,6 +45,7 @@ const (
 	SnapshotRecord_PROVIDERS         SnapshotRecord_Table = 14
 	SnapshotRecord_SERVICES          SnapshotRecord_Table = 15
 	SnapshotRecord_SERVICE_EVENTS    SnapshotRecord_Table = 16
+	SnapshotRecord_DEVICE_NOTES      SnapshotRecord_Table = 17
 )
 
 // Enum value maps for SnapshotRecord_Table.
@@ -67,6 +68,7 @@ var (
 		14: "PROVIDERS",
 		15: "SERVICES",
 		16: "SERVICE_EVENTS",
+		17: "DEVICE_NOTES",
 	}
 	SnapshotRecord_Table_value = map[string]int32{
 		"TABLE_UNSPECIFIED": 0,
@@ -86,6 +88,7 @@ var (
 		"PROVIDERS":         14,
 		"SERVICES":          15,
 		"SERVICE_EVENTS":    16,
+		"DEVICE_NOTES":      17,
 	}
 )
 
@@ -476,11 +479,11 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\fbootstrapped\x18\r \x01(\bR\fbootstrapped\x12,\n" +
 	"\x12last_service_event\x18\x0e \x01(\x04R\x10lastServiceEvent\x12.\n" +
 	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\x12$\n" +
-	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\"\xee\x02\n" +
+	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\"\x80\x03\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\xf1\x01\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\x83\x02\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -502,7 +505,8 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x05POOLS\x10\r\x12\r\n" +
 	"\tPROVIDERS\x10\x0e\x12\f\n" +
 	"\bSERVICES\x10\x0f\x12\x12\n" +
-	"\x0eSERVICE_EVENTS\x10\x10\"G\n" +
+	"\x0eSERVICE_EVENTS\x10\x10\x12\x10\n" +
+	"\fDEVICE_NOTES\x10\x11\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\x04R\bchecksumB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"

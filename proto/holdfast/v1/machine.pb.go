@@ -1103,8 +1103,10 @@ type MachineSpec struct {
 	Pool              string                 `protobuf:"bytes,55,opt,name=pool,proto3" json:"pool,omitempty"`                                                      // the pool it is in
 	BmcCredentialsRef string                 `protobuf:"bytes,56,opt,name=bmc_credentials_ref,json=bmcCredentialsRef,proto3" json:"bmc_credentials_ref,omitempty"` // name of a secret
 	SshCredentialsRef string                 `protobuf:"bytes,57,opt,name=ssh_credentials_ref,json=sshCredentialsRef,proto3" json:"ssh_credentials_ref,omitempty"` // the same
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What the host is known by, as in authorized_keys. Where there is none, the provider may pin the first key it sees.
+	SshHostKeys   []string `protobuf:"bytes,58,rep,name=ssh_host_keys,json=sshHostKeys,proto3" json:"ssh_host_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MachineSpec) Reset() {
@@ -1219,6 +1221,13 @@ func (x *MachineSpec) GetSshCredentialsRef() string {
 		return x.SshCredentialsRef
 	}
 	return ""
+}
+
+func (x *MachineSpec) GetSshHostKeys() []string {
+	if x != nil {
+		return x.SshHostKeys
+	}
+	return nil
 }
 
 type MachineStatus struct {
@@ -2118,7 +2127,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x05agent\x186 \x01(\v2\x18.holdfast.v1.AgentRecordR\x05agent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x03\n" +
 	"\vMachineSpec\x12!\n" +
 	"\fssh_endpoint\x18\x01 \x01(\tR\vsshEndpoint\x12!\n" +
 	"\fbmc_endpoint\x18\x02 \x01(\tR\vbmcEndpoint\x12,\n" +
@@ -2132,7 +2141,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"customerId\x12\x12\n" +
 	"\x04pool\x187 \x01(\tR\x04pool\x12.\n" +
 	"\x13bmc_credentials_ref\x188 \x01(\tR\x11bmcCredentialsRef\x12.\n" +
-	"\x13ssh_credentials_ref\x189 \x01(\tR\x11sshCredentialsRef\"\xca\x04\n" +
+	"\x13ssh_credentials_ref\x189 \x01(\tR\x11sshCredentialsRef\x12\"\n" +
+	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xca\x04\n" +
 	"\rMachineStatus\x126\n" +
 	"\x05phase\x18\x01 \x01(\x0e2 .holdfast.v1.MachineStatus.PhaseR\x05phase\x126\n" +
 	"\n" +
