@@ -122,7 +122,11 @@ func (l *link) shell(cfg Config) (*shell, error) {
 		}
 		l.mu.Unlock()
 		if sh == nil {
-			return open(l.client, cfg)
+			sh, err := open(l.client, cfg)
+			if err == nil {
+				sh.linked = l.born
+			}
+			return sh, err
 		}
 		if sh.ping() == nil {
 			return sh, nil

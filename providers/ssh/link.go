@@ -57,6 +57,7 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 	if err != nil {
 		return nil, classify(op, err, providers.Transient)
 	}
+	begun := time.Now()
 	conn, err := dialTCP(ctx, to.address, via)
 	if err != nil {
 		return nil, classify(op, err, providers.Transient)
@@ -92,7 +93,7 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 		_ = client.Close()
 		return nil, classify(op, err, providers.Transient)
 	}
-	l := &link{client: client, via: via, born: time.Now(), used: time.Now(), slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
+	l := &link{client: client, via: via, born: begun, used: time.Now(), slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
 	p.pool.add(l)
 	p.watching.Go(func() {
 		_ = client.Wait()

@@ -21,6 +21,7 @@ const e2eVariable = "E2E_SSH"
 // container is a Debian host of its own: systemd, sshd, its own network. It is booted by systemd-nspawn from a root that is built once.
 type container struct {
 	name, root string
+	net        string // its first three bytes: the host has .2, this machine .1
 	addr       string
 	login      sshexec.Login
 }
@@ -55,7 +56,7 @@ func bootContainer(t *testing.T) *container {
 	run(t, "chroot", c.root, "chown", "-R", "hfuser:", "/home/hfuser/.ssh")
 	run(t, "chmod", "700", c.root+"/root/.ssh", c.root+"/home/hfuser/.ssh")
 	net := fmt.Sprintf("10.213.%d", os.Getpid()%250+1)
-	c.addr = net + ".2:22"
+	c.net, c.addr = net, net+".2:22"
 	c.write(t, "etc/systemd/network/20-base.network", "[Match]\nName=host0\n[Network]\nAddress="+net+".2/24\n")
 	c.write(t, "etc/machine-id", "")
 

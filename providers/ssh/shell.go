@@ -34,6 +34,8 @@ type shell struct {
 	clock int64     // of the host, in hundredths of a second since it booted
 	at    time.Time // the clock showed that before this moment
 
+	linked time.Time // when the connection was made
+
 	boot    string // id
 	systemd bool
 }
@@ -160,6 +162,11 @@ func (s *shell) until(ctx context.Context) int64 {
 		left = min(t.Sub(s.at), t.Round(0).Sub(s.at.Round(0)))
 	}
 	return max(0, s.clock+int64(left/(10*time.Millisecond)))
+}
+
+// connected gives, by the host's clock, when the connection was made, or a little earlier.
+func (s *shell) connected() int64 {
+	return s.clock - int64(s.at.Sub(s.linked)/(10*time.Millisecond)) - 1
 }
 
 // tail keeps the end of what a host writes to stderr.

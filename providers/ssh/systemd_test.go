@@ -16,7 +16,8 @@ func TestSystemdHost(t *testing.T) {
 		providertest.Run(t, func(*testing.T) providertest.Setup {
 			return providertest.Setup{
 				Provider: p, Machine: c.machine(), Silent: silent, Missing: machineAt("missing", "127.0.0.1:1"),
-				Wait: 20 * time.Second, Poll: 20 * time.Millisecond,
+				Wait: 20 * time.Second, Poll: 20 * time.Millisecond, Rollback: 4 * time.Second,
+				NetConfig: "[Match]\nName=host0\n[Network]\nAddress=" + c.net + ".2/24\nAddress=" + c.net + ".3/24\n",
 			}
 		})
 	})

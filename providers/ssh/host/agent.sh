@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2154 # hf_base, hf_nonce and hf_days come from outside
+# shellcheck shell=sh disable=SC2154,SC2034 # hf_base, hf_nonce and hf_days come from outside, hf_rest takes what is not needed
 # The agent: what a session with a host talks to. It reads a line, does what that says, and answers on descriptor 3. It lives as long as the
 # session does, keeps nothing in memory, and needs only what POSIX and Linux have, flock and setsid.
 #
@@ -255,10 +255,10 @@ hf_kill() {
 hf_clean() {
 	find "$hf_base" -mindepth 2 -maxdepth 2 -name exit -mtime "+$hf_days" | while read -r hf_old; do rm -rf "${hf_old%/exit}"; done
 	find "$hf_base" -mindepth 1 -maxdepth 1 \( -name 't-*' -o -name 'x-*' \) -mtime "+$((4 * hf_days))" -exec rm -f {} +
+	hf_net_current && [ -n "$hf_current" ] && read -r hf_keep hf_rest <"$hf_base/n-$hf_current"
 	find "$hf_base" -mindepth 1 -maxdepth 1 -name 'd-*' -mtime "+$((4 * hf_days))" | while read -r hf_old; do
 		# what still runs is left alone, however old
-		# shellcheck disable=SC2034 # hf_rest takes what is not needed
-		if ! { read -r hf_rest hf_rest hf_rest hf_pid hf_since hf_rest <"$hf_old/claim" && [ "$(hf_started "$hf_pid")" = "$hf_since" ]; }; then
+		if [ "$hf_old" != "${hf_keep:-}" ] && ! { read -r hf_rest hf_rest hf_rest hf_pid hf_since hf_rest <"$hf_old/claim" && [ "$(hf_started "$hf_pid")" = "$hf_since" ]; }; then
 			rm -rf "$hf_old"
 		fi
 	done
@@ -284,6 +284,130 @@ for hf_tool in awk chown find flock head ln mkfifo setsid sleep tail wc; do
 done
 hf_uptime
 printf '\nready %s %s %s %s %s\n' "$hf_nonce" "$hf_now" "$hf_boot" "$hf_init" "${hf_missing#,}" >&3
+# hf_net_load TOKEN reads the claim of a network configuration, and hf_net_state what became of it: applying, applied, confirmed or reverted.
+hf_net_load() {
+	[ -f "$hf_base/n-$1" ] || return 1
+	read -r hf_dir hf_rest <"$hf_base/n-$1"
+	hf_net_state=applying hf_why=
+	if [ -f "$hf_dir/decision" ]; then
+		read -r hf_net_state hf_why <"$hf_dir/decision"
+	elif [ ! -d "$hf_dir" ]; then
+		hf_net_state=reverted
+	elif [ -f "$hf_dir/applied" ]; then
+		hf_net_state=applied
+	fi
+}
+
+hf_net_current() {
+	hf_current=
+	[ -f "$hf_base/n-current" ] && read -r hf_current <"$hf_base/n-current"
+}
+
+# hf_net_status answers which configuration is the last one, and what became of it. It waits for one that is being applied.
+hf_net_status() {
+	hf_net_current
+	hf_tries=0
+	while hf_net_load "${hf_current:-none}" && [ "$hf_net_state" = applying ]; do
+		hf_tries=$((hf_tries + 1))
+		if [ "$hf_tries" -gt 200 ]; then
+			hf_err transient 'a network configuration is still being applied'
+			return
+		fi
+		sleep 0.1
+	done
+	if hf_net_load "${hf_current:-none}"; then
+		printf 'net %s %s %s\n%s' "$hf_current" "$hf_net_state" "${#hf_why}" "$hf_why" >&3
+	else
+		echo 'net - none 0' >&3
+	fi
+}
+
+# hf_net_apply TOKEN NONCE BY LATEST MANAGER ROLLBACK has what was staged applied, once.
+hf_net_apply() {
+	hf_dir=$hf_base/d-$2 hf_staged=$hf_base/d-$2
+	if [ -f "$hf_base/n-$1" ]; then
+		rm -rf "$hf_dir"
+		echo ok >&3
+		return
+	fi
+	case $5 in
+	netplan) hf_tool=netplan ;;
+	networkd) hf_tool=networkctl ;;
+	*) hf_tool=ifup ;;
+	esac
+	if ! command -v $hf_tool >/dev/null; then
+		rm -rf "$hf_dir"
+		hf_err unsupported "the configuration is for $5, and the host has no $hf_tool"
+		return
+	fi
+	hf_in_time "$3" || {
+		rm -rf "$hf_dir"
+		return
+	}
+	set -- "$1" /bin/sh "$hf_dir/supervisor" run "$hf_base" "$1" "$hf_dir" "$4" "$5" "$6" "$hf_init"
+	hf_unit=holdfast-net-$1.service
+	if [ "$hf_init" = systemd ]; then
+		shift
+		systemd-run --quiet --collect --no-ask-password --unit="$hf_unit" --description="Holdfast: network configuration" "$@" </dev/null
+		set -- "$5"
+	else
+		shift
+		setsid "$@" </dev/null >/dev/null 2>&1 &
+		set -- "$5"
+	fi
+	hf_tries=0
+	while hf_net_current && [ "$hf_current" != "$1" ] && ! { hf_net_load "$1" && [ "$hf_net_state" = reverted ]; }; do
+		hf_tries=$((hf_tries + 1))
+		if [ "$hf_tries" -gt 100 ]; then
+			hf_err transient 'the host did not begin to apply it'
+			return
+		fi
+		sleep 0.05
+	done
+	if [ "$hf_current" != "$1" ] && hf_net_load "$1"; then
+		hf_err unsupported "$hf_why"
+		return
+	fi
+	echo ok >&3
+}
+
+# hf_net_confirm TOKEN NONCE BY CONNECTED keeps a configuration. It answers "old" when the connection was there before the change was done, so
+# that it says nothing about the new path.
+hf_net_confirm() {
+	hf_in_time "$3" || return
+	hf_net_current
+	if [ "$hf_current" != "$1" ] || ! hf_net_load "$1"; then
+		hf_err unsupported "network configuration $1 is not the one in force"
+		return
+	fi
+	case $hf_net_state in
+	applying)
+		hf_err transient 'it is not applied yet'
+		return
+		;;
+	applied)
+		read -r hf_since <"$hf_dir/applied"
+		if [ "$4" -le "$hf_since" ]; then
+			echo old >&3
+			return
+		fi
+		echo 'confirmed' >"$hf_dir/decision.$2"
+		ln "$hf_dir/decision.$2" "$hf_dir/decision" 2>/dev/null
+		rm -f "$hf_dir/decision.$2"
+		hf_net_load "$1"
+		;;
+	esac
+	if [ "$hf_net_state" = reverted ]; then
+		hf_err unsupported "it was rolled back: $hf_why"
+		return
+	fi
+	rm -f /etc/systemd/system/multi-user.target.wants/holdfast-net-rollback.service /etc/systemd/system/holdfast-net-rollback.service
+	if [ "$hf_init" = systemd ]; then
+		systemctl stop --no-block "holdfast-net-$1-rollback.timer" </dev/null
+	fi
+	echo ok >&3
+}
+
 # hf_ping answers the clock: the session is alive.
 hf_ping() {
 	hf_uptime

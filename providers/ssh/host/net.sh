@@ -1,0 +1,203 @@
+#!/bin/sh
+# The supervisor of one network configuration: it makes the claim, arms the way back, applies, and goes back unless somebody confirms. It
+# knows no session: the one that asked for it may be cut by it.
+#
+#   net run BASE TOKEN DIR LATEST MANAGER ROLLBACK INIT
+#   net rollback BASE TOKEN DIR MANAGER WHY        when its time is over
+#   net boot BASE TOKEN DIR MANAGER                before the network of the next boot comes up
+#
+# DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
+# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win.
+
+umask 022
+LC_ALL=C
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL PATH
+boot_unit=/etc/systemd/system/holdfast-net-rollback.service
+boot_link=/etc/systemd/system/multi-user.target.wants/holdfast-net-rollback.service
+
+uptime() {
+	read -r up rest </proc/uptime
+	now=${up%.*}${up#*.}
+}
+
+# decide WORD WHY fails when it was decided before.
+decide() {
+	echo "$1 $2" >"$dir/decision.$$" && ln "$dir/decision.$$" "$dir/decision" 2>/dev/null
+	set -- $?
+	rm -f "$dir/decision.$$"
+	return "$1"
+}
+
+# keep copies what will be overwritten.
+keep() {
+	n=0
+	while read -r size path; do
+		n=$((n + 1))
+		if [ -e "$path" ]; then
+			cp -a "$path" "$dir/old.$n" || return 1
+		fi
+	done <"$dir/job"
+	sync "$dir" 2>/dev/null || sync
+}
+
+write_new() {
+	at=1
+	while read -r size path; do
+		mkdir -p "${path%/*}"
+		tail -c +"$at" "$dir/script" | head -c "$size" >"$path.holdfast-new" || return 1
+		case $manager in
+		netplan) chmod 600 "$path.holdfast-new" ;;
+		*) chmod 644 "$path.holdfast-new" ;;
+		esac
+		mv "$path.holdfast-new" "$path" || return 1
+		at=$((at + size))
+	done <"$dir/job"
+}
+
+write_old() {
+	n=0
+	while read -r size path; do
+		n=$((n + 1))
+		if [ -e "$dir/old.$n" ]; then
+			cp -a "$dir/old.$n" "$path.holdfast-new" && mv "$path.holdfast-new" "$path"
+		else
+			rm -f "$path"
+		fi
+	done <"$dir/job"
+}
+
+# before_change and after_change bring the files into force.
+before_change() {
+	if [ "$manager" = ifupdown ]; then
+		mkdir -p /run/network
+		ifdown -a --exclude=lo
+	fi
+	:
+}
+
+after_change() {
+	case $manager in
+	netplan) netplan apply ;;
+	networkd) networkctl reload || systemctl restart systemd-networkd ;;
+	ifupdown) ifup -a --exclude=lo ;;
+	esac
+}
+
+disarm() { rm -f "$boot_link" "$boot_unit"; }
+
+# go_back restores what was there. The decision was made.
+go_back() {
+	before_change
+	write_old
+	after_change
+	disarm
+} >>"$dir/log" 2>&1 </dev/null
+
+arm() {
+	if [ "$init" = systemd ]; then
+		# The files first: without systemd's own timer a reboot would leave the configuration in force for good.
+		cat >"$boot_unit" <<-UNIT || return 1
+			[Unit]
+			Description=Holdfast: back to the former network, unless the new one was confirmed
+			DefaultDependencies=no
+			RequiresMountsFor=$base
+			After=local-fs.target
+			Before=network-pre.target systemd-networkd.service networking.service NetworkManager.service
+			Wants=network-pre.target
+			[Service]
+			Type=oneshot
+			ExecStart=/bin/sh $dir/supervisor boot $base $token $dir $manager
+		UNIT
+		mkdir -p "${boot_link%/*}" && ln -sf "$boot_unit" "$boot_link" || return 1
+		systemd-run --quiet --collect --no-ask-password --unit="holdfast-net-$token-rollback" --description="Holdfast: back to the former network" \
+			--on-active="$rollback" --timer-property=AccuracySec=100ms \
+			/bin/sh "$dir/supervisor" rollback "$base" "$token" "$dir" "$manager" 'it was not confirmed in time'
+	else
+		# shellcheck disable=SC2016 # its own shell expands it
+		setsid /bin/sh -c 'sleep "$1"; shift; exec /bin/sh "$@"' rollback "$rollback" "$dir/supervisor" rollback "$base" "$token" "$dir" "$manager" 'it was not confirmed in time' </dev/null >/dev/null 2>&1 8>&- &
+	fi
+}
+
+# former ends what an earlier configuration has left open, and fails when that still waits to be confirmed.
+former() {
+	[ -f "$base/n-current" ] || return 0
+	read -r other <"$base/n-current"
+	[ "$other" != "$token" ] && [ -f "$base/n-$other" ] || return 0
+	read -r other_dir other_boot other_until rest <"$base/n-$other"
+	if [ ! -d "$other_dir" ] || [ -f "$other_dir/decision" ]; then
+		return 0
+	fi
+	uptime
+	if [ "$other_boot" = "$boot" ] && [ "$now" -lt "$other_until" ]; then
+		return 1
+	fi
+	# Whoever should have gone back has died.
+	/bin/sh "$dir/supervisor" rollback "$base" "$other" "$other_dir" "$manager" 'it was not confirmed in time' 8>&-
+	return 0
+}
+
+run() {
+	base=$1 token=$2 dir=$3 latest=$4 manager=$5 rollback=$6 init=$7
+	uptime
+	if [ "$now" -ge "$latest" ]; then
+		rm -rf "$dir"
+		exit 0
+	fi
+	read -r boot </proc/sys/kernel/random/boot_id
+	seconds=${rollback%.*}
+	echo "$dir $boot $((${now#"${now%%[!0]*}"} + (seconds + 60) * 100)) $manager" >"$dir/claim" || exit 1
+	if ! ln "$dir/claim" "$base/n-$token" 2>/dev/null; then
+		rm -rf "$dir"
+		exit 0
+	fi
+	exec 8>"$base/n-lock"
+	if ! flock -w 60 8 || ! former; then
+		decide reverted 'another network configuration waits to be confirmed'
+		exit 0
+	fi
+	echo "$token" >"$base/n-current.new" && mv "$base/n-current.new" "$base/n-current"
+	sleep 0.3 # the answer leaves first: this may cut the connection
+	if ! keep || { [ "$rollback" != 0 ] && ! arm; }; then
+		decide reverted 'the way back could not be prepared: is the disk full?'
+		disarm
+		exit 0
+	fi
+	if { before_change && write_new && after_change; } >>"$dir/log" 2>&1 </dev/null; then
+		uptime
+		echo "$now" >"$dir/applied.new" && mv "$dir/applied.new" "$dir/applied"
+		if [ "$rollback" = 0 ]; then
+			decide confirmed 'it was applied for good'
+		fi
+	elif decide reverted "it could not be applied: $(tail -c 300 "$dir/log" | tr '\n' ' ')"; then
+		go_back
+	fi
+}
+
+rollback() {
+	base=$1 token=$2 dir=$3 manager=$4
+	exec 8>"$base/n-lock"
+	if decide reverted "$5"; then
+		flock -w 20 8 # an apply that hangs does not keep us from going back
+		go_back
+	fi
+}
+
+boot() {
+	base=$1 token=$2 dir=$3 manager=$4
+	if decide reverted 'the host was rebooted before it was confirmed'; then
+		write_old
+		if [ "$manager" = netplan ]; then
+			netplan generate
+		fi
+	fi
+	disarm
+}
+
+what=$1
+shift
+case $what in
+run) run "$@" ;;
+rollback) rollback "$@" ;;
+boot) boot "$@" ;;
+esac

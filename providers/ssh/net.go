@@ -1,0 +1,124 @@
+package sshexec
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+//go:embed host/net.sh
+var netScript string
+
+// NetworkStatus tells which network configuration of ours the host had last, and what became of it.
+func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (providers.NetworkStatus, error) {
+	op := "read the network status of " + m.GetMachineId()
+	if err := ctx.Err(); err != nil {
+		return providers.NetworkStatus{}, classify(op, err, providers.Timeout)
+	}
+	return read(ctx, p, op, m, func(_ context.Context, sh *shell) (s providers.NetworkStatus, err error) {
+		err = sh.ask("hf_net_status\n", func(words []string) error {
+			if len(words) != 4 || words[0] != "net" {
+				return fmt.Errorf("%w: %q", errReply, clip(strings.Join(words, " "), 100))
+			}
+			n, err := number(words[3], maxText)
+			if err != nil {
+				return err
+			}
+			if _, err := readBytes(sh.out, n); err != nil {
+				return err
+			}
+			if words[2] != "none" {
+				s = providers.NetworkStatus{Token: words[1], Confirmed: words[2] == "confirmed", Reverted: words[2] == "reverted"}
+			}
+			return nil
+		})
+		return s, err
+	})
+}
+
+// ApplyNetwork has the host apply a configuration (see docs/hardware.md for its form), and go back by itself unless it is confirmed within the rollback time: by
+// a timer that was set before anything was changed, and at the next boot. Zero applies it for good. The next call connects anew, over the new path.
+func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers.Machine, config string, rollback time.Duration) error {
+	op, token := "apply the network configuration of "+m.GetMachineId(), o.Token()
+	if err := checkToken(op, token); err != nil {
+		return err
+	}
+	manager, files, err := parseNet(config)
+	if err != nil {
+		return providers.Errorf(providers.Unsupported, op, "%w", err)
+	}
+	var list, contents strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&list, "%d %s\n", len(f.text), f.path)
+		contents.WriteString(f.text)
+	}
+	after := "0"
+	if rollback > 0 {
+		after = fmt.Sprintf("%.3f", rollback.Seconds())
+	}
+	err = p.effect(ctx, op, m, startTime, func(ctx context.Context, sh *shell) error {
+		nonce := rand.Text()
+		stage := line("hf_stage", nonce, "root", len(netScript), list.Len(), contents.Len()) + netScript + list.String() + contents.String()
+		if err := sh.ask(stage, only("ok")); err != nil {
+			return err
+		}
+		until := sh.until(ctx)
+		if err := providers.InTime(ctx, op); err != nil {
+			return errors.Join(err, sh.ask(line("hf_drop", nonce), only("ok")))
+		}
+		return sh.ask(line("hf_net_apply", token, nonce, until, until+latestStart, manager, after), only("ok"))
+	})
+	p.forgetMachine(m)
+	return err
+}
+
+// ConfirmNetwork keeps a configuration. It asks for that over a new connection: one that is older than the change would prove nothing.
+func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m providers.Machine, token string) error {
+	op := "confirm the network configuration of " + m.GetMachineId()
+	if err := checkToken(op, token); err != nil {
+		return err
+	}
+	if err := providers.InTime(ctx, op); err != nil {
+		return err
+	}
+	confirm := func() error {
+		return p.effect(ctx, op, m, 0, func(ctx context.Context, sh *shell) error {
+			if err := providers.InTime(ctx, op); err != nil {
+				return err
+			}
+			old := false
+			err := sh.ask(line("hf_net_confirm", token, rand.Text(), sh.until(ctx), sh.connected()), func(words []string) error {
+				old = len(words) == 1 && words[0] == "old"
+				if old {
+					return nil
+				}
+				return only("ok")(words)
+			})
+			if old {
+				err = errOldPath
+			}
+			return err
+		})
+	}
+	err := confirm()
+	if errors.Is(err, errOldPath) {
+		p.forgetMachine(m)
+		err = confirm() // the host has refused the first one
+	}
+	return err
+}
+
+// errOldPath says that a connection was made before the network was changed.
+var errOldPath = errors.New("the connection is older than the change")
+
+func (p *Provider) forgetMachine(m providers.Machine) {
+	if to, err := p.place("", m); err == nil {
+		p.forget(to)
+	}
+}
