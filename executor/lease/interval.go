@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -42,6 +43,15 @@ func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duratio
 		return machineSlow
 	}
 	return machineNormal
+}
+
+// spread gives about an interval, by a tenth more or less: machines that have come back all at once do not stay in step. What pools are
+// asked for is in their document, and exact.
+func spread(kind internalv1.LeaseRef_Kind, interval time.Duration) time.Duration {
+	if kind != internalv1.LeaseRef_MACHINE || interval < time.Second {
+		return interval
+	}
+	return interval - interval/10 + rand.N(interval/5) //nolint:gosec // no secret
 }
 
 // meter measures the load: an average over some ten seconds.

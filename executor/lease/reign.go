@@ -172,7 +172,7 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 
 func (r *reign) renewed(e *entry) *internalv1.RenewalAnswer {
 	return &internalv1.RenewalAnswer{
-		Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: e.ttl.Milliseconds(), IntervalMs: e.interval.Milliseconds(), At: timestamppb.Now(),
+		Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: e.ttl.Milliseconds(), IntervalMs: spread(e.kind, e.interval).Milliseconds(), At: timestamppb.Now(),
 	}
 }
 

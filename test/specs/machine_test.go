@@ -44,7 +44,7 @@ func machineAPI(t *testing.T, w *world) {
     "machine_id": "1165a9b6",
     "pool_name": "gpu",
     "agent_version": "0.1.0"
-  }`, 200, `{"status":"ok","next_keepalive_ms":60000,"machine_state":{"machine_id":"1165a9b6","status":"ready","pool_name":"gpu","last_keepalive":"<unix>","ttl_seconds":300,"agent_version":"0.1.0"}}`},
+  }`, 200, `{"status":"ok","next_keepalive_ms":"<about a minute>","machine_state":{"machine_id":"1165a9b6","status":"ready","pool_name":"gpu","last_keepalive":"<unix>","ttl_seconds":300,"agent_version":"0.1.0"}}`},
 		{"keepalive with metrics", "machine", "POST", keepalive + "/", `{
   "machine_id": "1165a9b6",
   "provider_name": "generic",

@@ -151,7 +151,7 @@ func (w *world) do(t *testing.T, token, method, path, body string) (int, []byte)
 func scrub(b []byte) string {
 	for _, r := range []struct{ what, with string }{
 		{`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`, `"<time>"`},
-		{`"last_keepalive":"\d+"`, `"last_keepalive":"<unix>"`}, {`"created":"\d+"`, `"created":"<unix>"`},
+		{`"last_keepalive":"\d+"`, `"last_keepalive":"<unix>"`}, {`"next_keepalive_ms":(5[4-9]|6[0-5])\d{3}\b`, `"next_keepalive_ms":"<about a minute>"`}, {`"created":"\d+"`, `"created":"<unix>"`},
 		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, `<uuid>`},
 		{`"id":"[0-9a-f]{8}"`, `"id":"<id>"`},
 		{`run-[0-9a-f]{12}`, `<run>`},
