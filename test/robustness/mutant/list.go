@@ -88,5 +88,24 @@ func Mutants() []Mutant {
 				"if !g.admitted.Load() && refuse(rpc) {",
 				"if g == nil && refuse(rpc) {"}},
 		},
+		{
+			Name: "earlyexpiry", Breaks: "a leader gives what it inherits the time that signs of life may be older on record than they were",
+			Scenario: answeredFromMemory(),
+			Patches:  []Patch{{"executor/lease/entry.go", "\tif e.inherited {\n\t\tttl += e.slack()\n\t}\n", ""}},
+		},
+		{
+			Name: "deafclock", Breaks: "the lease clock stands still while nobody leads",
+			Scenario: nobodyHears(),
+			Patches: []Patch{{"executor/lease/reign.go",
+				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n",
+				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n\tvar newest time.Time\n\tfor l := range view.Leases() {\n" +
+					"\t\tif at := l.GetLastSeen().AsTime(); at.After(newest) {\n\t\t\tnewest = at\n\t\t}\n\t}\n" +
+					"\tif !newest.IsZero() {\n\t\tbegan += time.Since(newest)\n\t}\n"}},
+		},
+		{
+			Name: "missedexpiry", Breaks: "a leader misses those that it inherits and never hears of, as it misses all others",
+			Scenario: inherited(),
+			Patches:  []Patch{{"executor/lease/reign.go", "\t\tr.order.Push(n)\n\t}\n\theap.Init(&r.order)\n", "\t}\n\theap.Init(&r.order)\n"}},
+		},
 	}
 }

@@ -45,7 +45,7 @@ func (gpus) State(context.Context) (poolreg.State, error) {
 }
 
 func (f *fleet) agent(h *holder) (incarnation, error) {
-	a, err := machine.New(machine.Config{Servers: f.w.target.URLs, Token: f.tokens["agent"], MachineID: h.name, Pool: f.pool(), Interval: beatEvery,
+	a, err := machine.New(machine.Config{Servers: f.w.target.URLs, Token: f.tokens["agent"], MachineID: h.name, Pool: f.names().pool, Interval: beatEvery,
 		Timeout: tryFor, Transport: h.tap}, metal{})
 	if err != nil {
 		return incarnation{}, err
@@ -55,7 +55,7 @@ func (f *fleet) agent(h *holder) (incarnation, error) {
 
 func (f *fleet) poolManager(h *holder) (incarnation, error) {
 	p, err := poolreg.New(poolreg.Config{
-		Pool:         poolreg.Pool{ID: h.name, Endpoint: "http://10.0.0.1:9200", NodeID: "n", Region: f.region(), Version: "1"},
+		Pool:         poolreg.Pool{ID: h.name, Endpoint: "http://10.0.0.1:9200", NodeID: "n", Region: f.names().region, Version: "1"},
 		Orchestrator: &poolreg.Server{URLs: f.w.target.URLs, Token: f.tokens[h.name]}, HeartbeatInterval: beatEvery, Timeout: tryFor, Transport: h.tap,
 	}, gpus{})
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *fleet) service(h *holder) (incarnation, error) {
 	}
 	s, err := discovery.New(discovery.Config{BaseURLs: f.w.target.URLs, ClientID: f.tokens["service-id"], Secret: f.tokens["service"],
 		TokenEndpoints: issuers, DataDir: h.dir, Period: beatEvery, Timeout: tryFor, Transport: h.tap},
-		discovery.Target{ServiceName: h.name, Host: f.host(), Port: 9090, ServiceType: discovery.ToolInvoker})
+		discovery.Target{ServiceName: h.name, Host: f.names().host, Port: 9090, ServiceType: discovery.ToolInvoker})
 	if err != nil {
 		return incarnation{}, err
 	}

@@ -32,9 +32,9 @@ func (c *client) declare(ctx context.Context, op Op) {
 	i := c.rng.IntN(len(c.declared))
 	op.Pool, op.Plan = c.declared[i].Pool, c.declared[i].Plan
 	switch pool := op.Pool != ""; {
-	case dice < 7 && pool:
+	case dice < 6 && pool:
 		c.w.rec.SeePool(ctx, op, c.timeout())
-	case dice < 7:
+	case dice < 6:
 		c.w.rec.SeePlan(ctx, op, c.timeout())
 	default:
 		c.declared = slices.Delete(c.declared, i, i+1)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,11 +31,11 @@ type fleet struct {
 	tokens map[string]string // secrets of the credentials, by what they are for; "service-id" is a client id
 	all    []*holder
 	sights sights
-	unrest []Span
-	deaf   []Span
 
-	mu   sync.Mutex
-	last []Sight
+	mu     sync.Mutex
+	unrest [][2]time.Time
+	deaf   []Span
+	last   []Sight
 
 	running sync.WaitGroup
 	servers []*http.Server     // doors of processes
@@ -43,15 +44,14 @@ type fleet struct {
 
 func newFleet(w *Workload) *fleet { return &fleet{w: w, tokens: map[string]string{}} }
 
-// names of what belongs to the fleet of this workload.
-func (f *fleet) pool() string   { return f.w.prefix + "-agents" }
-func (f *fleet) region() string { return f.w.prefix }
-func (f *fleet) host() string   { return f.w.prefix + ".fleet" }
+func (f *fleet) names() names {
+	return names{pool: f.w.prefix + "-agents", region: f.w.prefix, host: f.w.prefix + ".fleet"}
+}
 
 // prepare gives what an operator does before agents come: a pool, and credentials.
 func (f *fleet) prepare() []func(context.Context, peer) error {
 	todo := []func(context.Context, peer) error{func(ctx context.Context, at peer) error {
-		_, err := at.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: f.pool()}})
+		_, err := at.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: f.names().pool}})
 		return err
 	}}
 	token := func(name string, role holdfastv1.Role_Value, pools ...string) {
@@ -63,7 +63,7 @@ func (f *fleet) prepare() []func(context.Context, peer) error {
 			return err
 		})
 	}
-	token("agent", holdfastv1.Role_POOL_AGENT, f.pool())
+	token("agent", holdfastv1.Role_POOL_AGENT, f.names().pool)
 	token("service", holdfastv1.Role_SERVICE)
 	for i := range poolManagers {
 		token(f.poolName(i), holdfastv1.Role_POOL_AGENT, f.poolName(i))
@@ -115,21 +115,10 @@ func (f *fleet) start(traffic context.Context) error {
 }
 
 func (f *fleet) add(kind Holder, name string, i int, make func(*holder) (incarnation, error)) *holder {
-	peers := map[string]int{}
-	for n, u := range f.w.target.URLs {
-		peers[hostOf(u)] = n
-	}
 	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, make: make, ttl: f.w.cfg.Leases[kind].TTL,
-		dir: filepath.Join(f.dir, name), tap: &tap{base: transport(f.w.target), peers: peers, since: f.w.rec.Since}}
+		dir: filepath.Join(f.dir, name), tap: newTap(f.w.target, f.w.rec)}
 	f.all = append(f.all, h)
 	return h
-}
-
-// transport is what the SDK makes by itself: bounded dials, HTTP/1.1.
-func transport(t Target) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{TLSClientConfig: t.TLS, DialContext: dialer(), TLSHandshakeTimeout: 3 * time.Second, MaxIdleConnsPerHost: 2, Protocols: protocols}
 }
 
 // listen notes when there are too few peers for a leader to hear anything.
@@ -168,12 +157,9 @@ func (f *fleet) deafFor(s Span) {
 func (w *Workload) Unrest() (over func()) {
 	began := time.Now()
 	return func() {
-		if w.rec == nil || w.fleet == nil {
-			return
-		}
 		w.fleet.mu.Lock()
 		defer w.fleet.mu.Unlock()
-		w.fleet.unrest = append(w.fleet.unrest, Span{began.Sub(w.rec.base), time.Since(w.rec.base)})
+		w.fleet.unrest = append(w.fleet.unrest, [2]time.Time{began, time.Now()})
 	}
 }
 
@@ -201,7 +187,7 @@ func (f *fleet) finish(ctx context.Context) error {
 	patience, stop := context.WithTimeout(ctx, most+held)
 	defer stop()
 	for {
-		last, err := f.w.rec.sightAll(patience, f)
+		last, err := f.w.rec.sightAll(patience, f.names())
 		if err == nil {
 			f.mu.Lock()
 			f.last = last
@@ -259,7 +245,10 @@ func (f *fleet) seen() *Fleet {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all.Last, all.Deaf, all.Unrest = f.last, append([]Span(nil), f.deaf...), append([]Span(nil), f.unrest...)
+	all.Last, all.Deaf = f.last, slices.Clone(f.deaf)
+	for _, u := range f.unrest {
+		all.Unrest = append(all.Unrest, Span{u[0].Sub(f.w.rec.base), u[1].Sub(f.w.rec.base)})
+	}
 	return all
 }
 

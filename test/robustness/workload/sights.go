@@ -9,6 +9,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+// names are what all clients of one fleet have in common: the pool of agents, the region of pools, the host of services.
+type names struct{ pool, region, host string }
+
 // lookEvery is the time between two looks of one observer at all holders of leases.
 const lookEvery = 300 * time.Millisecond
 
@@ -44,7 +47,7 @@ func (s *sights) seen() []Sight {
 func (f *fleet) look(ctx context.Context, at int) {
 	for ; wait(ctx, lookEvery) == nil; at++ {
 		for _, kind := range []Holder{Machine, Pool, Service} {
-			if some, err := f.w.rec.sight(ctx, at%len(f.w.rec.peers), kind, f); err == nil {
+			if some, err := f.w.rec.sight(ctx, at%len(f.w.rec.peers), kind, f.names()); err == nil {
 				f.sights.add(some)
 			}
 		}
@@ -52,7 +55,7 @@ func (f *fleet) look(ctx context.Context, at int) {
 }
 
 // sightAll looks at all holders, with a linearizable read of some peer for each kind.
-func (r *Recorder) sightAll(ctx context.Context, f *fleet) ([]Sight, error) {
+func (r *Recorder) sightAll(ctx context.Context, f names) ([]Sight, error) {
 	var all []Sight
 	for i, kind := range []Holder{Machine, Pool, Service} {
 		some, err := r.sight(ctx, i%len(r.peers), kind, f)
@@ -65,7 +68,7 @@ func (r *Recorder) sightAll(ctx context.Context, f *fleet) ([]Sight, error) {
 }
 
 // sight reads the condition of all holders of a kind at one peer, linearizably.
-func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f *fleet) ([]Sight, error) {
+func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f names) ([]Sight, error) {
 	p := r.peers[at]
 	began := r.Since()
 	var all []Sight
@@ -74,7 +77,7 @@ func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f *fleet) ([]
 	}
 	switch kind {
 	case Machine:
-		list, err := call(ctx, p.machines.ListMachines, &holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("spec.pool = %q", f.pool()), PageSize: 1000})
+		list, err := call(ctx, p.machines.ListMachines, &holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("spec.pool = %q", f.pool), PageSize: 1000})
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +89,7 @@ func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f *fleet) ([]
 			add(m.GetMachineId(), m.GetMachineId(), c)
 		}
 	case Pool:
-		list, err := call(ctx, p.pools.ListPools, &holdfastv1.ListPoolsRequest{Region: f.region(), PageSize: 1000})
+		list, err := call(ctx, p.pools.ListPools, &holdfastv1.ListPoolsRequest{Region: f.region, PageSize: 1000})
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +104,7 @@ func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f *fleet) ([]
 			add(p.GetPoolId(), p.GetPoolId(), c)
 		}
 	case Service:
-		list, err := call(ctx, p.services.ListServices, &holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("host = %q", f.host()), PageSize: 1000})
+		list, err := call(ctx, p.services.ListServices, &holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("host = %q", f.host), PageSize: 1000})
 		if err != nil {
 			return nil, err
 		}

@@ -27,6 +27,18 @@ type tap struct {
 	still chan struct{}   // closed when the process is not frozen
 }
 
+func newTap(t Target, rec *Recorder) *tap {
+	// As the SDK makes it by itself: bounded dials, HTTP/1.1.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	w := &tap{peers: map[string]int{}, since: rec.Since, life: context.Background(),
+		base: &http.Transport{TLSClientConfig: t.TLS, DialContext: dialer(), TLSHandshakeTimeout: 3 * time.Second, MaxIdleConnsPerHost: 2, Protocols: protocols}}
+	for n, u := range t.URLs {
+		w.peers[hostOf(u)] = n
+	}
+	return w
+}
+
 var errKilled = errors.New("this process was killed")
 
 // begin makes the wire that of another incarnation. What cut gives ends it: what is on its way is given up, nothing is sent any more.
