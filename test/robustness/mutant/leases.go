@@ -1,0 +1,191 @@
+package mutant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/check"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// shortLeases lets leases end within a scenario. It changes numbers and no rule.
+func shortLeases() []Patch {
+	var all []Patch
+	for _, e := range workload.ShortLeaseEdits() {
+		all = append(all, Patch(e))
+	}
+	return all
+}
+
+// hands are agents that beat when the scenario says so.
+type hands struct {
+	*bench
+	*workload.Hands
+	terms workload.Terms
+}
+
+// The agents of these scenarios: one whose lease matters, and one whose signs of life put the lease clock on record.
+const subject, other = "agent", "other"
+
+func (e Env) hands(ctx context.Context) (*hands, error) {
+	b, err := e.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	terms := workload.ShortLeases()
+	w, err := workload.NewHands(ctx, b.rec, b.Target(), terms)
+	if err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return &hands{b, w, terms[workload.Machine]}, nil
+}
+
+// come registers an agent and sends its first sign of life, which goes on record.
+func (h *hands) come(ctx context.Context, peer int, id string) error {
+	_, err := h.Register(ctx, peer, id)
+	if err == nil {
+		_, err = h.Beat(ctx, peer, id)
+	}
+	return err
+}
+
+// untilLost looks again and again until the subject is lost, for as long as that may take.
+func (h *hands) untilLost(ctx context.Context) error {
+	patience, stop := context.WithTimeout(ctx, h.terms.Most+5*time.Second)
+	defer stop()
+	for peer := 0; patience.Err() == nil; peer++ {
+		// A peer that does not answer is left for the next one.
+		if c, err := h.Look(patience, peer%len(h.Peers()), subject); err == nil && c == workload.Lost {
+			return nil
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil // the check says what is wrong
+}
+
+func (h *hands) truth(ctx context.Context) ([]error, error) {
+	if err := h.Steady(ctx); err != nil {
+		return nil, err
+	}
+	history := h.rec.History(machineID)
+	var err error
+	if history.Fleet, err = h.Fleet(ctx); err != nil {
+		return nil, err
+	}
+	return check.Truth(ctx, history, h.bench.Target(), h.dir), nil
+}
+
+// answeredFromMemory lets the leader answer signs of life from memory, and die: the next one knows of the first only.
+func answeredFromMemory() Scenario {
+	return Scenario{Name: "the leader dies after signs of life that are not on record", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
+		h, err := e.hands(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = h.close() }()
+		leader, err := h.Leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		at := h.index(leader.ID)
+		if err := h.come(ctx, at, subject); err != nil {
+			return nil, err
+		}
+		// Half a TTL is how much older than the newest sign of life the one on record may be.
+		for began := time.Now(); time.Since(began) < h.terms.TTL/2-300*time.Millisecond; {
+			if _, err := h.Beat(ctx, at, subject); err != nil {
+				return nil, err
+			}
+			if err := sleep(ctx, 100*time.Millisecond); err != nil {
+				return nil, err
+			}
+		}
+		if err := h.come(ctx, at, other); err != nil {
+			return nil, err
+		}
+		over := h.Unrest()
+		if err := leader.Kill(); err != nil {
+			return nil, err
+		}
+		if err := h.Steady(ctx); err != nil {
+			return nil, err
+		}
+		over()
+		if err := h.untilLost(ctx); err != nil {
+			return nil, err
+		}
+		return h.truth(ctx)
+	}}
+}
+
+// nobodyHears kills all peers for longer than a lease lasts.
+func nobodyHears() Scenario {
+	return Scenario{Name: "all peers are dead for longer than a TTL", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
+		h, err := e.hands(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = h.close() }()
+		h.stop() // nobody is started but by this scenario
+		if err := h.come(ctx, 0, subject); err != nil {
+			return nil, err
+		}
+		over := h.Unrest()
+		for _, p := range h.Peers() {
+			if err := p.Kill(); err != nil {
+				return nil, err
+			}
+		}
+		heard := h.Deaf()
+		if err := sleep(ctx, 2*h.terms.TTL); err != nil {
+			return nil, err
+		}
+		heard()
+		for _, p := range h.Peers() {
+			if err := p.Start(ctx); err != nil {
+				return nil, err
+			}
+		}
+		lost := make(chan error, 1)
+		go func() { lost <- h.untilLost(ctx) }() // it may be over before all are ready
+		err = h.Steady(ctx)
+		over()
+		if err := errors.Join(err, <-lost); err != nil {
+			return nil, err
+		}
+		return h.truth(ctx)
+	}}
+}
+
+// inherited lets an agent go, and then the leader: the next one has never heard of it, and must miss it all the same.
+func inherited() Scenario {
+	return Scenario{Name: "an agent is gone, and then the leader", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
+		h, err := e.hands(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = h.close() }()
+		if err := h.come(ctx, 0, subject); err != nil {
+			return nil, err
+		}
+		leader, err := h.Leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		over := h.Unrest()
+		if err := leader.Kill(); err != nil {
+			return nil, err
+		}
+		if err := h.Steady(ctx); err != nil {
+			return nil, err
+		}
+		over()
+		if err := h.untilLost(ctx); err != nil {
+			return nil, err
+		}
+		return h.truth(ctx)
+	}}
+}
