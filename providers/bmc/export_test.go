@@ -1,6 +1,10 @@
 package bmc
 
-import "github.com/holdfast-metal/holdfast/providers"
+import (
+	"context"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
 
 // ParseEndpoint shows what an endpoint means: base of Redfish, port of IPMI, system, protocol.
 func ParseEndpoint(s string) (redfish, ipmi, system string, only Protocol, err error) {
@@ -25,4 +29,9 @@ func SourcesOfQuirks() (all []string) {
 		all = append(all, r.source)
 	}
 	return all
+}
+
+// IPMIError puts what ipmitool said into a class.
+func IPMIError(ctx context.Context, err error, out string) error {
+	return ipmiError(ctx, "ipmitool", err, out)
 }

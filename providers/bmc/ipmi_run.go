@@ -141,7 +141,7 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 	defer cancel()
-	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "1", "-R", "4", "-v"}, args...)
+	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "5", "-R", "2", "-v"}, args...)
 	if timeout, err := exec.LookPath("timeout"); err == nil { // it kills on time even when this process is stopped
 		argv = append([]string{timeout, "-s", "KILL", strconv.FormatFloat((h.cfg.CommandTime + time.Second).Seconds(), 'f', 3, 64)}, argv...)
 	}
@@ -200,6 +200,8 @@ func ipmiError(ctx context.Context, what string, err error, out string) error {
 	}
 	said := &answered{errors.New(clip(out, maxText))}
 	switch {
+	case says("unexpected"): // it was slow, was asked twice, and the two answers were mixed up: that looks like a wrong password, and is none
+		return providers.Errorf(providers.Transient, what, "%w", said)
 	case says("hmac is invalid", "unauthorized name", "insufficient privilege", "unauthorized role", "password verification", "rakp 2 message indicates an error", "requested privilege level"):
 		return providers.Errorf(providers.Auth, what, "%w", said)
 	case says("no matching cipher suite", "invalid authentication algorithm", "invalid integrity algorithm", "invalid confidentiality algorithm"):

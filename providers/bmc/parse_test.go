@@ -1,6 +1,7 @@
 package bmc_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -122,5 +123,24 @@ func TestQuirks(t *testing.T) {
 	}
 	if got := bmc.QuirksOf("Contoso", "9"); got != (bmc.Quirks{BootFlagsExpire: true}) {
 		t.Errorf("an unknown maker: %+v", got)
+	}
+}
+
+// What ipmitool 1.8.19 was seen to say, and what its sources say it can.
+func TestIPMIErrors(t *testing.T) {
+	const end = "\nError: Unable to establish IPMI v2 / RMCP+ session\n"
+	for out, want := range map[string]providers.Class{
+		"> RAKP 2 HMAC is invalid" + end:                                                      providers.Auth,
+		"RAKP 2 message indicates an error : unauthorized name" + end:                         providers.Auth,
+		"Error: Received an Unexpected Open Session Response\n> RAKP 2 HMAC is invalid" + end: providers.Transient,
+		"Error in open session response message : invalid authentication algorithm" + end:     providers.Unsupported,
+		end: providers.Timeout,
+		"Set Chassis Power Control to Down/Off failed: Command not supported in present state\n": providers.Unsupported,
+		"Set Session Privilege Level to ADMINISTRATOR failed: Insufficient privilege level\n":    providers.Auth,
+		"Chassis Power Control failed: Node busy\n":                                              providers.Transient,
+	} {
+		if got := providers.ClassOf(bmc.IPMIError(t.Context(), errors.New("exit status 1"), out)); got != want {
+			t.Errorf("%q: class %s, want %s", out, got, want)
+		}
 	}
 }
