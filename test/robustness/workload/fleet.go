@@ -114,8 +114,8 @@ func (f *fleet) start(traffic context.Context) error {
 	return nil
 }
 
-func (f *fleet) add(kind Holder, name string, i int, make func(*holder) (incarnation, error)) *holder {
-	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, make: make, ttl: f.w.cfg.Leases[kind].TTL,
+func (f *fleet) add(kind Holder, name string, i int, born func(*holder) (incarnation, error)) *holder {
+	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, born: born, ttl: f.w.cfg.Leases[kind].TTL,
 		dir: filepath.Join(f.dir, name), tap: newTap(f.w.target, f.w.rec)}
 	f.all = append(f.all, h)
 	return h

@@ -21,7 +21,7 @@ type holder struct {
 	dir       string // what is kept over restarts
 	tap       *tap
 	doors     []string // of a process: where it finds the peers
-	make      func(*holder) (incarnation, error)
+	born      func(*holder) (incarnation, error)
 
 	mu    sync.Mutex
 	now   *present
@@ -83,7 +83,7 @@ func (h *holder) begin() bool {
 		return false
 	}
 	cut := h.tap.begin()
-	inc, err := h.make(h)
+	inc, err := h.born(h)
 	if err != nil {
 		h.fleet.w.target.Log.Error("a client of a lease does not start", "name", h.name, "error", err)
 		return false

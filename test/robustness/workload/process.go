@@ -75,8 +75,10 @@ func (f *fleet) process(h *holder) (incarnation, error) {
 			case err := <-ended:
 				return fmt.Errorf("it has ended: %w", err)
 			case <-ctx.Done():
-				_ = cmd.Process.Kill()
-				<-ended
+				_ = cmd.Process.Kill() // it is gone already, or dies
+				if err := <-ended; err == nil {
+					return errors.New("it has ended before it was killed")
+				}
 				return nil
 			}
 		},
