@@ -1,0 +1,154 @@
+package workload
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// wired gives a tap to a server that answers one thing.
+func wired(t *testing.T, code int, answer string) (*tap, string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	w := newTap(Target{URLs: []string{"http://127.0.0.1:1", s.URL}}, &Recorder{base: time.Now()})
+	t.Cleanup(w.base.(*http.Transport).CloseIdleConnections)
+	return w, s.URL
+}
+
+func (t *tap) ask(ctx context.Context, url, body string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := t.RoundTrip(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), err
+}
+
+// The three APIs say in different places what they are about, and say no in different ways.
+func TestTapReads(t *testing.T) {
+	const services = "/api/v1/management/discovery"
+	for name, tt := range map[string]struct {
+		path, body string
+		code       int
+		answer     string
+		want       Trip
+	}{
+		"machine":              {"/api/v1/machine/register", `{"machine_id":"m"}`, 200, `{}`, Trip{Kind: Register, ID: "m", Outcome: OK}},
+		"keepalive":            {"/api/v1/machine/keepalive/", `{"machine_id":"m"}`, 200, `{}`, Trip{Kind: Beat, ID: "m", Outcome: OK}},
+		"expired":              {"/api/v1/machine/keepalive", `{"machine_id":"m"}`, 500, `{"error_code":"machine_not_found"}`, Trip{Kind: Beat, ID: "m", Outcome: Refused}},
+		"failed":               {"/api/v1/machine/keepalive", `{"machine_id":"m"}`, 500, `{"message":"no"}`, Trip{Kind: Beat, ID: "m", Outcome: Unknown}},
+		"no leader":            {"/api/v1/machine/register", `{"machine_id":"m"}`, 503, `{}`, Trip{Kind: Register, ID: "m", Outcome: Unknown}},
+		"pool":                 {"/v2/pools/register", `{"pool_id":"p"}`, 200, `{}`, Trip{Kind: Register, ID: "p", Outcome: OK}},
+		"heartbeat":            {"/v2/pools/p/heartbeat", `{"pool_id":"p"}`, 404, `{"error":"pool_not_found"}`, Trip{Kind: Beat, ID: "p", Outcome: Refused}},
+		"pool's farewell":      {"/v2/pools/p/deregister", `{"pool_id":"p"}`, 200, `{}`, Trip{Kind: Farewell, ID: "p", Outcome: OK}},
+		"new service":          {services + "/register", `{"serviceName":"s"}`, 200, `{"data":{"id":"x"}}`, Trip{Kind: Register, ID: "x", New: true, Outcome: OK}},
+		"known service":        {services + "/register", `{"id":"x"}`, 503, ``, Trip{Kind: Register, ID: "x", Outcome: Unknown}},
+		"ping":                 {services + "/ping/", `x`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
+		"report":               {services + "/update/x", `{"healthy":true}`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
+		"service's farewell":   {services + "/deregister", `{"id":"x"}`, 200, ``, Trip{Kind: Farewell, ID: "x", Outcome: OK}},
+		"token":                {"/oidc/token", `grant_type=client_credentials`, 200, `{}`, Trip{Kind: Token, Outcome: OK}},
+		"nothing that matters": {"/oidc/.well-known/openid-configuration", ``, 200, `{}`, Trip{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, url := wired(t, tt.code, tt.answer)
+			code, answer, err := w.ask(t.Context(), url+tt.path, tt.body)
+			if code != tt.code || answer != tt.answer || err != nil {
+				t.Errorf("got %d %q, %v: want what the server said", code, answer, err)
+			}
+			var want []Trip
+			if tt.want.Kind != "" {
+				tt.want.Peer, tt.want.Status = 1, tt.code
+				want = []Trip{tt.want}
+			}
+			if diff := cmp.Diff(want, w.seen(), cmpopts.IgnoreFields(Trip{}, "Call", "Return", "Why")); diff != "" {
+				t.Errorf("trips (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A process that was killed sends nothing any more, and what was on its way is not known; one that cannot connect has sent nothing.
+func TestTapCut(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(asked) // twice is a panic: only one request comes
+		<-release
+	}))
+	defer s.Close()
+	defer close(release)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := "http://" + l.Addr().String()
+	_ = l.Close()
+	w := newTap(Target{URLs: []string{s.URL, closed}}, &Recorder{base: time.Now()})
+	cut := w.begin()
+	if _, _, err := w.ask(t.Context(), closed+"/api/v1/machine/keepalive", `{}`); err == nil {
+		t.Error("a request to nobody was answered")
+	}
+	done := make(chan error)
+	go func() {
+		_, _, err := w.ask(context.Background(), s.URL+"/api/v1/machine/keepalive", `{}`)
+		done <- err
+	}()
+	<-asked
+	cut()
+	if err := <-done; err == nil {
+		t.Error("a request of a process that was killed was answered")
+	}
+	if code, _, err := w.ask(t.Context(), s.URL+"/api/v1/machine/keepalive", `{}`); code != http.StatusGone || err != nil {
+		t.Errorf("after that: got %d, %v", code, err)
+	}
+	var got []Outcome
+	for _, trip := range w.seen() {
+		got = append(got, trip.Outcome)
+	}
+	if diff := cmp.Diff([]Outcome{NotApplied, Unknown}, got); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
+// A process that is frozen sends nothing until it goes on.
+func TestTapFreeze(t *testing.T) {
+	w, url := wired(t, 200, `{}`)
+	w.begin()
+	thaw := w.freeze()
+	short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, _, err := w.ask(short, url+"/api/v1/machine/keepalive", `{}`); err == nil {
+		t.Error("a frozen process got an answer")
+	}
+	thaw()
+	if code, _, err := w.ask(t.Context(), url+"/api/v1/machine/keepalive", `{}`); code != 200 || err != nil {
+		t.Errorf("after that: got %d, %v", code, err)
+	}
+}
+
+func TestWithin(t *testing.T) {
+	spans := []Span{{10, 20}, {15, 25}, {40, 50}}
+	for _, tt := range []struct{ from, to, after, want time.Duration }{
+		{0, 5, 0, 0}, {0, 100, 0, 25}, {12, 18, 0, 6}, {22, 45, 0, 8}, {0, 100, 5, 35}, {0, 100, 20, 60}, {60, 70, 0, 0},
+	} {
+		if got := Within(spans, tt.from, tt.to, tt.after); got != tt.want {
+			t.Errorf("within [%d, %d] and %d after: got %d, want %d", tt.from, tt.to, tt.after, got, tt.want)
+		}
+	}
+}
