@@ -58,16 +58,19 @@ func withShell[T any](ctx context.Context, p *Provider, op string, m providers.M
 	ctx, stop := context.WithTimeout(ctx, most)
 	defer stop()
 	for again := false; ; again = true {
-		l, err := p.link(ctx, to, p.cfg.Jump)
+		l, fresh, err := p.link(ctx, to, p.cfg.Jump)
 		if err != nil {
 			return none, err
 		}
-		v, fresh, err := use(ctx, p, l, do)
+		v, err := use(ctx, p, l, do)
+		var b *broken
+		if errors.As(err, &b) {
+			l.retire()
+		}
 		l.release()
 		var stale *staleError
 		if errors.As(err, &stale) && !fresh && !again {
-			p.forget(to) // it was kept from an earlier call, and has died meanwhile: nothing was asked yet
-			continue
+			continue // it was kept from an earlier call, and has died meanwhile: nothing was asked yet
 		}
 		return v, p.translate(ctx, op, err)
 	}
@@ -78,14 +81,13 @@ type staleError struct{ error }
 
 func (s *staleError) Unwrap() error { return s.error }
 
-// use runs do with a shell of the link. fresh says that the link was made for this call.
-func use[T any](ctx context.Context, p *Provider, l *link, do func(context.Context, *shell) (T, error)) (v T, fresh bool, err error) {
+// use runs do with a shell of the link.
+func use[T any](ctx context.Context, p *Provider, l *link, do func(context.Context, *shell) (T, error)) (v T, err error) {
 	select {
 	case l.slots <- struct{}{}:
 	case <-ctx.Done():
-		return v, false, ctx.Err()
+		return v, ctx.Err()
 	}
-	fresh = time.Since(l.born) < time.Second
 	type result struct {
 		v   T
 		err error
@@ -105,10 +107,10 @@ func use[T any](ctx context.Context, p *Provider, l *link, do func(context.Conte
 	})
 	select {
 	case r := <-done:
-		return r.v, fresh, r.err
+		return r.v, r.err
 	case <-ctx.Done():
 		l.retire() // a host that hangs, or its connection: the next call tries another one
-		return v, fresh, ctx.Err()
+		return v, ctx.Err()
 	}
 }
 

@@ -61,7 +61,9 @@ func newJob(c providers.Command) (job, error) {
 	case strings.HasPrefix(c.Path, "-"):
 		return job{}, fmt.Errorf("path %q begins with a dash", clip(c.Path, 80))
 	default:
-		b.WriteString(` /bin/sh -c 'exec "$@"' holdfast`)
+		if strings.Contains(c.Path, "=") { // env would take it for a variable
+			b.WriteString(` /bin/sh -c 'exec "$@"' holdfast`)
+		}
 		for _, w := range append([]string{c.Path}, c.Args...) {
 			if strings.ContainsRune(w, 0) {
 				return job{}, fmt.Errorf("an argument holds a NUL byte")

@@ -209,18 +209,18 @@ func (p *pool) remove(l *link) {
 
 var errClosed = errors.New("the provider is closed")
 
-// link gives the connection to a place, and makes it when there is none. The caller releases it.
-func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (*link, error) {
+// link gives the connection to a place, and makes it when there is none: then it is fresh. The caller releases it.
+func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, fresh bool, err error) {
 	for {
 		p.pool.mu.Lock()
 		if p.pool.closed {
 			p.pool.mu.Unlock()
-			return nil, providers.Errorf(providers.Transient, "connect to "+to.host, "%w", errClosed)
+			return nil, false, providers.Errorf(providers.Transient, "connect to "+to.host, "%w", errClosed)
 		}
 		if l := p.pool.links[to]; l != nil {
 			if l.take(time.Duration(p.cfg.MaxAge)) {
 				p.pool.mu.Unlock()
-				return l, nil
+				return l, false, nil
 			}
 			delete(p.pool.links, to)
 			p.pool.mu.Unlock()
@@ -233,7 +233,7 @@ func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (*link, err
 			case <-other:
 				continue
 			case <-ctx.Done():
-				return nil, classify("connect to "+to.host+" at "+to.address, ctx.Err(), providers.Timeout)
+				return nil, false, classify("connect to "+to.host+" at "+to.address, ctx.Err(), providers.Timeout)
 			}
 		}
 		mine := make(chan struct{})
@@ -249,7 +249,7 @@ func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (*link, err
 			p.pool.links[to] = l
 		}
 		p.pool.mu.Unlock()
-		return l, err
+		return l, true, err
 	}
 }
 
@@ -266,7 +266,7 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 	if ref == "" {
 		ref = p.cfg.CredentialsRef
 	}
-	via, err := p.link(ctx, place{"jump/" + address, address, ref}, jumps[:len(jumps)-1])
+	via, _, err := p.link(ctx, place{"jump/" + address, address, ref}, jumps[:len(jumps)-1])
 	if err != nil {
 		return nil, err
 	}
