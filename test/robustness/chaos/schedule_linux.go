@@ -51,17 +51,18 @@ func Named(names string) ([]fault.Fault, error) {
 	if names == "" {
 		return fault.All(), nil
 	}
+	all := append(fault.All(), fault.Parts()...)
 	var found []fault.Fault
 	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(fault.All(), func(f fault.Fault) bool { return f.Name() == strings.TrimSpace(name) })
+		i := slices.IndexFunc(all, func(f fault.Fault) bool { return f.Name() == strings.TrimSpace(name) })
 		if i < 0 {
 			var known []string
-			for _, f := range fault.All() {
+			for _, f := range all {
 				known = append(known, f.Name())
 			}
 			return nil, fmt.Errorf("no fault is called %q: there are %s", name, strings.Join(known, ", "))
 		}
-		found = append(found, fault.All()[i])
+		found = append(found, all[i])
 	}
 	return found, nil
 }

@@ -34,6 +34,7 @@ func All() []Fault {
 		longer(process("revoke-token", revokeToken), time.Second, 3*time.Second),
 		disk("disk-error-leader", breakLeadersDisk),
 		network("one-way-loss", oneWay),
+		longer(process("rotate-keys", rotateKeys), 0, time.Second),
 		longer(process("wipe-and-rejoin", wipe), 0, time.Second),
 		network("isolate-one", isolateOne),
 		disk("disk-hang", hangDisk),
@@ -46,6 +47,7 @@ func All() []Fault {
 		disk("disk-full", fillDisk),
 		network("bridge", bridge),
 		network("slow-link", slowLink),
+		longer(process("rotate-certificates", rotateCertificates), 0, time.Second),
 		longer(process("corrupt-log", corruptLog), 0, time.Second),
 		network("ring", ring),
 		process("kill-one", killOne),
@@ -53,6 +55,14 @@ func All() []Fault {
 		network("latency", latency),
 		disk("disk-error", breakDisk),
 		network("isolate-leader-then-kill", isolateAndKill),
+	}
+}
+
+// Parts gives faults that are parts of others, and are injected by their name only.
+func Parts() []Fault {
+	return []Fault{
+		longer(process("rotate-ca", rotateCA), 0, time.Second),
+		longer(process("rotate-gossip-key", rotateGossip), 0, time.Second),
 	}
 }
 

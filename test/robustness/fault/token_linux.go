@@ -22,7 +22,8 @@ type tokens struct {
 	wg            sync.WaitGroup
 
 	mu      sync.Mutex
-	acked   time.Time // when the revocation was acknowledged; zero before
+	asked   bool      // the revocation has been asked for: calls may be refused
+	acked   time.Time // when it was acknowledged; zero before
 	index   uint64    // of a state that has it; zero when it is not known
 	refused int
 	errs    []error
@@ -88,6 +89,13 @@ func works(ctx context.Context, k *harness.Caller) error {
 	return nil
 }
 
+// ask says that the revocation is about to be asked for.
+func (w *tokens) ask() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked = true
+}
+
 // ack says that the revocation has been acknowledged.
 func (w *tokens) ack() {
 	w.mu.Lock()
@@ -101,7 +109,7 @@ func (w *tokens) judge(what string, k *harness.Caller, began time.Time, err erro
 	defer w.mu.Unlock()
 	switch {
 	case w.acked.IsZero() || began.Before(w.acked):
-		if c := status.Code(err); w.acked.IsZero() && (c == codes.Unauthenticated || c == codes.PermissionDenied) {
+		if c := status.Code(err); !w.asked && (c == codes.Unauthenticated || c == codes.PermissionDenied) {
 			w.errs = append(w.errs, fmt.Errorf("peer %s, %s: a good token was refused: %w", k.Peer.ID, what, err))
 		}
 	case err == nil:
@@ -234,6 +242,7 @@ func (w *tokens) revoke(ctx context.Context, rng *rand.Rand) (mend Heal, how str
 			return nil, how, err
 		}
 	}
+	w.ask()
 	if err := c.Revoke(ctx, w.revoked); err != nil {
 		return nil, how, err
 	}

@@ -114,7 +114,7 @@ func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	if err := c.Settled(wait); err != nil {
 		return fmt.Errorf("after heal: %w", err)
 	}
-	if err := c.stillRevoked(wait); err != nil {
+	if err := errors.Join(c.stillRevoked(wait), c.noEarlyEnd(wait)); err != nil {
 		return fmt.Errorf("after heal: %w", err)
 	}
 	c.Log.Info("healthy", "write", wrote.Round(time.Millisecond), "progress", moved.Round(time.Millisecond), "all_ready", time.Since(began).Round(time.Millisecond))

@@ -1,0 +1,98 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+)
+
+// gossipRotation replaces the key of gossip: the new one is understood, then it encrypts, then the old one is gone.
+type gossipRotation struct {
+	c        *harness.Cluster
+	old, new string
+}
+
+func newGossipKey(c *harness.Cluster) (*gossipRotation, error) {
+	old, err := c.GossipKey(c.Peers()[0])
+	return &gossipRotation{c: c, old: old, new: newKey()}, err
+}
+
+func (r *gossipRotation) write(step int, p *localcluster.Peer) error {
+	switch step {
+	case 0:
+		return r.c.GossipKeys(p, r.old, r.new)
+	case 1:
+		return r.c.GossipKeys(p, r.new, r.old)
+	}
+	return r.c.GossipKeys(p, r.new)
+}
+
+func (r *gossipRotation) taken(ctx context.Context, step int, p *localcluster.Peer) error {
+	return until(ctx, func() error {
+		switch step {
+		case 0: // asked under the new key, it answers under its first one
+			return r.c.Gossips(p, r.new, r.old)
+		case 1: // who has the new one alone understands the answer
+			return r.c.Gossips(p, r.new)
+		}
+		if err := r.c.Gossips(p, r.new); err != nil {
+			return err
+		}
+		if err := r.c.Gossips(p, r.old, r.new); !errors.Is(err, harness.ErrNoGossip) {
+			return fmt.Errorf("it understands the old key of gossip (%v)", err)
+		}
+		return nil
+	})
+}
+
+func (r *gossipRotation) done(step int) error {
+	if step == steps-1 {
+		r.old, r.new = r.new, newKey() // should it have to be done once more
+	}
+	return nil
+}
+
+// deadTime is how long a peer may be dead in the eyes of another while nothing is broken: a busy machine is late with an answer.
+const deadTime = 3 * time.Second
+
+// watchGossip looks at what each peer thinks of the others, until the function that it gives is called. That gives an error when
+// somebody was believed dead.
+func watchGossip(ctx context.Context, c *harness.Cluster) func() error {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	peers := c.Peers()
+	errs := make([]error, len(peers))
+	for i, p := range peers {
+		wg.Go(func() {
+			dead := map[string]time.Time{}
+			for sleep(ctx, 200*time.Millisecond) == nil {
+				all, err := c.AliveTo(ctx, p)
+				if err != nil {
+					continue // it is busy: the workload knows whether it answers
+				}
+				for id, alive := range all {
+					since, was := dead[id]
+					switch {
+					case alive:
+						delete(dead, id)
+					case !was:
+						dead[id] = time.Now()
+					case time.Since(since) > deadTime:
+						errs[i] = fmt.Errorf("peer %s believes for %s that %s is dead, while only keys are replaced", p.ID, time.Since(since).Round(time.Second), id)
+						return
+					}
+				}
+			}
+		})
+	}
+	return func() error {
+		stop()
+		wg.Wait()
+		return errors.Join(errs...)
+	}
+}

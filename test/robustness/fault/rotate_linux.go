@@ -1,0 +1,258 @@
+package fault
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	mrand "math/rand/v2"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
+)
+
+// takeTime is how long a peer may take to use what is in its files: it looks every 5 s.
+const takeTime = 15 * time.Second
+
+// rotateTries is how often a rotation is made when the leader changes meanwhile: a busy machine elects now and then, a rotation that
+// causes it does so each time.
+const rotateTries = 3
+
+// rotateCertificates gives each peer, one after the other, a new certificate of the same CA. Nobody is elected for it.
+func rotateCertificates(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
+	return nothing, calmly(ctx, c, func() error {
+		now, _ := c.CAs()
+		for _, i := range rng.Perm(len(c.Peers())) {
+			if err := certify(ctx, c, c.Peers()[i], now, rng.IntN(2) == 0); err != nil {
+				return err
+			}
+		}
+		return c.CertifyAdmin(now)
+	})
+}
+
+// rotateCA replaces the CA, and rotateGossip the key of gossip, by the steps of docs/security.md. rotateKeys does both in the
+// same steps.
+func rotateCA(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
+	return rotate(ctx, c, rng, newCA(c, rng))
+}
+
+func rotateGossip(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
+	g, err := newGossipKey(c)
+	if err != nil {
+		return nil, err
+	}
+	return rotate(ctx, c, rng, g)
+}
+
+func rotateKeys(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
+	g, err := newGossipKey(c)
+	if err != nil {
+		return nil, err
+	}
+	return rotate(ctx, c, rng, g, newCA(c, rng))
+}
+
+// rotation is a change of files in three steps, each of which is finished on every peer before the next one.
+type rotation interface {
+	// write changes the files of a peer, and taken waits until the peer goes by them.
+	write(step int, p *localcluster.Peer) error
+	taken(ctx context.Context, step int, p *localcluster.Peer) error
+	// done is what is left to do for the clients of the cluster.
+	done(step int) error
+}
+
+const steps = 3
+
+func rotate(ctx context.Context, c *harness.Cluster, rng *mrand.Rand, all ...rotation) (Heal, error) {
+	seen := watchGossip(ctx, c)
+	err := calmly(ctx, c, func() error {
+		for step := range steps {
+			if err := oneStep(ctx, c, rng, step, all); err != nil {
+				return fmt.Errorf("step %d: %w", step+1, err)
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, seen()); err != nil {
+		return nil, err
+	}
+	// Connections that were there have stayed. One peer loses all of its own, and has to make new ones.
+	p := anyPeer(c, rng)
+	return p.Start, p.Kill()
+}
+
+func oneStep(ctx context.Context, c *harness.Cluster, rng *mrand.Rand, step int, all []rotation) error {
+	for _, i := range rng.Perm(len(c.All())) {
+		for _, r := range all {
+			if err := r.write(step, c.All()[i]); err != nil {
+				return err
+			}
+		}
+	}
+	within, stop := context.WithTimeout(ctx, takeTime)
+	defer stop()
+	for _, p := range c.Peers() {
+		for _, r := range all {
+			if err := r.taken(within, step, p); err != nil {
+				return fmt.Errorf("peer %s: %w", p.ID, err)
+			}
+		}
+	}
+	for _, r := range all {
+		if err := r.done(step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calmly does something that must not change the leader.
+func calmly(ctx context.Context, c *harness.Cluster, do func() error) error {
+	var before, after uint64
+	for range rotateTries {
+		var err error
+		if before, err = c.Term(ctx); err != nil {
+			return err
+		}
+		if err = do(); err != nil {
+			return err
+		}
+		if after, err = c.Term(ctx); err != nil || after == before {
+			return err
+		}
+		c.Log.Warn("there was an election meanwhile: once more", "before", before, "after", after)
+	}
+	return fmt.Errorf("each of %d rotations came with an election, the last one from term %d to %d", rotateTries, before, after)
+}
+
+// certify gives a peer a certificate and waits until it shows it.
+func certify(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, by *issue.CA, keyFirst bool) error {
+	want, err := c.Certify(p, by, keyFirst)
+	if err != nil {
+		return err
+	}
+	return until(ctx, func() error {
+		for _, addr := range []string{p.GRPCAddr, p.HTTPAddr} {
+			got, err := c.Meet(ctx, addr, by, "")
+			if err != nil {
+				return err
+			}
+			if got.SerialNumber.Cmp(want.SerialNumber) != 0 {
+				return fmt.Errorf("peer %s shows certificate %x at %s, its file has %x", p.ID, got.SerialNumber, addr, want.SerialNumber)
+			}
+		}
+		return nil
+	})
+}
+
+// until tries until there is no error.
+func until(ctx context.Context, try func() error) error {
+	ctx, stop := context.WithTimeout(ctx, takeTime)
+	defer stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if werr := sleep(ctx, 100*time.Millisecond); werr != nil {
+			return fmt.Errorf("it took longer than %s: %w", takeTime, err)
+		}
+	}
+}
+
+// caRotation replaces the CA: both are trusted, then the new one certifies, then it alone is trusted.
+type caRotation struct {
+	c        *harness.Cluster
+	rng      *mrand.Rand
+	old, new *issue.CA
+	want     map[*localcluster.Peer]string // serial number of the new certificate
+}
+
+func newCA(c *harness.Cluster, rng *mrand.Rand) *caRotation {
+	now, next := c.CAs()
+	return &caRotation{c: c, rng: rng, old: now, new: next, want: map[*localcluster.Peer]string{}}
+}
+
+func (r *caRotation) write(step int, p *localcluster.Peer) error {
+	switch step {
+	case 0:
+		return r.c.Trust(p, r.old, r.new)
+	case 1:
+		cert, err := r.c.Certify(p, r.new, r.rng.IntN(2) == 0)
+		if err == nil {
+			r.want[p] = cert.SerialNumber.Text(16)
+		}
+		return err
+	}
+	return r.c.Trust(p, r.new)
+}
+
+func (r *caRotation) taken(ctx context.Context, step int, p *localcluster.Peer) error {
+	return until(ctx, func() error {
+		switch step {
+		case 0:
+			return r.accepted(ctx, p, r.old, r.new)
+		case 1:
+			cert, err := r.c.Meet(ctx, p.GRPCAddr, r.new, "")
+			if err == nil && cert.SerialNumber.Text(16) != r.want[p] {
+				err = fmt.Errorf("it shows certificate %x, its file has %s", cert.SerialNumber, r.want[p])
+			}
+			return err
+		}
+		return errors.Join(r.accepted(ctx, p, r.new), r.refused(ctx, p))
+	})
+}
+
+// accepted meets all listeners of a peer with certificates of some CAs: as a client, and as another peer where only those come in.
+func (r *caRotation) accepted(ctx context.Context, p *localcluster.Peer, cas ...*issue.CA) error {
+	for _, ca := range cas {
+		for _, door := range r.doors(p) {
+			if _, err := r.c.Meet(ctx, door.addr, ca, door.as); err != nil {
+				return fmt.Errorf("%s of CA %x: %w", door.addr, ca.Cert.SerialNumber, err)
+			}
+		}
+	}
+	return nil
+}
+
+// refused makes sure that the old CA opens nothing any more.
+func (r *caRotation) refused(ctx context.Context, p *localcluster.Peer) error {
+	for _, door := range r.doors(p) {
+		if _, err := r.c.Meet(ctx, door.addr, r.old, door.as); !errors.Is(err, harness.ErrRefused) {
+			return fmt.Errorf("%s: a certificate of the old CA was not refused (%v)", door.addr, err)
+		}
+	}
+	return nil
+}
+
+type door struct{ addr, as string }
+
+func (r *caRotation) doors(p *localcluster.Peer) []door {
+	other := r.c.Peers()[0]
+	if other == p {
+		other = r.c.Peers()[1]
+	}
+	return []door{{p.GRPCAddr, ""}, {p.HTTPAddr, ""}, {p.GRPCAddr, other.ID}, {p.RaftAddr, other.ID}}
+}
+
+func (r *caRotation) done(step int) error {
+	switch step {
+	case 1:
+		return r.c.CertifyAdmin(r.new)
+	case 2:
+		r.c.TurnCAs()
+		r.old, r.new = r.new, r.old // should it have to be done once more
+	}
+	return nil
+}
+
+// newKey makes a key of gossip.
+func newKey() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	return base64.StdEncoding.EncodeToString(key)
+}

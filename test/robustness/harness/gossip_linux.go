@@ -1,0 +1,120 @@
+package harness
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// ErrNoGossip says that a peer's gossip does not understand us, or we do not understand its answer.
+var ErrNoGossip = errors.New("no gossip under this key")
+
+// listener hears what a peer's gossip answers, and wants nothing of it.
+type listener struct{ heard bool }
+
+var errHeard = errors.New("this is all that was to be known")
+
+// NotifyMerge implements memberlist.MergeDelegate.
+func (l *listener) NotifyMerge([]*memberlist.Node) error { l.heard = true; return errHeard }
+
+// Gossips asks a peer for its view of the members, encrypted under the first of some keys, and understands answers under any
+// of them. The error is ErrNoGossip when there was no answer. The peer takes nothing from us: we are no peer.
+func (c *Cluster) Gossips(p *localcluster.Peer, keys ...string) error {
+	ring, err := keyring(keys)
+	if err != nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(c.own())
+	if err != nil {
+		return err
+	}
+	l := &listener{}
+	cfg := memberlist.DefaultLANConfig()
+	cfg.Name, cfg.Label, cfg.Keyring, cfg.Merge = "listener", "holdfast", ring, l
+	cfg.BindAddr, cfg.BindPort, cfg.AdvertisePort = host, 0, 0
+	cfg.TCPTimeout, cfg.LogOutput = 2*time.Second, io.Discard
+	cfg.GossipInterval, cfg.ProbeInterval, cfg.PushPullInterval = 0, 0, 0 // it speaks when it is told to
+	m, err := memberlist.Create(cfg)
+	if err != nil {
+		return fmt.Errorf("listen for gossip: %w", err)
+	}
+	_, err = m.Join([]string{p.GossipAddr})
+	if serr := m.Shutdown(); serr != nil {
+		return serr
+	}
+	if l.heard {
+		return nil
+	}
+	return fmt.Errorf("%w: peer %s: %w", ErrNoGossip, p.ID, err)
+}
+
+func keyring(keys []string) (*memberlist.Keyring, error) {
+	var all [][]byte
+	for _, k := range keys {
+		b, err := base64.StdEncoding.DecodeString(k)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return memberlist.NewKeyring(all, all[0])
+}
+
+// own is an address of this process that peers reach.
+func (c *Cluster) own() string {
+	if c.Net == nil {
+		return "127.0.0.1:0"
+	}
+	return net.JoinHostPort(c.Net.Addr(c.Net.Driver()), "0")
+}
+
+// status asks one peer.
+func (c *Cluster) status(ctx context.Context, p *localcluster.Peer) (*holdfastv1.ClusterStatus, error) {
+	ctx, stop := context.WithTimeout(ctx, callTime)
+	defer stop()
+	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(c.Credentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+}
+
+// AliveTo says which peers are alive in the eyes of one of them.
+func (c *Cluster) AliveTo(ctx context.Context, p *localcluster.Peer) (map[string]bool, error) {
+	st, err := c.status(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("ask peer %s who is alive: %w", p.ID, err)
+	}
+	alive := map[string]bool{}
+	for _, m := range st.GetPeers() {
+		if m.GetSuffrage() != "none" {
+			alive[m.GetId()] = m.GetAlive()
+		}
+	}
+	return alive, nil
+}
+
+// Term gives the highest term that any peer knows.
+func (c *Cluster) Term(ctx context.Context) (uint64, error) {
+	var most uint64
+	for _, p := range c.Peers() {
+		if st, err := c.status(ctx, p); err == nil {
+			most = max(most, st.GetTerm())
+		}
+	}
+	if most == 0 {
+		return 0, errors.New("no peer says which term it is")
+	}
+	return most, nil
+}
