@@ -28,6 +28,7 @@ const (
 	machineTTL = 5 * time.Minute // machine registration §States
 	poolTTL    = 30 * time.Second
 	serviceTTL = time.Minute
+	installTTL = 2 * time.Hour // twice as long as a node takes to count as stalled
 )
 
 // A lease that its owner has ended is kept so long, so that the engine learns of it and generations go on rising.
@@ -87,6 +88,8 @@ func defaultTTL(kind internalv1.LeaseRef_Kind) time.Duration {
 		return serviceTTL
 	case internalv1.LeaseRef_PENDING_MACHINE:
 		return time.Hour
+	case internalv1.LeaseRef_INSTALL:
+		return installTTL
 	}
 	return machineTTL
 }
@@ -205,6 +208,8 @@ func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 			t.poolMissing(ref.GetId())
 		case internalv1.LeaseRef_SERVICE:
 			t.serviceMissing(ref.GetId())
+		case internalv1.LeaseRef_INSTALL:
+			t.installSilent(ref.GetId())
 		}
 	}
 	return nil

@@ -59,6 +59,8 @@ func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1
 			t.plans.put(plan)
 		}
 	}
+	run.Steps[0].TimeoutSeconds = t.quietSeconds(run)
+	t.heardInstall(run)
 	m.Status.ActiveRunId = runID
 	t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{by: t.runTrigger(), run: runID, comment: why, node: holdfastv1.Node_INSTALLING})
 	t.noteInstall(m, "started", runID)
@@ -124,18 +126,25 @@ func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why stri
 	return t.again(m)
 }
 
-// observedFailed closes the run as failed. It gives the machine as it is stored.
+// observedFailed closes the run because the installer, or an operator, says that it has failed. It gives the machine as it is stored.
 func (t *tx) observedFailed(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+	return t.failObserved(m, run, &holdfastv1.RunError{Reason: "InstallFailed", Message: why})
+}
+
+// failObserved closes the run as failed. It gives the machine as it is stored.
+func (t *tx) failObserved(m *holdfastv1.Machine, run *holdfastv1.Run, failure *holdfastv1.RunError) *holdfastv1.Machine {
+	why := failure.GetMessage()
 	m.GetNode().LastInstallError = why
 	t.noteInstall(m, "failed", run.GetRunId())
 	t.putMachine(m)
 	step := run.GetSteps()[0]
 	a := lastAttempt(step)
-	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.now, why
+	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = holdfastv1.Attempt_FAILED, t.now, why, failure.GetErrorClass()
 	step.Message = why
 	t.sayObserved(run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
 	t.endStep(step, holdfastv1.StepStatus_FAILED)
-	t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "InstallFailed", Message: why, Step: observedStep, Attempt: a.GetNumber()})
+	failure.Step, failure.Attempt = observedStep, a.GetNumber()
+	t.finishRun(run, holdfastv1.Run_FAILED, failure)
 	return t.again(m)
 }
 
@@ -185,6 +194,10 @@ func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 		return m
 	}
 	observed := run.GetObserved()
+	if observed {
+		t.heardInstall(run)
+		t.runs.put(run) // no event: nothing has happened to it
+	}
 	if !observed || status != "started" { // a second start is no row of the table
 		t.noteInstall(m, status, run.GetRunId())
 	}

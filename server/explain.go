@@ -131,7 +131,10 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	case holdfastv1.MachineStatus_MAINTENANCE:
 		said = "it stays out of service until an operator moves it or a run succeeds; " + said
 		e.WaitingFor = "an operator"
-		if last.GetPhase() == holdfastv1.Run_FAILED {
+		switch {
+		case last.GetPhase() == holdfastv1.Run_FAILED && last.GetObserved():
+			e.Suggestions = append(e.Suggestions, "holdfast node state "+id+" pending --force")
+		case last.GetPhase() == holdfastv1.Run_FAILED:
 			e.Suggestions = append(e.Suggestions, startAgain(last))
 		}
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")

@@ -64,6 +64,11 @@ func checkFleet(v *fsm.View) error {
 				alive(internalv1.LeaseRef_SERVICE, id))
 		}
 	}
+	for r := range v.ActiveRuns() {
+		if r.GetObserved() && (!alive(internalv1.LeaseRef_INSTALL, r.GetRunId()) || r.GetDeadline() == nil) {
+			add("run %s is observed, and nothing would end it: deadline %v", r.GetRunId(), r.GetDeadline())
+		}
+	}
 	return errors.Join(append(errs, checkLeases(v), checkServiceEvents(v))...)
 }
 
@@ -79,6 +84,12 @@ func checkLeases(v *fsm.View) error {
 			_, owned = v.Pool(ref.GetId())
 		case internalv1.LeaseRef_SERVICE:
 			_, owned = v.Service(ref.GetId())
+		case internalv1.LeaseRef_INSTALL:
+			var run *holdfastv1.Run
+			run, owned = v.Run(ref.GetId())
+			if owned = owned && run.GetObserved(); owned && fsm.Ended(run) != (l.GetExpiredAt() != nil) {
+				errs = append(errs, fmt.Errorf("run %s is %s with lease %v", ref.GetId(), run.GetPhase(), l))
+			}
 		}
 		if !owned && !l.GetGone() || l.GetGone() && l.GetExpiredAt() == nil {
 			errs = append(errs, fmt.Errorf("lease %v has no owner, or has ended without a time", l))

@@ -89,6 +89,9 @@ func (g *Generator) expire(v *fsm.View) proto.Message {
 	if g.Chooser.Choose("in good time", 2) == 0 {
 		c.ClockMs += leaseTTL
 	}
+	if g.rarely("after hours") {
+		c.ClockMs += 3 * 3600_000
+	}
 	for range 1 + g.Chooser.Choose("losses", 4) {
 		c.Leases = append(c.Leases, g.someLease(v))
 	}

@@ -128,11 +128,15 @@ func sameButLogForm(a, b *holdfastv1.Run) bool {
 	return proto.Equal(x, y)
 }
 
-// sameButLog compares a run with its last event: its log may have grown.
+// sameButLog compares a run with its last event: its log may have grown, and an installer that was only observed may have been heard, which
+// moves the deadline.
 func sameButLog(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {
 		r.LogBytes, r.LogTruncated, r.Revision = 0, false, 0
+		if r.GetObserved() && !fsm.Ended(r) {
+			r.Deadline, r.NextActionAt = nil, nil
+		}
 	}
 	return sameButLogForm(x, y)
 }

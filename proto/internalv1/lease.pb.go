@@ -38,6 +38,7 @@ const (
 	LeaseRef_POOL             LeaseRef_Kind = 2
 	LeaseRef_SERVICE          LeaseRef_Kind = 3
 	LeaseRef_PENDING_MACHINE  LeaseRef_Kind = 4 // a machine that awaits its agent
+	LeaseRef_INSTALL          LeaseRef_Kind = 5 // an observed run (by its id): the reports of its installer
 )
 
 // Enum value maps for LeaseRef_Kind.
@@ -48,6 +49,7 @@ var (
 		2: "POOL",
 		3: "SERVICE",
 		4: "PENDING_MACHINE",
+		5: "INSTALL",
 	}
 	LeaseRef_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -55,6 +57,7 @@ var (
 		"POOL":             2,
 		"SERVICE":          3,
 		"PENDING_MACHINE":  4,
+		"INSTALL":          5,
 	}
 )
 
@@ -876,19 +879,20 @@ const file_proto_internal_v1_lease_proto_rawDesc = "" +
 	"\x05batch\x18\x01 \x01(\x04R\x05batch\x12=\n" +
 	"\aanswers\x18\x02 \x03(\v2#.holdfast.internal.v1.RenewalAnswerR\aanswers\x12\x1c\n" +
 	"\tpositions\x18\x04 \x03(\rR\tpositions\x12\x12\n" +
-	"\x04term\x18\x03 \x01(\x04R\x04term\"\xca\x01\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\"\xd7\x01\n" +
 	"\bLeaseRef\x127\n" +
 	"\x04kind\x18\x01 \x01(\x0e2#.holdfast.internal.v1.LeaseRef.KindR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
-	"generation\"U\n" +
+	"generation\"b\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aMACHINE\x10\x01\x12\b\n" +
 	"\x04POOL\x10\x02\x12\v\n" +
 	"\aSERVICE\x10\x03\x12\x13\n" +
-	"\x0fPENDING_MACHINE\x10\x04\"\xc2\x02\n" +
+	"\x0fPENDING_MACHINE\x10\x04\x12\v\n" +
+	"\aINSTALL\x10\x05\"\xc2\x02\n" +
 	"\aRenewal\x124\n" +
 	"\x05lease\x18\x01 \x01(\v2\x1e.holdfast.internal.v1.LeaseRefR\x05lease\x12#\n" +
 	"\ragent_version\x18\x02 \x01(\tR\fagentVersion\x123\n" +

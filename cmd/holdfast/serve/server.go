@@ -17,12 +17,12 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/hardware"
 	"github.com/holdfast-metal/holdfast/executor"
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
-	"github.com/holdfast-metal/holdfast/providers/fake"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/seal"
@@ -66,7 +66,8 @@ const stopTime = 3 * time.Second
 
 // run puts a peer together and runs it until ctx ends.
 func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) error {
-	set, err := providers.NewSet(map[string]providers.Factory{"fake": fake.Factory}, cfg.Providers, log)
+	hw := hardware.New(log.With("peer", cfg.NodeID))
+	set, err := providers.NewSet(hw.Factories(), cfg.Providers, log)
 	if err != nil {
 		return err
 	}
@@ -128,6 +129,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
+	hw.Attach(seal.NewResolver(state, keys), executor.NewNotes(p.node, state), state)
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	gateway := lease.NewGateway(leases, p.node, peerLog)
 	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
@@ -165,7 +167,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return gate.Denials().Run(web) })
 	g.Go(func() error { return gateway.Run(web) })
 	g.Go(func() error { return keys.Run(web) })
-	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases}, vault.tasks...)
+	g.Go(func() error { return hw.Serve(web) })
+	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, executor.NewJanitor(p.node, state, peerLog)}, vault.tasks...)
 	if !cfg.Insecure {
 		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
 	}

@@ -1,0 +1,74 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// TestJanitor: what is over is put away in its time, no earlier, by a leader that is one; another one finds out that he is not.
+func TestJanitor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{})
+		l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: 7}}})
+		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"}, TtlMs: 15_000}}})
+		l.must(&internalv1.Command{Op: &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: "p-1"}}})
+		for id, expires := range map[string]time.Duration{"t-old": time.Hour, "t-young": 29 * 24 * time.Hour, "t-good": 0} {
+			tok := &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: id, Name: id, Role: holdfastv1.Role_VIEWER}, Sha256: []byte("a sum of 32 bytes, one of each " + id[2:3])}
+			if expires > 0 {
+				tok.Token.ExpiresAt = timestamppb.New(time.Now().Add(expires))
+			}
+			l.must(&internalv1.Command{Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: tok}}})
+		}
+		pool := func() holdfastv1.Pool_Status {
+			synctest.Wait()
+			p, _ := l.fsm.View().Pool("p-1")
+			return p.GetStatus()
+		}
+
+		stale := make(chan error, 1)
+		go func() {
+			stale <- NewJanitor(l, l.fsm, slog.New(slog.DiscardHandler)).Run(t.Context(), cluster.Term{Epoch: 6})
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		time.Sleep(4*time.Minute + 50*time.Second) // sleep: in the bubble
+		if got := pool(); got != holdfastv1.Pool_DRAINING {
+			t.Errorf("before five minutes: %v", got)
+		}
+		time.Sleep(time.Minute) // sleep: in the bubble
+		if err := <-stale; err == nil {
+			t.Error("the janitor of an older epoch goes on")
+		}
+		if got := pool(); got != holdfastv1.Pool_DRAINING {
+			t.Errorf("by the janitor of an older epoch: %v", got)
+		}
+		go func() { done <- NewJanitor(l, l.fsm, slog.New(slog.DiscardHandler)).Run(ctx, cluster.Term{Epoch: 7}) }()
+		time.Sleep(21 * time.Second) // sleep: in the bubble
+		if got := pool(); got != holdfastv1.Pool_ARCHIVED {
+			t.Errorf("after five minutes: %v", got)
+		}
+		time.Sleep(31 * 24 * time.Hour) // sleep: in the bubble
+		synctest.Wait()
+		var left []string
+		for tok := range l.fsm.View().Tokens("") {
+			left = append(left, tok.GetTokenId())
+		}
+		if len(left) != 2 || left[0] != "t-good" || left[1] != "t-young" {
+			t.Errorf("got the tokens %v, want t-good and t-young", left)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
