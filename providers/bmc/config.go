@@ -125,31 +125,36 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// client makes what all Redfish clients send through: a connection or two to each BMC, guarded by the not-after time.
-func (c Config) client() (*http.Client, error) {
-	t := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 15 * time.Second, // some need seconds for it
-		MaxIdleConnsPerHost: 2,
-		MaxConnsPerHost:     4,
-		IdleConnTimeout:     time.Minute,
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.TLS == "insecure"}, //nolint:gosec // the operator chose it, in words
-	}
+// tls says how BMCs are verified.
+func (c Config) tls() (*tls.Config, error) {
+	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.TLS == "insecure"} //nolint:gosec // the operator chose it, in words
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("read ca_file: %w", err)
 		}
-		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("read ca_file: %s holds no certificate in PEM", c.CAFile)
 		}
 	}
+	return t, nil
+}
+
+// newHTTP makes what the requests to one BMC are sent through: a connection or two, guarded by the not-after time.
+func newHTTP(verify *tls.Config) *http.Client {
 	return &http.Client{
-		Transport: guard.Transport(t),
+		Transport: guard.Transport(&http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 15 * time.Second, // some need seconds for it
+			MaxIdleConnsPerHost: 2,
+			MaxConnsPerHost:     4,
+			IdleConnTimeout:     time.Minute,
+			TLSClientConfig:     verify.Clone(),
+		}),
 		// A redirect would take the session's token elsewhere; DSP0266 needs none of the requests that we make to follow one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	}
 }
 
 // Deps are what a provider needs of others.

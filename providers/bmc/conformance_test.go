@@ -27,6 +27,7 @@ func TestConformanceOverRedfish(t *testing.T) {
 		"AsSpecified":  func(*redfishtest.Quirks) {},
 		"OffIsAnError": func(q *redfishtest.Quirks) { q.OffIsAnError = true },
 		"ActionInfo":   func(q *redfishtest.Quirks) { q.ActionInfo = true },
+		"TypesByState": func(q *redfishtest.Quirks) { q.TypesByState, q.OffIsAnError = true, true },
 		"OwnETag":      func(q *redfishtest.Quirks) { q.OwnETag = true },
 		"NoSessions":   func(q *redfishtest.Quirks) { q.NoSessions = true },
 		"Expiring":     func(q *redfishtest.Quirks) { q.ExpireSession = true },

@@ -64,7 +64,7 @@ func (p *Provider) newController(e endpoint) *controller {
 		defer c.mu.Unlock()
 		c.memo.Refused, c.memo.RefusedWith = n, version
 	}}
-	c.redfish = &redfishClient{base: e.redfish, http: p.http, gate: c.gate, timeout: p.cfg.RequestTime, verify: p.cfg.Settle, login: loginDeps{
+	c.redfish = &redfishClient{base: e.redfish, http: newHTTP(p.tls), gate: c.gate, timeout: p.cfg.RequestTime, verify: p.cfg.Settle, login: loginDeps{
 		account: c.account, refused: c.refused,
 		opened: func(ctx context.Context, path string) {
 			c.mu.Lock()

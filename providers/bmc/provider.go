@@ -2,9 +2,9 @@ package bmc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -17,7 +17,7 @@ type Provider struct {
 	credentials Credentials
 	memory      Memory
 	log         *slog.Logger
-	http        *http.Client
+	tls         *tls.Config
 
 	mu     sync.Mutex
 	closed bool
@@ -41,7 +41,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Credentials == nil {
 		return nil, errors.New("make the provider bmc: it has no Credentials")
 	}
-	client, err := c.client()
+	verify, err := c.tls()
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, http: client, bmcs: map[string]*controller{}}, nil
+	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, tls: verify, bmcs: map[string]*controller{}}, nil
 }
 
 // Kind is "bmc".

@@ -80,14 +80,15 @@ func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error
 		if err != nil {
 			return err
 		}
-		if try == 2 { // twice it answered 412 to the ETag that it had just given: that is its own fault
-			s.ETag = ""
+		match := s.ETag
+		if try == 2 || h.quirksNow().NoIfMatch { // twice it answered 412 to the ETag that it had just given: that is its own fault
+			match = ""
 		}
-		err = h.patch(ctx, s, change)
+		err = h.patch(ctx, s.ODataID, match, change)
 		mode := s.Boot.Mode
 		if change["BootSourceOverrideMode"] == mode && mode != "" && refusesMode(err) {
 			delete(change, "BootSourceOverrideMode") // it is in that mode: nothing is left out
-			err = h.patch(ctx, s, change)
+			err = h.patch(ctx, s.ODataID, match, change)
 		}
 		if providers.ClassOf(err) == providers.Late {
 			return err // what was read is kept, so that the next call is in time
@@ -152,15 +153,11 @@ func refusesMode(err error) bool {
 }
 
 // patch changes the Boot property, if the system is still as it was read.
-func (h *redfishHost) patch(ctx context.Context, s *computerSystem, change map[string]string) error {
+func (h *redfishHost) patch(ctx context.Context, system, match string, change map[string]string) error {
 	if _, err := h.c.open(unhurried(ctx)); err != nil {
 		return err
 	}
-	r := request{method: http.MethodPatch, path: s.ODataID, body: map[string]any{"Boot": change}, match: s.ETag}
-	if h.quirksNow().NoIfMatch {
-		r.match = ""
-	}
-	_, err := h.c.do(ctx, r)
+	_, err := h.c.do(ctx, request{method: http.MethodPatch, path: system, body: map[string]any{"Boot": change}, match: match})
 	return err
 }
 

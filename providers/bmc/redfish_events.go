@@ -124,9 +124,11 @@ func (h *redfishHost) managerReset(ctx context.Context) (*resetAction, error) {
 	if m.Actions.Reset.Target == "" {
 		return nil, providers.Errorf(providers.Unsupported, "reset the BMC", "its manager has no action Reset")
 	}
-	if _, err := h.resetTypes(ctx, &m.Actions.Reset); err != nil {
+	types, err := h.resetTypes(ctx, m.Actions.Reset)
+	if err != nil {
 		return nil, err
 	}
+	m.Actions.Reset.Types = types
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.reset = &m.Actions.Reset

@@ -15,54 +15,69 @@ func (h *redfishHost) power(ctx context.Context) (providers.PowerState, error) {
 	if err != nil {
 		return providers.PowerUnknown, err
 	}
+	return s.state(), nil
+}
+
+// state is the power state in our words.
+func (s *computerSystem) state() providers.PowerState {
 	switch redfish.PowerState(s.PowerState) {
 	case redfish.OnPowerState:
-		return providers.PowerOn, nil
+		return providers.PowerOn
 	case redfish.OffPowerState:
-		return providers.PowerOff, nil
+		return providers.PowerOff
 	}
-	return providers.PowerUnknown, nil
+	return providers.PowerUnknown
 }
 
 // setPower presses. The values that a service takes for a press and where it takes them are kept: an effect has half a second, and
 // some services take longer for one answer.
 func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) error {
+	want := providers.PowerOff
+	if a == providers.ActionOn {
+		want = providers.PowerOn
+	}
 	prepare := unhurried(ctx)
 	s, err := h.known(prepare, time.Hour)
 	if err != nil {
 		return err
 	}
-	reset := s.Actions.Reset
-	if reset.Target == "" {
-		reset.Target = s.ODataID + "/Actions/ComputerSystem.Reset" // Redfish 1.0 services may leave it out
-	}
-	types, err := h.resetTypes(prepare, &s.Actions.Reset)
-	if err != nil {
-		return err
-	}
-	want := providers.PowerOff
-	var t string
-	switch a {
-	case providers.ActionOn:
-		want = providers.PowerOn
-		t, err = pick("turn on", types, string(redfish.OnResetType), string(redfish.ForceOnResetType))
-	case providers.ActionHardOff:
-		t, err = pick("turn off hard", types, string(redfish.ForceOffResetType))
-	case providers.ActionSoftOff:
-		t, err = pick("turn off softly", types, string(redfish.GracefulShutdownResetType))
-	default:
-		err = unknownAction(a)
+	t, err := h.resetType(prepare, s, a)
+	if providers.ClassOf(err) == providers.Unsupported { // some show only what makes sense in the state that they were in then
+		if s, err = h.read(prepare); err == nil {
+			t, err = h.resetType(prepare, s, a)
+		}
+		if err != nil && s != nil && s.state() == want {
+			return nil
+		}
 	}
 	if err != nil {
 		return err
 	}
-	err = h.post(ctx, reset.Target, map[string]string{"ResetType": t})
+	target := first(s.Actions.Reset.Target, s.ODataID+"/Actions/ComputerSystem.Reset") // Redfish 1.0 services may leave it out
+	err = h.post(ctx, target, map[string]string{"ResetType": t})
 	if statusOf(err) != 0 && providers.ClassOf(classify("", err, true)) != providers.Auth { // some call it an error that it is so already; it was not done in any case
 		if is, rerr := h.power(prepare); rerr == nil && is == want {
 			return nil
 		}
 	}
 	return err
+}
+
+// resetType gives the ResetType of an action.
+func (h *redfishHost) resetType(ctx context.Context, s *computerSystem, a providers.PowerAction) (string, error) {
+	types, err := h.resetTypes(ctx, s.Actions.Reset)
+	if err != nil {
+		return "", err
+	}
+	switch a {
+	case providers.ActionOn:
+		return pick("turn on", types, string(redfish.OnResetType), string(redfish.ForceOnResetType))
+	case providers.ActionHardOff:
+		return pick("turn off hard", types, string(redfish.ForceOffResetType))
+	case providers.ActionSoftOff:
+		return pick("turn off softly", types, string(redfish.GracefulShutdownResetType))
+	}
+	return "", unknownAction(a)
 }
 
 func unknownAction(a providers.PowerAction) error {

@@ -24,9 +24,10 @@ type redfishHost struct {
 	mu     sync.Mutex
 	found  *computerSystem // as it was read last
 	readAt time.Time
-	media  *virtualMedia // the slot for it, as it was read last
-	seenAt time.Time     // when that was
-	reset  *resetAction  // of the manager
+	media  *virtualMedia       // the slot for it, as it was read last
+	seenAt time.Time           // when that was
+	reset  *resetAction        // of the manager
+	infos  map[string][]string // values of actions, by the path of their ActionInfo
 }
 
 // computerSystem is what we need of a ComputerSystem resource.
@@ -111,9 +112,6 @@ func (h *redfishHost) keep(s *computerSystem, etag, path string) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.found != nil && len(s.Actions.Reset.Types) == 0 && h.found.ODataID == s.ODataID {
-		s.Actions.Reset.Types = h.found.Actions.Reset.Types // from its ActionInfo
-	}
 	h.found, h.readAt = s, time.Now()
 	h.quirks = quirksOf(s.Manufacturer, s.Model)
 }
@@ -189,9 +187,15 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 }
 
 // resetTypes gives what a Reset takes: its allowable values, or those of its ActionInfo; empty when the service does not say.
-func (h *redfishHost) resetTypes(ctx context.Context, r *resetAction) ([]string, error) {
+func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, error) {
 	if len(r.Types) > 0 || r.Info == "" {
 		return r.Types, nil
+	}
+	h.mu.Lock()
+	types, known := h.infos[r.Info]
+	h.mu.Unlock()
+	if known {
+		return types, nil
 	}
 	var info struct {
 		Parameters []struct {
@@ -204,10 +208,16 @@ func (h *redfishHost) resetTypes(ctx context.Context, r *resetAction) ([]string,
 	}
 	for _, p := range info.Parameters {
 		if p.Name == "ResetType" {
-			r.Types = p.AllowableValues
+			types = p.AllowableValues
 		}
 	}
-	return r.Types, nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.infos == nil {
+		h.infos = map[string][]string{}
+	}
+	h.infos[r.Info] = types
+	return types, nil
 }
 
 // pick gives the first of the wanted values that is allowed. A service that names none is asked for the first.

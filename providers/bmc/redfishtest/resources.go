@@ -57,7 +57,7 @@ func (m *system) show() any {
 	if m.s.quirks.ActionInfo {
 		reset["@Redfish.ActionInfo"] = m.path() + "/ResetActionInfo"
 	} else {
-		reset["ResetType@Redfish.AllowableValues"] = m.s.resetTypes()
+		reset["ResetType@Redfish.AllowableValues"] = m.resetTypes()
 	}
 	return map[string]any{
 		"@odata.id": m.path(), "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "@odata.etag": m.etag(), "Id": m.id, "Name": "System " + m.id,

@@ -45,6 +45,7 @@ type Quirks struct {
 	OffIsAnError  bool          // 400 when it is off (or on) already
 	ResetTypes    []string      // allowable values; default On ForceOff GracefulShutdown ForceRestart
 	ActionInfo    bool          // shows them in an ActionInfo only
+	TypesByState  bool          // shows and takes only those that make sense in its power state
 	Latency       time.Duration // of every answer
 	ExpireSession bool          // every session ends after its next request
 }

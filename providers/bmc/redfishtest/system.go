@@ -107,14 +107,21 @@ func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*
 		return m.reset(body)
 	case len(parts) == 1 && parts[0] == "ResetActionInfo" && r.Method == http.MethodGet:
 		return ok(map[string]any{"@odata.id": m.path() + "/ResetActionInfo", "@odata.type": "#ActionInfo.v1_4_2.ActionInfo", "Id": "ResetActionInfo", "Name": "Reset Action Info",
-			"Parameters": []any{map[string]any{"Name": "ResetType", "Required": true, "DataType": "String", "AllowableValues": m.s.resetTypes()}}}), nil
+			"Parameters": []any{map[string]any{"Name": "ResetType", "Required": true, "DataType": "String", "AllowableValues": m.resetTypes()}}}), nil
 	case r.Method == http.MethodGet:
 		return m.parts(r.URL.Path, parts)
 	}
 	return nil, notAllowed()
 }
 
-func (s *Service) resetTypes() []string {
+func (m *system) resetTypes() []string {
+	s := m.s
+	if s.quirks.TypesByState && !m.on {
+		return []string{"On"}
+	}
+	if s.quirks.TypesByState {
+		return []string{"ForceOff", "GracefulShutdown", "ForceRestart"}
+	}
 	if len(s.quirks.ResetTypes) > 0 {
 		return s.quirks.ResetTypes
 	}
@@ -124,7 +131,7 @@ func (s *Service) resetTypes() []string {
 // reset is ComputerSystem.Reset.
 func (m *system) reset(body map[string]any) (*result, *fault) {
 	t, _ := body["ResetType"].(string)
-	if !slices.Contains(m.s.resetTypes(), t) {
+	if !slices.Contains(m.resetTypes(), t) {
 		return nil, refuse(http.StatusBadRequest, "ActionParameterValueNotInList", "ResetType "+t+" is not allowed.")
 	}
 	now := time.Now()
