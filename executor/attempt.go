@@ -199,7 +199,7 @@ func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 // been replaced: a process that was stopped and goes on must not press a button that the next leader has pressed. What is not sent soon
 // after that is not sent any more (decision 0004): then nothing was done, and the majority is asked again.
 func (a *attempt) effect(ctx context.Context, what string, do func(context.Context) error) error {
-	said := false
+	said, late, wait := false, 0, a.cfg.PollMin
 	for {
 		// failpoint: effect-due
 		started := time.Now()
@@ -218,9 +218,13 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 			if err == nil || providers.ClassOf(err) != providers.Late {
 				return err
 			}
-			a.runner.log.Warn("effect came too late and was not done", "step", a.step.GetName(), "attempt", a.number, "effect", what, "error", err)
+			// What was opened on the way makes the next try quicker. Where that does not help, something is wrong for longer: a clock.
+			if late++; late&(late-1) == 0 {
+				a.runner.log.Warn("effect came too late and was not done", "step", a.step.GetName(), "attempt", a.number, "effect", what, "times", late, "error", err)
+			}
+			wait = min(2*wait, a.cfg.PollMax)
 		}
-		if err := sleep(ctx, a.cfg.PollMin); err != nil {
+		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -206,6 +206,8 @@ func TestOneActive(t *testing.T) {
 		"overlap":       {[]*holdfastv1.Run{run("r2", 4, 8), run("r1", 1, 5)}, "has run r2 from"},
 		"one in one":    {[]*holdfastv1.Run{run("r1", 1, 9), run("r2", 2, 3), run("r4", 8, 10)}, "has run r4 from"},
 		"one goes on":   {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 2, 3)}, "has run r2 from"},
+		"clock stood":   {[]*holdfastv1.Run{run("r1", 1, 4), run("r2", 1, 1), run("r3", 1, 1)}, ""},
+		"not at once":   {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 1, 1), run("r3", 4, 5)}, "has run r3 from"},
 		"at the moment": {[]*holdfastv1.Run{run("r1", 1, 2), run("r2", 1, 2)}, "has run r2 from"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, oneActive(of(), &Final{Runs: tt.runs}), tt.want) })
