@@ -18,25 +18,25 @@ func oneActive(_ *workload.History, f *Final) []error {
 	runs := slices.Clone(f.Runs)
 	slices.SortStableFunc(runs, func(a, b *holdfastv1.Run) int {
 		// That clock stands while the clocks of peers are behind it: many runs have the same times then.
-		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()), ended(a).Compare(ended(b)))
+		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()), over(a).Compare(over(b)))
 	})
 	last := map[string]*holdfastv1.Run{}
 	var errs []error
 	for _, r := range runs {
 		before := last[r.GetMachineId()]
-		if before != nil && (before.GetFinishedAt() == nil || before.GetFinishedAt().AsTime().After(r.GetCreatedAt().AsTime())) {
+		if before != nil && over(before).After(r.GetCreatedAt().AsTime()) {
 			errs = append(errs, fmt.Errorf("machine %s has run %s from %s on, and had run %s until %s", r.GetMachineId(), r.GetRunId(),
 				clock(r.GetCreatedAt()), before.GetRunId(), clock(before.GetFinishedAt())))
 		}
-		if before == nil || !before.GetFinishedAt().AsTime().After(r.GetFinishedAt().AsTime()) {
+		if before == nil || !over(before).After(over(r)) {
 			last[r.GetMachineId()] = r
 		}
 	}
 	return few(errs)
 }
 
-// ended gives when a run ended; one that has not ends after all others.
-func ended(r *holdfastv1.Run) time.Time {
+// over gives when a run ended; one that has not ends after all others.
+func over(r *holdfastv1.Run) time.Time {
 	if r.GetFinishedAt() == nil {
 		return time.Unix(1<<40, 0)
 	}
