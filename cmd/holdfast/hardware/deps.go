@@ -1,0 +1,117 @@
+package hardware
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
+	"github.com/holdfast-metal/holdfast/server/seal"
+)
+
+// strict reads JSON in which no key is unknown.
+func strict(raw json.RawMessage, into any) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("read configuration: there is more than one value")
+	}
+	return nil
+}
+
+// open opens a secret of one type.
+func (h *Hardware) open(ctx context.Context, name, kind string) (seal.Secret, error) {
+	s, err := h.secrets.Resolve(ctx, name)
+	if err != nil {
+		return s, err
+	}
+	if s.Type != kind {
+		return seal.Secret{}, fmt.Errorf("secret %q is of type %s, want %s: make another one with holdfast secret put --type %s", name, s.Type, kind, kind)
+	}
+	return s, nil
+}
+
+// accounts finds the accounts of BMCs in the secrets that machines name.
+type accounts struct{ h *Hardware }
+
+func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account, error) {
+	ref := m.GetSpec().GetBmcCredentialsRef()
+	if ref == "" {
+		return bmc.Account{}, fmt.Errorf("machine %s names no account for its BMC: set bmc_credentials_ref to a secret of type bmc", m.GetMachineId())
+	}
+	s, err := a.h.open(ctx, ref, "bmc")
+	if err != nil {
+		return bmc.Account{}, err
+	}
+	return bmc.Account{User: s.Values["username"].Reveal(), Password: s.Values["password"].Reveal(), Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
+}
+
+// logins finds how to log in to hosts.
+type logins struct{ h *Hardware }
+
+func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
+	if ref == "" {
+		return sshexec.Login{}, errors.New("no login for the host is named: set ssh_credentials_ref of the machine, or credentials_ref of the provider, to a secret of type ssh")
+	}
+	s, err := l.h.open(ctx, ref, "ssh")
+	if err != nil {
+		return sshexec.Login{}, err
+	}
+	reveal := func(name string) string { return s.Values[name].Reveal() }
+	return sshexec.Login{Username: reveal("username"), PrivateKey: []byte(reveal("private_key")), Certificate: []byte(reveal("certificate")), Password: reveal("password")}, nil
+}
+
+// memory keeps memos of BMCs as notes.
+type memory struct{ h *Hardware }
+
+func (m memory) Recall(_ context.Context, name string) (bmc.Memo, error) {
+	var memo bmc.Memo
+	note := m.h.notes.Get("bmc/" + name)
+	if note == nil {
+		return memo, nil
+	}
+	if err := json.Unmarshal(note, &memo); err != nil {
+		return bmc.Memo{}, fmt.Errorf("read the note of BMC %s: %w", name, err)
+	}
+	return memo, nil
+}
+
+func (m memory) Remember(ctx context.Context, name string, memo bmc.Memo) error {
+	note, err := json.Marshal(memo)
+	if err != nil {
+		return fmt.Errorf("note BMC %s: %w", name, err)
+	}
+	if bytes.Equal(note, m.h.notes.Get("bmc/"+name)) {
+		return nil
+	}
+	return m.h.notes.Put(ctx, "bmc/"+name, note)
+}
+
+// hostKeys finds the keys of hosts in the inventory, and else what was pinned when a host was first seen.
+type hostKeys struct{ h *Hardware }
+
+func (k hostKeys) Get(_ context.Context, host string) ([]string, error) {
+	if m, ok := k.h.inventory.View().Machine(host); ok && len(m.GetSpec().GetSshHostKeys()) > 0 {
+		return m.GetSpec().GetSshHostKeys(), nil
+	}
+	if note := k.h.notes.Get("host/" + host); len(note) > 0 {
+		return strings.Split(string(note), "\n"), nil
+	}
+	return nil, nil
+}
+
+func (k hostKeys) Pin(ctx context.Context, host, key string) error {
+	return k.h.notes.PutFirst(ctx, "host/"+host, []byte(key))
+}

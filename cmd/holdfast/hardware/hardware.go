@@ -1,0 +1,181 @@
+// Package hardware puts the kinds of providers together with what they need of a peer: secrets, the inventory, and notes for the next
+// leader. It owns which kinds there are and when their sessions end; it drives nothing itself.
+package hardware
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/datacenter"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
+	"github.com/holdfast-metal/holdfast/server/seal"
+)
+
+// Secrets opens secrets by name.
+type Secrets interface {
+	Resolve(ctx context.Context, name string) (seal.Secret, error)
+}
+
+// Notes keeps what is to be known after a change of leader.
+type Notes interface {
+	Get(key string) []byte
+	Put(ctx context.Context, key string, value []byte) error
+	PutFirst(ctx context.Context, key string, value []byte) error
+}
+
+// Inventory is the peer's own state.
+type Inventory interface {
+	View() *fsm.View
+}
+
+// Hardware makes the providers of a peer. They are configured before the peer has a state; Attach gives them one.
+type Hardware struct {
+	secrets   Secrets
+	notes     Notes
+	inventory Inventory
+	log       *slog.Logger
+
+	bmcs  []*bmc.Provider
+	hosts []*sshexec.Provider
+	over  chan struct{} // a term has ended
+}
+
+// New gives a Hardware without providers.
+func New(log *slog.Logger) *Hardware { return &Hardware{log: log, over: make(chan struct{}, 1)} }
+
+// Attach is called once, before any provider is used.
+func (h *Hardware) Attach(s Secrets, n Notes, i Inventory) { h.secrets, h.notes, h.inventory = s, n, i }
+
+// Factories gives the kinds that a configuration may name.
+func (h *Hardware) Factories() map[string]providers.Factory {
+	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh, "datacenter": h.datacenter}
+}
+
+func (h *Hardware) cloudBMC(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	p, err := h.newBMC(raw, log)
+	if err != nil {
+		return nil, err
+	}
+	return cloudBMC{p}, nil
+}
+
+// cloudBMC is a machine somewhere else of which only the BMC is reached.
+type cloudBMC struct{ *bmc.Provider }
+
+// Kind is "cloudbmc".
+func (cloudBMC) Kind() string { return "cloudbmc" }
+
+func (h *Hardware) ssh(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	return h.newHost(raw, log)
+}
+
+func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	var halves struct {
+		BMC json.RawMessage `json:"bmc"`
+		SSH json.RawMessage `json:"ssh"`
+	}
+	if err := strict(raw, &halves); err != nil {
+		return nil, err
+	}
+	b, err := h.newBMC(halves.BMC, log)
+	if err != nil {
+		return nil, fmt.Errorf("bmc: %w", err)
+	}
+	s, err := h.newHost(halves.SSH, log)
+	if err != nil {
+		return nil, fmt.Errorf("ssh: %w", err)
+	}
+	return datacenter.New(b, b, s), nil
+}
+
+func (h *Hardware) newBMC(raw json.RawMessage, log *slog.Logger) (*bmc.Provider, error) {
+	cfg, err := bmc.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log})
+	if err == nil {
+		h.bmcs = append(h.bmcs, p)
+	}
+	return p, err
+}
+
+func (h *Hardware) newHost(raw json.RawMessage, log *slog.Logger) (*sshexec.Provider, error) {
+	cfg, err := sshexec.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := sshexec.New(cfg, logins{h}, hostKeys{h}, log)
+	if err == nil {
+		h.hosts = append(h.hosts, p)
+	}
+	return p, err
+}
+
+// releaseTime bounds how long sessions on BMCs are ended after a term.
+const releaseTime = 30 * time.Second
+
+// Run is the leader task that notices the end of a term. Others may lead from then on: they must find no session of ours. It does not wait for
+// the BMCs, a hand-over would wait with it: Serve does the work.
+func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
+	<-ctx.Done()
+	select {
+	case h.over <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Serve ends sessions that are not used, and all of them after each term and when ctx ends.
+func (h *Hardware) Serve(ctx context.Context) error {
+	var g errgroup.Group
+	for _, p := range h.bmcs {
+		g.Go(func() error {
+			if err := p.Run(ctx); err != nil {
+				h.log.Warn("could not end all sessions on BMCs", "error", err)
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for {
+			select {
+			case <-h.over:
+				h.release(ctx)
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	err := g.Wait()
+	for _, p := range h.hosts {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
+
+func (h *Hardware) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range h.bmcs {
+		wg.Go(func() {
+			if err := p.Release(ctx); err != nil {
+				h.log.Warn("could not end all sessions on BMCs after the term", "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}

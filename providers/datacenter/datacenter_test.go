@@ -1,0 +1,64 @@
+package datacenter
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// look answers what it is told to.
+type look func() (providers.Facts, error)
+
+func (l look) Inspect(context.Context, providers.Machine) (providers.Facts, error) { return l() }
+
+func TestInspect(t *testing.T) {
+	var (
+		up      = providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "NoBMC", BootID: "b-1", Image: "debian-13"}
+		down    = providers.Facts{ReachableReason: "NoRoute", BMCReason: "NoBMC"}
+		answers = providers.Facts{ReachableReason: "NotProbed", BMCReachable: true, BMCReason: "RedfishOK"}
+		refused = providers.Errorf(providers.Auth, "inspect the BMC", "401")
+		hangs   = providers.Errorf(providers.Timeout, "inspect the host", "no answer")
+	)
+	says := func(f providers.Facts, err error) look { return func() (providers.Facts, error) { return f, err } }
+	never := look(func() (providers.Facts, error) { t.Error("a half without an endpoint was asked"); return providers.Facts{}, nil })
+	tests := []struct {
+		name      string
+		spec      *holdfastv1.MachineSpec
+		bmc, host look
+		want      providers.Facts
+		failed    bool
+	}{
+		{"both", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(up, nil),
+			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "RedfishOK", BootID: "b-1", Image: "debian-13"}, false},
+		{"the host is down", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(down, nil),
+			providers.Facts{ReachableReason: "NoRoute", BMCReachable: true, BMCReason: "RedfishOK"}, false},
+		{"the BMC lets nobody in", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(providers.Facts{}, refused), says(up, nil),
+			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "AuthFailed", BootID: "b-1", Image: "debian-13"}, false},
+		{"the host hangs", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(providers.Facts{}, hangs),
+			providers.Facts{ReachableReason: "Timeout", BMCReachable: true, BMCReason: "RedfishOK"}, false},
+		{"neither", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(providers.Facts{}, refused), says(providers.Facts{}, hangs), providers.Facts{}, true},
+		{"a BMC alone", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(answers, nil), never,
+			providers.Facts{ReachableReason: "NoSSHEndpoint", BMCReachable: true, BMCReason: "RedfishOK"}, false},
+		{"a BMC alone that fails", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(providers.Facts{}, refused), never, providers.Facts{}, true},
+		{"a host alone", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(up, nil), up, false},
+		{"a host alone that fails", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(providers.Facts{}, hangs), providers.Facts{}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &Provider{bmc: tt.bmc, host: tt.host}
+			got, err := p.Inspect(t.Context(), &holdfastv1.Machine{MachineId: "m", Spec: tt.spec})
+			var classed *providers.Error
+			if (err != nil) != tt.failed || tt.failed && !errors.As(err, &classed) {
+				t.Fatalf("error %v, want one: %v", err, tt.failed)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("facts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
