@@ -157,7 +157,7 @@ func (l *lab) lead(cfg Config) *leader {
 // wait waits until a run is as cond wants it.
 func (l *lab) wait(run string, what string, cond func(*holdfastv1.Run) bool) *holdfastv1.Run {
 	l.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(5 * time.Minute)
 	for {
 		changed := l.fsm.Changed()
 		r, _ := l.fsm.View().Run(run)
