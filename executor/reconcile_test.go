@@ -27,7 +27,7 @@ func (l *lab) reconcile(cfg ReconcilerConfig) {
 // condition waits until a machine's condition is as wanted, and gives it.
 func (l *lab) condition(machine, kind string, status bool) *holdfastv1.Condition {
 	l.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(5 * time.Minute)
 	for {
 		changed := l.fsm.Changed()
 		m, _ := l.fsm.View().Machine(machine)

@@ -66,7 +66,7 @@ func TestWaiting(t *testing.T) {
 		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, ExitNotFound, "", []string{`run "run-0" not found`}},
 		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), ExitOK, "SUCCEEDED 3/3", nil},
 		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed, "FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
-		{"watch, time is up", []string{"run", "watch", "run-789", "--timeout", "50ms"}, nil, ExitTimeout, "RUNNING", nil},
+		{"watch, time is up", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "RUNNING", nil},
 		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), ExitRunFailed, "FAILED", nil},
 		{"cancel, canceled", []string{"run", "cancel", "run-789", "--wait", "--reason", "wrong rack"}, canceled, ExitOK, "CANCELED", nil},
 		{"cancel, too late", []string{"run", "cancel", "run-789", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED", []string{"it ended before it could be canceled"}},
