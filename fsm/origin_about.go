@@ -88,7 +88,7 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 	case *internalv1.Command_DeregisterPool:
 		return poolConcern(op.DeregisterPool.GetPoolId()), true
 	case *internalv1.Command_RegisterProvider:
-		return named("providers", op.RegisterProvider.GetProvider().GetProviderId()), true
+		return t.providerConcern(op.RegisterProvider.GetProvider()), true
 
 	case *internalv1.Command_RegisterService:
 		id := op.RegisterService.GetTarget().GetId()

@@ -15,6 +15,35 @@ func providerSchema() *schema[holdfastv1.PlatformProvider, *holdfastv1.PlatformP
 	}
 }
 
+// maxProviders is how many providers the manager of one pool may register.
+const maxProviders = 16
+
+// providerConcern is about the pool of a provider: a manager registers the one of his pool, and takes over nobody else's.
+func (t *tx) providerConcern(in *holdfastv1.PlatformProvider) concern {
+	about := named("providers", in.GetProviderId())
+	old, exists := t.providers.get(in.GetProviderId())
+	if exists && old.GetPoolId() == "" {
+		return about // an operator's
+	}
+	for _, pool := range []string{old.GetPoolId(), in.GetPoolId()} {
+		if pool != "" {
+			about.pools = append(about.pools, pool)
+		}
+	}
+	return about
+}
+
+// providersOf counts the providers of a pool.
+func (t *tx) providersOf(pool string) int {
+	n := 0
+	for p := range t.providers.ascend("", "") {
+		if p.GetPoolId() == pool {
+			n++
+		}
+	}
+	return n
+}
+
 // registerProvider takes a marketplace provider's registration, in full (POOLREG-18060). Of its token the hash alone is kept.
 func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
 	p := c.GetProvider()
@@ -32,9 +61,16 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 	if len(p.GetGpuModels()) > maxGpus {
 		return nil, invalid("provider.gpu_models", "are %d, at most %d are allowed", len(p.GetGpuModels()), maxGpus)
 	}
+	if pool := p.GetPoolId(); pool != "" && !printable(pool, maxPoolName) {
+		return nil, invalid("provider.pool_id", "%q is not 1 to %d visible characters", pool, maxPoolName)
+	}
 	p.CreatedAt, p.UpdatedAt, p.Status = t.now, t.now, "registered"
-	if old, ok := t.providers.get(p.GetProviderId()); ok {
-		p.CreatedAt = old.GetCreatedAt()
+	old, exists := t.providers.get(p.GetProviderId())
+	if exists {
+		p.CreatedAt, p.PoolId = old.GetCreatedAt(), firstOf(p.GetPoolId(), old.GetPoolId())
+	}
+	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && t.providersOf(pool) >= maxProviders {
+		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT", "pool %q has %d providers, which is all that a pool may have", pool, maxProviders).with("pool_id", pool)
 	}
 	t.providers.put(p)
 	return p, nil

@@ -136,13 +136,16 @@ func (s *poolService) DeregisterPool(ctx context.Context, r *holdfastv1.Deregist
 	return &holdfastv1.DeregisterPoolResponse{}, nil
 }
 
-// RegisterProvider registers a marketplace provider (POOLREG-18060).
+// RegisterProvider registers a marketplace provider (POOLREG-18060). The manager of a pool registers that of his pool.
 func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.RegisterProviderRequest) (*holdfastv1.RegisterProviderResponse, error) {
 	if err := required("provider_id", r.GetProvider().GetProviderId()); err != nil {
 		return nil, err
 	}
 	p := known(r.GetProvider())
 	p.Status, p.CreatedAt, p.UpdatedAt = "", nil, nil
+	if who := auth.From(ctx); who.GetRole() == holdfastv1.Role_POOL_AGENT && len(who.GetPools()) == 1 {
+		p.PoolId = who.GetPools()[0]
+	}
 	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
 		return nil, invalid("auth_token_sha256", "is not a SHA-256 sum")
 	}

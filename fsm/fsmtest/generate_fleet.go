@@ -217,7 +217,11 @@ func (g *Generator) sweepPools(*fsm.View) proto.Message {
 }
 
 func (g *Generator) registerProvider(*fsm.View) proto.Message {
-	return &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: g.id("provider", 2), TotalGpus: 8}}
+	p := &holdfastv1.PlatformProvider{ProviderId: g.id("provider", 2), TotalGpus: 8}
+	if g.Chooser.Choose("of a pool", 2) == 0 {
+		p.PoolId = g.id("pool", poolIDs)
+	}
+	return &internalv1.RegisterProvider{Provider: p}
 }
 
 func (g *Generator) serviceID() string {

@@ -911,6 +911,7 @@ type PlatformProvider struct {
 	Status          string                 `protobuf:"bytes,14,opt,name=status,proto3" json:"status,omitempty"` // registered
 	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	PoolId          string                 `protobuf:"bytes,17,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // the pool whose manager registers it, by his token; empty: an operator's
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1055,6 +1056,13 @@ func (x *PlatformProvider) GetUpdatedAt() *timestamppb.Timestamp {
 		return x.UpdatedAt
 	}
 	return nil
+}
+
+func (x *PlatformProvider) GetPoolId() string {
+	if x != nil {
+		return x.PoolId
+	}
+	return ""
 }
 
 type RegisterProviderRequest struct {
@@ -1335,7 +1343,7 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\x15DeregisterPoolRequest\x12\x17\n" +
 	"\apool_id\x18\x01 \x01(\tR\x06poolId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x18\n" +
-	"\x16DeregisterPoolResponse\"\xd8\x04\n" +
+	"\x16DeregisterPoolResponse\"\xf1\x04\n" +
 	"\x10PlatformProvider\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1a\n" +
@@ -1358,7 +1366,8 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"T\n" +
+	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x17\n" +
+	"\apool_id\x18\x11 \x01(\tR\x06poolId\"T\n" +
 	"\x17RegisterProviderRequest\x129\n" +
 	"\bprovider\x18\x01 \x01(\v2\x1d.holdfast.v1.PlatformProviderR\bprovider\"\x8d\x01\n" +
 	"\x18RegisterProviderResponse\x129\n" +
