@@ -34,6 +34,7 @@ type controller struct {
 	ipmi     map[string]*ipmiHost
 	powerEnd time.Time // when what was pressed last has surely shown
 	pressing int       // presses under way
+	console  bool      // somebody has it open
 }
 
 // controllerOf gives the BMC of a machine.

@@ -116,9 +116,9 @@ func (l *lab) class(what string, err error, want providers.Class) {
 // eventually polls until ok.
 func (l *lab) eventually(what string, ok func() bool) {
 	l.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); {
+	for end := time.Now().Add(20 * time.Second); !ok(); {
 		if time.Now().After(end) {
-			l.t.Fatalf("%s: not seen within 10s", what)
+			l.t.Fatalf("%s: not seen within 20s", what)
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):

@@ -1,3 +1,5 @@
+//go:build linux
+
 package bmc_test
 
 import (
@@ -11,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -98,7 +103,7 @@ func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *ex
 	l := &ipmiLab{dir: dir, lab: &lab{t: t, m: m, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}}
 	l.p = l.provider(func(c *bmc.Config) { c.OpenTime = 10 * time.Millisecond })
 	l.eventually("the BMC answers", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_, err := l.p.PowerState(ctx, m)
 		return err == nil
@@ -127,9 +132,10 @@ set_working_mc 0x20
   endlan
   chassis_control "%s %s 0x20"
   startnow false
+  sol "%s" 115200
   user 1 false "" "" user 10 none md2 md5 straight
   user 2 true "admin" "secret" admin 10 none md2 md5 straight
-`, port, helper, dir)
+`, port, helper, dir, serialLine(t))
 	const emu = `mc_setbmc 0x20
 mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr
 sel_enable 0x20 1000 0x0a
@@ -151,4 +157,50 @@ func pyghmi(t *testing.T, dir string, port int) *exec.Cmd {
 		t.Skip("NOT TESTED: pyghmi is not installed (Debian package python3-pyghmi)")
 	}
 	return exec.CommandContext(context.WithoutCancel(t.Context()), python, "testdata/pybmc.py", dir, strconv.Itoa(port))
+}
+
+// serialLine is the serial line of a machine on which a login prompt waits.
+func serialLine(t *testing.T) (path string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	fd := int(master.Fd())
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		_, err = term.MakeRaw(fd)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = fmt.Sprintf("/dev/pts/%d", n)
+	slave, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0) // so that it does not hang up while nobody has it open
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = slave.Close() })
+	go func() {
+		b := make([]byte, 256)
+		for {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			for _, c := range b[:n] {
+				answer := []byte{c}
+				if c == '\n' || c == '\r' {
+					answer = []byte("\r\nlogin: ")
+				}
+				if _, err := master.Write(answer); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	return path
 }

@@ -148,7 +148,7 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // no shell; the arguments are ours, address and user are one argument each
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Env = []string{"IPMITOOL_PASSWORD=" + a.Password, "LC_ALL=C", "HOME=/nonexistent"}
+	cmd.Env = h.env(a)
 	cmd.WaitDelay = time.Second
 	// The program ends with the thread that starts it (see ends), so this one must live on until then.
 	runtime.LockOSThread()
@@ -162,6 +162,11 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	err = cmd.Run()
 	said := quiet(out.String())
 	return said, ipmiError(ctx, what, err, said)
+}
+
+// env is all that ipmitool gets of an environment. The password is not among its arguments, which everybody can see.
+func (h *ipmiHost) env(a Account) []string {
+	return []string{"IPMITOOL_PASSWORD=" + a.Password, "LC_ALL=C", "HOME=/nonexistent"}
 }
 
 // quiet leaves out what -v says about the session besides why it failed, which is what it is for.

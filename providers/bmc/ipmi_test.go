@@ -1,3 +1,5 @@
+//go:build linux
+
 package bmc_test
 
 import (
@@ -26,6 +28,10 @@ type (
 		powerOnly
 		providers.BootController
 	}
+	powerAndConsole struct {
+		powerOnly
+		providers.Console
+	}
 )
 
 func (l *ipmiLab) setup(p providers.Provider) providertest.Setup {
@@ -43,7 +49,7 @@ func (l *ipmiLab) setup(p providers.Provider) providertest.Setup {
 func TestConformanceOverIPMISim(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
-	s := l.setup(powerOnly{l.p, l.p, l.p, l})
+	s := l.setup(powerAndConsole{powerOnly{l.p, l.p, l.p, l}, l.p})
 	providertest.Run(t, func(*testing.T) providertest.Setup { return s })
 }
 

@@ -29,6 +29,7 @@ var (
 	_ providers.PowerController = (*Provider)(nil)
 	_ providers.BootController  = (*Provider)(nil)
 	_ providers.MediaController = (*Provider)(nil)
+	_ providers.Console         = (*Provider)(nil)
 	_ providers.Settler         = (*Provider)(nil)
 )
 

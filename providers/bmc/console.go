@@ -1,0 +1,182 @@
+package bmc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// OpenConsole opens the serial console of the machine over IPMI (serial over LAN), also of a machine that is driven over Redfish, which has no
+// such thing. There is one at a time. It ends with the context.
+func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.ReadWriteCloser, error) {
+	what := "open the console of " + m.GetMachineId()
+	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
+	if err != nil {
+		return nil, providers.Errorf(providers.Unsupported, what, "%w", err)
+	}
+	if by := Protocol(first(m.GetLabels()[ProtocolLabel], string(p.cfg.Protocol))); by == Redfish {
+		return nil, providers.Errorf(providers.Unsupported, what, "Redfish has no console, and IPMI is not to be spoken with this machine: its protocol is redfish")
+	}
+	c, err := p.controllerOf(ctx, m, e)
+	if err != nil {
+		return nil, classify(what, err, false)
+	}
+	c.mu.Lock()
+	taken := c.console
+	c.console = true
+	c.mu.Unlock()
+	if taken {
+		return nil, providers.Errorf(providers.Transient, what, "it is open already: close it there")
+	}
+	free := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.console = false
+	}
+	h := c.ipmiOf(m, e)
+	var con *console
+	err = c.guarded(ctx, what, func() error {
+		if _, err := h.mcInfo(ctx); err != nil { // it tells why a login fails; what follows does not
+			return classify(what, err, false)
+		}
+		con, err = h.console(ctx, free)
+		if err != nil && strings.Contains(err.Error(), "already active") { // somebody has left it open; or has it open, and loses it
+			_, _ = h.run(ctx, false, "sol", "deactivate")
+			con, err = h.console(ctx, free)
+		}
+		return classify(what, err, false)
+	})
+	if err != nil {
+		free()
+		return nil, err
+	}
+	return con, nil
+}
+
+// consoleUp is what ipmitool prints when the console is open.
+const consoleUp = "[SOL Session operational"
+
+// console is an ipmitool that shows a console.
+type console struct {
+	in     io.WriteCloser
+	out    *bufio.Reader
+	pipe   *io.PipeReader
+	cancel context.CancelFunc // kills it
+	ended  chan struct{}
+	close  sync.Once
+}
+
+// console starts ipmitool and waits until the console is open. Free is called when it has ended.
+func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
+	a, leave, err := h.turn(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(nil)
+	path, err := exec.LookPath(h.cfg.Ipmitool)
+	if err != nil {
+		return nil, noIpmitool(err)
+	}
+	stdbuf, err := exec.LookPath("stdbuf") // else ipmitool keeps to itself that the console is open, until there is output
+	if err != nil {
+		return nil, providers.Errorf(providers.Unsupported, "start ipmitool", "%w: install it (Debian: coreutils)", err)
+	}
+	opening := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // Close, which ends it, lets it say goodbye first
+	// What is typed at the beginning of a line must not be taken for a command to ipmitool: the escape is a character that nobody types.
+	cmd := exec.CommandContext(ctx, stdbuf, "-o0", path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-e", "\x1f", "sol", "activate") //nolint:gosec // no shell
+	cmd.Env = h.env(a)
+	cmd.WaitDelay = time.Second
+	var said bytes.Buffer
+	pr, pw := io.Pipe()
+	cmd.Stdout, cmd.Stderr = pw, &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	c := &console{in: in, pipe: pr, out: bufio.NewReader(pr), cancel: cancel, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with the thread that starts it: this one stays until then
+		defer runtime.UnlockOSThread()
+		ends(cmd)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+		_ = pw.Close()
+		close(c.ended)
+	}()
+	if err := <-started; err != nil {
+		cancel()
+		return nil, err
+	}
+	over := context.AfterFunc(opening, func() { _ = c.Close() })
+	timer := time.AfterFunc(h.cfg.CommandTime, cancel)
+	defer timer.Stop()
+	var before strings.Builder
+	for {
+		line, err := c.out.ReadString('\n')
+		if strings.Contains(line, consoleUp) {
+			go func() {
+				<-c.ended
+				over()
+				free()
+			}()
+			return c, nil
+		}
+		before.WriteString(line)
+		if err == nil {
+			continue
+		}
+		late := ctx.Err() != nil
+		_ = c.Close()
+		if opening.Err() == nil && late {
+			return nil, providers.Errorf(providers.Timeout, "activate serial over LAN", "it was not open after %v", h.cfg.CommandTime)
+		}
+		return nil, ipmiError(opening, "activate serial over LAN", errors.New("ipmitool ended"), before.String()+said.String())
+	}
+}
+
+// Read waits for output; io.EOF when the console has ended.
+func (c *console) Read(b []byte) (int, error) {
+	n, err := c.out.Read(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Write types.
+func (c *console) Write(b []byte) (int, error) { return c.in.Write(b) }
+
+// consoleEnd is how long ipmitool gets to tell the BMC that the console is closed.
+const consoleEnd = 3 * time.Second
+
+// Close ends the console, on the BMC too.
+func (c *console) Close() error {
+	c.close.Do(func() {
+		_ = c.in.Close() // ipmitool deactivates the console then
+		_ = c.pipe.Close()
+		t := time.NewTimer(consoleEnd)
+		defer t.Stop()
+		select {
+		case <-c.ended:
+		case <-t.C:
+		}
+		c.cancel()
+		<-c.ended
+	})
+	return nil
+}
