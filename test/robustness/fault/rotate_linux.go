@@ -153,13 +153,17 @@ func certify(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, by *
 func until(ctx context.Context, try func() error) error {
 	ctx, stop := context.WithTimeout(ctx, takeTime)
 	defer stop()
+	var last error
 	for {
 		err := try()
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil { // else it is that the time was up, which says little
+			last = err
+		}
 		if werr := sleep(ctx, 100*time.Millisecond); werr != nil {
-			return fmt.Errorf("it took longer than %s: %w", takeTime, err)
+			return fmt.Errorf("it took longer than %s: %w", takeTime, last)
 		}
 	}
 }

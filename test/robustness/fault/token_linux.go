@@ -26,6 +26,7 @@ type tokens struct {
 	acked   time.Time // when it was acknowledged; zero before
 	index   uint64    // of a state that has it; zero when it is not known
 	refused int
+	unaware int // stale reads that were answered by a peer that had not heard of the revocation
 	errs    []error
 }
 
@@ -134,9 +135,15 @@ func (w *tokens) writes(ctx context.Context, k *harness.Caller) {
 // stale reads what the peer has: one that has not heard of the revocation cannot know of it, one whose state has it must refuse. The
 // index is that of the state after the call, so that only the second of two calls tells.
 func (w *tokens) stale(ctx context.Context, k *harness.Caller) {
+	w.mu.Lock()
+	acked := !w.acked.IsZero()
+	w.mu.Unlock()
 	first, err := k.Stale(ctx)
 	w.mu.Lock()
 	known := w.index
+	if acked && err == nil && (known == 0 || first < known) {
+		w.unaware++
+	}
 	w.mu.Unlock()
 	if err != nil || known == 0 || first < known {
 		return
@@ -220,7 +227,7 @@ func revokeToken(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal,
 			err = w.aftermath(ctx, restarted.Kill, restarted.Start)
 		}
 		err = errors.Join(err, w.end())
-		c.Log.Info("a token was revoked", "meanwhile", how, "refused", w.refused, "restarted", restarted.ID)
+		c.Log.Info("a token was revoked", "meanwhile", how, "refused", w.refused, "stale_unaware", w.unaware, "restarted", restarted.ID)
 		return err
 	}, nil
 }
