@@ -39,7 +39,7 @@ func (l Login) user() string {
 func (l Login) digest() [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(l.Username), l.PrivateKey, l.Certificate, []byte(l.Password)} {
-		fmt.Fprintf(h, "%d:", len(part))
+		_, _ = fmt.Fprintf(h, "%d:", len(part)) // a hash takes everything
 		h.Write(part)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
@@ -80,7 +80,7 @@ func (l Login) methods(now time.Time) ([]ssh.AuthMethod, error) {
 		sent := false
 		once := func() (string, error) {
 			if sent {
-				return "", errors.New("the password was refused")
+				return "", errPassword
 			}
 			sent = true
 			return password, nil
@@ -101,6 +101,9 @@ func (l Login) methods(now time.Time) ([]ssh.AuthMethod, error) {
 	}
 	return ms, nil
 }
+
+// errPassword ends a handshake whose password was refused in one of the ways.
+var errPassword = errors.New("ssh: unable to authenticate: the password was refused")
 
 func certified(line []byte, key ssh.Signer, now time.Time) (ssh.Signer, error) {
 	pub, _, _, _, err := ssh.ParseAuthorizedKey(line)

@@ -22,11 +22,11 @@ import (
 type host struct {
 	machine providers.Machine
 	addr    string
-	state   string                                // the provider's directory on the host
-	dir     string                                // for the tests' own files, on the host
-	seen    func(path string) string              // where such a path is on this machine
+	state   string                               // the provider's directory on the host
+	dir     string                               // for the tests' own files, on the host
+	seen    func(path string) string             // where such a path is on this machine
 	make    func(t *testing.T) *sshexec.Provider // a provider as another leader would have it
-	long    int                                   // seconds of the command that is meant to be long
+	long    int                                  // seconds of the command that is meant to be long
 	user    string
 }
 

@@ -299,3 +299,10 @@ func (p *Provider) Close() error {
 	p.watching.Wait()
 	return nil
 }
+
+// Connections counts those that are open, for metrics and tests.
+func (p *Provider) Connections() int {
+	p.pool.mu.Lock()
+	defer p.pool.mu.Unlock()
+	return len(p.pool.open)
+}

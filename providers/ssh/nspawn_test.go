@@ -26,7 +26,7 @@ type container struct {
 	login      sshexec.Login
 }
 
-// bootContainer boots one, and takes it down with the test. With init it boots systemd, without it runs sshd alone.
+// bootContainer boots one, and takes it down with the test.
 func bootContainer(t *testing.T) *container {
 	t.Helper()
 	if os.Getenv(e2eVariable) == "" {
@@ -63,7 +63,7 @@ func bootContainer(t *testing.T) *container {
 	run(t, "ip", "netns", "add", c.name)
 	t.Cleanup(func() { run(t, "ip", "netns", "del", c.name) })
 	run(t, "ip", "link", "add", c.name, "type", "veth", "peer", "name", "host0", "netns", c.name)
-	t.Cleanup(func() { exec.Command("ip", "link", "del", c.name).Run() }) // it goes with the namespace, sooner or later
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", c.name).Run() }) // it goes with the namespace, sooner or later
 	run(t, "ip", "addr", "add", net+".1/24", "dev", c.name)
 	run(t, "ip", "link", "set", c.name, "up")
 	console, err := os.Create(filepath.Join(dir, "console"))
@@ -79,14 +79,14 @@ func bootContainer(t *testing.T) *container {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		cmd.Wait()
+		_ = cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(os.Interrupt)
 		select {
 		case <-ended:
 		case <-time.After(5 * time.Second):
-			cmd.Process.Kill()
+			_ = cmd.Process.Kill()
 			<-ended
 		}
 	})
@@ -116,15 +116,6 @@ func (c *container) write(t *testing.T, name, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (c *container) read(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(c.root, name))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 func (c *container) machine() providers.Machine { return machineAt("m-systemd", c.addr) }

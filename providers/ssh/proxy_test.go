@@ -1,7 +1,6 @@
 package sshexec_test
 
 import (
-	"io"
 	"net"
 	"sync"
 	"testing"
@@ -71,9 +70,6 @@ func (p *proxy) copy(to, from net.Conn) {
 			}
 		}
 		if err != nil {
-			if err != io.EOF {
-				return
-			}
 			return
 		}
 	}
@@ -92,7 +88,9 @@ func (p *proxy) cut() {
 func (p *proxy) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.frozen = make(chan struct{})
+	if p.frozen == nil {
+		p.frozen = make(chan struct{})
+	}
 }
 
 func (p *proxy) thaw() {

@@ -1,10 +1,17 @@
 package sshexec_test
 
 import (
+	"crypto/rand"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/providertest"
+	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
 // TestSystemdHost holds the provider to what it promises on a real systemd host.
@@ -17,8 +24,239 @@ func TestSystemdHost(t *testing.T) {
 			return providertest.Setup{
 				Provider: p, Machine: c.machine(), Silent: silent, Missing: machineAt("missing", "127.0.0.1:1"),
 				Wait: 20 * time.Second, Poll: 20 * time.Millisecond, Rollback: 4 * time.Second,
-				NetConfig: "[Match]\nName=host0\n[Network]\nAddress=" + c.net + ".2/24\nAddress=" + c.net + ".3/24\n",
+				NetConfig: c.networkd(".2", ".3"),
 			}
 		})
 	})
+	h := host{
+		machine: c.machine(), addr: c.addr, state: "/var/lib/holdfast/ssh", dir: "/root", seen: func(p string) string { return c.root + p }, long: 60, user: "hfuser",
+		make: c.provider,
+	}
+	t.Run("Commands", h.commands)
+	t.Run("RunsAsAUnit", func(t *testing.T) { runsAsAUnit(t, h) })
+	t.Run("DaemonsGoWithTheUnit", func(t *testing.T) { daemonsGoWithTheUnit(t, h) })
+	t.Run("Sudo", func(t *testing.T) { sudo(t, c, h) })
+	t.Run("Image", func(t *testing.T) {
+		c.write(t, "etc/holdfast/image", "debian-12-v7\n")
+		if f, err := p.Inspect(t.Context(), c.machine()); err != nil || f.Image != "debian-12-v7" || f.BootID == "" {
+			t.Errorf("got %+v, %v", f, err)
+		}
+	})
+	t.Run("Network", func(t *testing.T) { networks(t, c, p) })
+	t.Run("Reboot", func(t *testing.T) { reboots(t, c, h, p) })
+	t.Run("RebootBeforeConfirm", func(t *testing.T) { rebootBeforeConfirm(t, c, p) })
+}
+
+// networkd is a configuration with some addresses.
+func (c *container) networkd(hosts ...string) string {
+	s := "[Match]\nName=host0\n[Network]\n"
+	for _, h := range hosts {
+		s += "Address=" + c.net + h + "/24\n"
+	}
+	return s
+}
+
+// runsAsAUnit: an operator finds the command among the services of the host.
+func runsAsAUnit(t *testing.T, h host) {
+	p, token := h.make(t), newToken(t)
+	h.start(t, p, token, providers.Command{Script: "sleep 600", Timeout: time.Hour})
+	out, _ := h.run(t, p, providers.Command{Path: "systemctl", Args: []string{"show", "-p", "ActiveState,KillMode,RuntimeMaxUSec,TimeoutStopUSec", "holdfast-" + token + ".service"}})
+	for _, want := range []string{"ActiveState=active", "KillMode=control-group", "RuntimeMaxUSec=1h\n", "TimeoutStopUSec=1s"} {
+		if !strings.Contains(out["stdout"], want) {
+			t.Errorf("got %q, want %s in it", out["stdout"], want)
+		}
+	}
+	// An operator may stop it, too.
+	h.run(t, p, providers.Command{Path: "systemctl", Args: []string{"stop", "holdfast-" + token + ".service"}})
+	if _, s := h.follow(t, p, token, 0); s.State != providers.WorkFailed || !strings.Contains(s.Reason, "terminated from outside") {
+		t.Errorf("got %+v", s)
+	}
+	out, _ = h.run(t, p, providers.Command{Script: "systemctl list-units --all --plain --no-legend 'holdfast-*' | grep -v Systemd"})
+	if strings.Contains(out["stdout"], token) {
+		t.Errorf("the unit is left behind: %s", out["stdout"])
+	}
+}
+
+func daemonsGoWithTheUnit(t *testing.T, h host) {
+	p, marker := h.make(t), filepath.Join(h.dir, rand.Text())
+	h.run(t, p, providers.Command{Script: fmt.Sprintf("setsid sh -c 'while :; do date +%%s%%N >%s; sleep 0.05; done' >/dev/null 2>&1 & sleep 0.5", marker)})
+	eventually(t, "the end of the daemon", func() bool {
+		was := h.file(t, marker)
+		time.Sleep(300 * time.Millisecond) // sleep: what is still there would write
+		return was != "" && h.file(t, marker) == was
+	})
+}
+
+// sudo: a user who is not root.
+func sudo(t *testing.T, c *container, h host) {
+	login := c.login
+	login.Username = "hfuser"
+	p := newProvider(t, sshexec.Config{}, logins{"key": login}, sshexec.NewPinnedInMemory(nil))
+	if out, s := h.run(t, p, providers.Command{Path: "id", Args: []string{"-un"}}); out["stdout"] != "root\n" || s.ExitCode != 0 {
+		t.Errorf("got %q and %+v", out, s)
+	}
+	c.write(t, "etc/sudoers.d/hfuser", "")
+	p = newProvider(t, sshexec.Config{}, logins{"key": login}, sshexec.NewPinnedInMemory(nil))
+	wantClass(t, look(t, p, c.machine()), providers.Auth, "sudo")
+}
+
+// networks: each manager, applied, confirmed over the new path, and rolled back when that does not lead anywhere.
+func networks(t *testing.T, c *container, p *sshexec.Provider) {
+	// A container has no udev, and netplan wants to trigger it.
+	c.shell(t, p, "printf '#!/bin/sh\n' >/usr/local/sbin/udevadm; chmod 755 /usr/local/sbin/udevadm")
+	defer func() {
+		c.shell(t, p, "rm -f /usr/local/sbin/udevadm /etc/netplan/* /run/systemd/network/* /etc/systemd/network/*; echo 'auto lo' >/etc/network/interfaces; printf '"+
+			strings.ReplaceAll(c.networkd(".2"), "\n", `\n`)+"' >/etc/systemd/network/20-base.network; systemctl restart systemd-networkd")
+	}()
+	for _, n := range []struct{ name, good, cut string }{
+		{"networkd", c.networkd(".2", ".4"), c.networkd(".99")},
+		{"netplan", c.netplan(".2", ".5"), c.netplan(".99")},
+		{"ifupdown", c.ifupdown(".2"), c.ifupdown(".99")},
+	} {
+		t.Run(n.name, func(t *testing.T) {
+			if n.name == "ifupdown" { // the others must not hold the interface
+				c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; mkdir -p /run/network; printf 'auto host0\niface host0 inet static\n address "+c.net+".2/24\n' >/etc/network/interfaces; systemctl stop systemd-networkd.socket systemd-networkd; (ip addr flush dev host0; ifup host0) ; true")
+				reachable(t, p, c.machine())
+			}
+			apply := func(config string, rollback time.Duration) providers.Op {
+				op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net-" + n.name, Attempt: 1}
+				if err := p.ApplyNetwork(t.Context(), op, c.machine(), config, rollback); err != nil {
+					t.Fatal(err)
+				}
+				return op
+			}
+			status := func(want providers.NetworkStatus) {
+				t.Helper()
+				var got providers.NetworkStatus
+				var err error
+				for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); {
+					if got, err = p.NetworkStatus(t.Context(), c.machine()); err == nil && got == want {
+						return
+					}
+					time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
+				}
+				t.Fatalf("network status is %+v, %v, want %+v; log: %s", got, err, want, c.logs(want.Token))
+			}
+			before := c.files()
+			op := apply(n.cut, 5*time.Second)
+			time.Sleep(2 * time.Second) // sleep: it is applied by now
+			if exec.Command("ping", "-c1", "-W1", c.net+".2").Run() == nil {
+				t.Errorf("the host still answers at its old address: the configuration was not applied; log: %s", c.logs(op.Token()))
+			}
+			status(providers.NetworkStatus{Token: op.Token(), Reverted: true}) // the host is back
+			if after := c.files(); after != before {
+				t.Errorf("files after the rollback:\n%s\nwant\n%s", after, before)
+			}
+			op = apply(n.good, 30*time.Second)
+			status(providers.NetworkStatus{Token: op.Token()})
+			if err := p.ConfirmNetwork(t.Context(), op, c.machine(), op.Token()); err != nil {
+				t.Fatal(err)
+			}
+			status(providers.NetworkStatus{Token: op.Token(), Confirmed: true})
+			if got := c.shell(t, p, "systemctl list-timers --all --no-legend 'holdfast-net*'; ls /etc/systemd/system/holdfast-net-rollback.service 2>/dev/null; true"); got != "" {
+				t.Errorf("left after the confirmation: %s", got)
+			}
+			op = apply(n.good, 0)
+			status(providers.NetworkStatus{Token: op.Token(), Confirmed: true})
+		})
+	}
+	t.Run("broken", func(t *testing.T) {
+		op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net", Attempt: 1}
+		if err := p.ApplyNetwork(t.Context(), op, c.machine(), "network:\n  version: 77\n", 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.NetworkStatus(t.Context(), c.machine())
+		if want := (providers.NetworkStatus{Token: op.Token(), Reverted: true}); err != nil || got != want {
+			t.Errorf("got %+v, %v, want %+v at once", got, err, want)
+		}
+		wantClass(t, p.ConfirmNetwork(t.Context(), op, c.machine(), op.Token()), providers.Unsupported, "could not be applied")
+	})
+}
+
+func (c *container) netplan(hosts ...string) string {
+	return "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n    host0:\n      addresses: [" + c.net + strings.Join(hosts, "/24, "+c.net) + "/24]\n"
+}
+
+func (c *container) ifupdown(h string) string {
+	return "auto lo\niface lo inet loopback\nauto host0\niface host0 inet static\n address " + c.net + h + "/24\n"
+}
+
+// files shows the network configuration of the host.
+func (c *container) files() string {
+	out, _ := exec.Command("sh", "-c", "cd "+c.root+"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces 2>/dev/null").Output()
+	return string(out)
+}
+
+func (c *container) logs(token string) string {
+	out, _ := exec.Command("sh", "-c", "cat "+c.root+"/var/lib/holdfast/ssh/n-"+token+" "+c.root+"/var/lib/holdfast/ssh/d-*/log | tail -n 30").CombinedOutput()
+	return string(out)
+}
+
+func (c *container) shell(t *testing.T, p *sshexec.Provider, script string) string {
+	t.Helper()
+	out, s := host{machine: c.machine()}.run(t, p, providers.Command{Script: script})
+	if s.State != providers.WorkDone || s.ExitCode != 0 {
+		t.Fatalf("%s: %+v %q", script, s, out)
+	}
+	return out["stdout"]
+}
+
+// reboots: a command that was running has failed and says why, and is not started again.
+func reboots(t *testing.T, c *container, h host, p *sshexec.Provider) {
+	// A connection that dies with the host leaves nothing behind that the next one trips over.
+	before := reachable(t, p, c.machine())
+	token, marker := newToken(t), filepath.Join(h.dir, rand.Text())
+	cmd := providers.Command{Script: "echo started >>" + marker + "; echo before; sleep 600"}
+	h.start(t, p, token, cmd)
+	eventually(t, "the start", func() bool { return h.file(t, marker) != "" })
+	op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "reboot", Attempt: 1}
+	if err := p.Reboot(t.Context(), op, c.machine()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another boot id", func() bool {
+		f, err := p.Inspect(t.Context(), c.machine())
+		return err == nil && f.Reachable && f.BootID != before
+	})
+	out, s := h.follow(t, p, token, 0)
+	if s.State != providers.WorkFailed || s.Reason == "" || out["stdout"] != "before\n" {
+		t.Errorf("got %+v and %q, want that it failed, with a reason and its output", s, out)
+	}
+	t.Logf("reason: %s", s.Reason)
+	h.start(t, p, token, cmd)
+	if got := h.file(t, marker); got != "started\n" {
+		t.Errorf("starts: %q, want one", got)
+	}
+	if err := p.Reboot(t.Context(), op, c.machine()); err != nil { // the same attempt: it was done
+		t.Fatal(err)
+	}
+	now := reachable(t, p, c.machine())
+	time.Sleep(time.Second) // sleep: a second reboot would begin
+	if again := reachable(t, p, c.machine()); again != now {
+		t.Error("the host was rebooted twice on behalf of one attempt")
+	}
+}
+
+// rebootBeforeConfirm: a configuration that nobody confirmed does not survive a reboot, though its timer does not either.
+func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
+	before := reachable(t, p, c.machine())
+	op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net", Attempt: 1}
+	if err := p.ApplyNetwork(t.Context(), op, c.machine(), c.networkd(".2", ".7"), 10*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.NetworkStatus(t.Context(), c.machine()); err != nil || got != (providers.NetworkStatus{Token: op.Token()}) {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if err := p.Reboot(t.Context(), providers.Op{RunID: op.RunID, Step: "reboot", Attempt: 1}, c.machine()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another boot id", func() bool {
+		f, err := p.Inspect(t.Context(), c.machine())
+		return err == nil && f.Reachable && f.BootID != before
+	})
+	if got, err := p.NetworkStatus(t.Context(), c.machine()); err != nil || got != (providers.NetworkStatus{Token: op.Token(), Reverted: true}) {
+		t.Errorf("got %+v, %v, want reverted", got, err)
+	}
+	if got := c.shell(t, p, "ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(got, c.net+".7/") || strings.Contains(got, "holdfast") {
+		t.Errorf("left after the reboot: %s", got)
+	}
 }

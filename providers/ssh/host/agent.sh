@@ -140,7 +140,7 @@ hf_stage() {
 		exit 1
 	fi
 	hf_dir=$hf_base/d-$1
-	if ! { mkdir -p "$hf_base" && chmod 711 "$hf_base" && mkdir -m 711 "$hf_dir" && hf_put supervisor "$3" && hf_put job "$4" && hf_put script "$5" &&
+	if ! { hf_mkbase && mkdir -m 711 "$hf_dir" && hf_put supervisor "$3" && hf_put job "$4" && hf_put script "$5" &&
 		chmod 500 "$hf_dir/job" "$hf_dir/script" && chown "$2" "$hf_dir/job" "$hf_dir/script"; }; then
 		hf_err transient "cannot write $hf_dir: is the disk full?"
 		rm -rf "$hf_dir"
@@ -149,6 +149,9 @@ hf_stage() {
 	hf_clean
 	echo ok >&3
 }
+
+# hf_mkbase makes the directory that all is in. The users that commands run as pass through it, and see nothing of it.
+hf_mkbase() { [ -d "$hf_base" ] || { (umask 022 && mkdir -p "$hf_base") && chmod 711 "$hf_base"; }; }
 
 hf_put() { head -c "$2" >"$hf_dir/$1" && [ "$(($(wc -c <"$hf_dir/$1")))" = "$2" ]; }
 
@@ -224,7 +227,7 @@ hf_bury() {
 # hf_kill TOKEN NONCE BY GRACE ends a command and its children, and waits until they have. One that has not begun never will.
 hf_kill() {
 	hf_in_time "$3" || return
-	mkdir -p "$hf_base" && chmod 711 "$hf_base"
+	hf_mkbase
 	if ! hf_load "$1" && { hf_bury "$1" "$2" || ! hf_load "$1"; }; then
 		echo ok >&3
 		return

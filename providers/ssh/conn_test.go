@@ -1,0 +1,358 @@
+package sshexec_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
+)
+
+// look is a call that only reads.
+func look(t *testing.T, p *sshexec.Provider, m providers.Machine) error {
+	t.Helper()
+	_, err := p.CommandStatus(t.Context(), m, "r-1-look-1", 0)
+	return err
+}
+
+func wantClass(t *testing.T, err error, class providers.Class, words ...string) {
+	t.Helper()
+	if err == nil || providers.ClassOf(err) != class {
+		t.Fatalf("got %v (class %s), want class %s", err, providers.ClassOf(err), class)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("got %v, want %q in it", err, w)
+		}
+	}
+}
+
+func TestHostKeys(t *testing.T) {
+	s := startSSHD(t)
+	right := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.hostKey)))
+	other, _ := newKey(t)
+	wrong := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(other.PublicKey())))
+	with := func(policy string, pinned ...string) (*sshexec.Provider, *sshexec.PinnedInMemory) {
+		known := map[string][]string{}
+		if len(pinned) > 0 {
+			known["m-1"] = pinned
+		}
+		keys := sshexec.NewPinnedInMemory(known)
+		cfg := s.config()
+		cfg.HostKeys = policy
+		return newProvider(t, cfg, logins{"key": s.login}, keys), keys
+	}
+
+	p, keys := with(sshexec.FirstSight)
+	if err := look(t, p, s.machine()); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 1 || got[0] != right {
+		t.Errorf("pinned %q, want %q", got, right)
+	}
+	p, _ = with(sshexec.PinnedOnly, wrong, right)
+	if err := look(t, p, s.machine()); err != nil {
+		t.Errorf("one of two pinned keys: %v", err)
+	}
+	for _, policy := range []string{sshexec.FirstSight, sshexec.PinnedOnly} {
+		p, keys = with(policy, wrong)
+		err := look(t, p, s.machine())
+		wantClass(t, err, providers.Auth, "m-1", s.addr, ssh.FingerprintSHA256(s.hostKey), ssh.FingerprintSHA256(other.PublicKey()), "pin the new key")
+		var he *sshexec.HostKeyError
+		if !errors.As(err, &he) || he.Seen != right || len(he.Wanted) != 1 || he.Wanted[0] != wrong {
+			t.Errorf("got %+v", he)
+		}
+		if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 1 || got[0] != wrong {
+			t.Errorf("pinned %q after a refusal, want %q", got, wrong)
+		}
+		if f, err := p.Inspect(t.Context(), s.machine()); err != nil || f.Reachable || f.ReachableReason != "HostKeyMismatch" {
+			t.Errorf("got %+v, %v", f, err)
+		}
+	}
+	p, keys = with(sshexec.PinnedOnly)
+	wantClass(t, look(t, p, s.machine()), providers.Auth, "none is pinned", sshexec.FirstSight)
+	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 0 {
+		t.Errorf("pinned %q, want nothing", got)
+	}
+}
+
+// TestFirstSightNeedsALogin: a host that does not let us in is not pinned; it may be another one's address.
+func TestFirstSightNeedsALogin(t *testing.T) {
+	s := startSSHD(t)
+	keys := sshexec.NewPinnedInMemory(nil)
+	_, stranger := newKey(t)
+	p := newProvider(t, s.config(), logins{"key": {PrivateKey: stranger}}, keys)
+	wantClass(t, look(t, p, s.machine()), providers.Auth, "refuses user root")
+	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 0 {
+		t.Errorf("pinned %q, want nothing", got)
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	s := startSSHD(t)
+	certified := func(ca ssh.Signer, until time.Time) sshexec.Login {
+		signer, key := newKey(t)
+		c := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, KeyId: "holdfast", ValidPrincipals: []string{"root"},
+			ValidAfter: uint64(time.Now().Add(-time.Hour).Unix()), ValidBefore: uint64(until.Unix())}
+		if err := c.SignCert(rand.Reader, ca); err != nil {
+			t.Fatal(err)
+		}
+		return sshexec.Login{PrivateKey: key, Certificate: ssh.MarshalAuthorizedKey(c)}
+	}
+	stranger, _ := newKey(t)
+	soon, past := time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
+	bad := certified(s.ca, soon)
+	bad.PrivateKey = s.login.PrivateKey
+	plain := s.login
+	plain.Certificate = ssh.MarshalAuthorizedKey(s.ca.PublicKey())
+	for _, c := range []struct {
+		name  string
+		login sshexec.Login
+		want  string
+	}{
+		{"good", certified(s.ca, soon), ""},
+		{"expired", certified(s.ca, past), "expired at"},
+		{"of another authority", certified(stranger, soon), "refuses user root"},
+		{"of another key", bad, "does not go with private_key"},
+		{"no certificate", plain, "plain key"},
+		{"nothing", sshexec.Login{}, "neither private_key nor password"},
+		{"no key", sshexec.Login{PrivateKey: []byte("x")}, "read private_key"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProvider(t, s.config(), logins{"key": c.login}, sshexec.NewPinnedInMemory(nil))
+			err := look(t, p, s.machine())
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			wantClass(t, err, providers.Auth, c.want)
+		})
+	}
+}
+
+// TestRefusedLoginsStop: after two refusals nothing is tried, until the secret changes.
+func TestRefusedLoginsStop(t *testing.T) {
+	s := startSSHD(t)
+	line := newProxy(t, s.addr)
+	_, stranger := newKey(t)
+	secrets := logins{"key": {PrivateKey: stranger}}
+	p := newProvider(t, s.config(), secrets, sshexec.NewPinnedInMemory(nil))
+	m := machineAt("m-1", line.addr)
+	for range 5 {
+		wantClass(t, look(t, p, m), providers.Auth)
+	}
+	if got := line.dials(); got != 2 {
+		t.Errorf("%d connections for five calls with a login that is refused, want 2", got)
+	}
+	wantClass(t, look(t, p, m), providers.Auth, "not tried", `change secret "key"`)
+	secrets["key"] = s.login
+	if err := look(t, p, m); err != nil {
+		t.Errorf("with another secret: %v", err)
+	}
+}
+
+// TestOneConnection: calls share one, also when they are made at the same time.
+func TestOneConnection(t *testing.T) {
+	s := startSSHD(t)
+	p := s.provider(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if err := look(t, p, s.machine()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := s.logins(t); got != 1 {
+		t.Errorf("%d logins for 20 calls, want 1", got)
+	}
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	s := startSSHD(t)
+	line := newProxy(t, s.addr)
+	p := s.provider(t, func(c *sshexec.Config) { c.Idle = sshexec.Duration(100 * time.Millisecond) })
+	m := machineAt("m-1", line.addr)
+	for i := range 2 {
+		if err := look(t, p, m); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the end of an idle connection", func() bool { return p.Connections() == 0 })
+		if got := line.dials(); got != i+1 {
+			t.Fatalf("%d connections, want %d", got, i+1)
+		}
+	}
+}
+
+// TestDeadPeer: a host that stops to answer has its connection closed, and a call without a deadline ends.
+func TestDeadPeer(t *testing.T) {
+	s := startSSHD(t)
+	line := newProxy(t, s.addr)
+	p := s.provider(t, func(c *sshexec.Config) {
+		c.KeepAlive, c.DeadAfter = sshexec.Duration(100*time.Millisecond), sshexec.Duration(300*time.Millisecond)
+	})
+	m := machineAt("m-1", line.addr)
+	if err := look(t, p, m); err != nil {
+		t.Fatal(err)
+	}
+	line.freeze()
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	started := time.Now()
+	_, err := p.CommandStatus(ctx, m, "r-1-look-1", 0)
+	if err == nil || time.Since(started) > 6*time.Second {
+		t.Fatalf("got %v after %v, want an error in time", err, time.Since(started))
+	}
+	eventually(t, "the end of the dead connection", func() bool { return p.Connections() == 0 })
+	line.thaw()
+	if err := look(t, p, m); err != nil {
+		t.Errorf("when it answers again: %v", err)
+	}
+}
+
+// TestHangEndsWithItsContext: at any point of a connection's life.
+func TestHangEndsWithItsContext(t *testing.T) {
+	s := startSSHD(t)
+	for try := range 15 {
+		line := newProxy(t, s.addr)
+		m := machineAt("m-1", line.addr)
+		p := s.provider(t)
+		freeze := time.AfterFunc(time.Duration(try)*5*time.Millisecond, line.freeze)
+		deadline := time.Now().Add(300 * time.Millisecond)
+		ctx, stop := context.WithDeadline(t.Context(), deadline)
+		var err error
+		for err == nil {
+			_, err = p.CommandStatus(ctx, m, "r-1-look-1", 0)
+		}
+		stop()
+		freeze.Stop()
+		if late := time.Since(deadline); late > time.Second {
+			t.Errorf("returned %v after its deadline", late)
+		}
+		wantClass(t, err, providers.Timeout)
+		line.thaw()
+		if err := look(t, p, m); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
+	}
+}
+
+// TestConnectionThatDiedIsReplaced: between two calls, without an error.
+func TestConnectionThatDiedIsReplaced(t *testing.T) {
+	s := startSSHD(t)
+	line := newProxy(t, s.addr)
+	p, m := s.provider(t), machineAt("m-1", line.addr)
+	for i := range 10 {
+		if err := p.StartCommand(t.Context(), providers.Op{}, m, fmt.Sprintf("r-%s-%d", rand.Text()[:6], i), providers.Command{Path: "true"}); err != nil {
+			t.Fatal(err)
+		}
+		line.cut()
+	}
+}
+
+func TestJumpHosts(t *testing.T) {
+	first, second, target := startSSHD(t), startSSHD(t), startSSHD(t)
+	cfg := target.config()
+	cfg.Jump = []sshexec.Jump{{Endpoint: first.addr, CredentialsRef: "first"}, {Endpoint: second.addr, CredentialsRef: "second"}}
+	cfg.Idle = sshexec.Duration(200 * time.Millisecond)
+	keys := sshexec.NewPinnedInMemory(nil)
+	p := newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, keys)
+	for _, id := range []string{"m-1", "m-2"} {
+		if err := look(t, p, machineAt(id, target.addr)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b, c := first.logins(t), second.logins(t), target.logins(t); a != 1 || b != 1 || c != 2 {
+		t.Errorf("%d, %d and %d logins, want 1, 1 and 2", a, b, c)
+	}
+	for host, s := range map[string]*sshd{"jump/" + first.addr: first, "jump/" + second.addr: second, "m-1": target} {
+		if got, _ := keys.Get(t.Context(), host); len(got) != 1 || got[0] != strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.hostKey))) {
+			t.Errorf("pinned for %s: %q", host, got)
+		}
+	}
+	eventually(t, "the end of all connections", func() bool { return p.Connections() == 0 })
+
+	impostor := sshexec.NewPinnedInMemory(map[string][]string{"jump/" + second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))}})
+	p = newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, impostor)
+	wantClass(t, look(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr)
+}
+
+// TestPasswordIsSentOnce: to a server that asks in both ways, and refuses.
+func TestPasswordIsSentOnce(t *testing.T) {
+	host, _ := newKey(t)
+	var mu sync.Mutex
+	var sent []string
+	got := func(p string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, p)
+		return errors.New("no")
+	}
+	cfg := &ssh.ServerConfig{
+		PasswordCallback: func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) { return nil, got(string(p)) },
+		KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+			a, err := ask("", "", []string{"Password: "}, []bool{false})
+			if err != nil || len(a) != 1 {
+				return nil, errors.New("no answer")
+			}
+			return nil, got(a[0])
+		},
+	}
+	cfg.AddHostKey(host)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _, _, _ = ssh.NewServerConn(c, cfg) // it refuses
+			c.Close()
+		}
+	})
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	p := newProvider(t, sshexec.Config{}, logins{"key": {Username: "admin", Password: "hunter2"}}, sshexec.NewPinnedInMemory(nil))
+	err = look(t, p, machineAt("m-1", l.Addr().String()))
+	wantClass(t, err, providers.Auth, "admin")
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the password is in %v", err)
+	}
+	if mu.Lock(); len(sent) != 1 || sent[0] != "hunter2" {
+		t.Errorf("sent %q, want it once", sent)
+	}
+	mu.Unlock()
+}
+
+func TestSecretsDoNotPrint(t *testing.T) {
+	l := sshexec.Login{Username: "admin", PrivateKey: []byte("hunter1"), Certificate: []byte("hunter2"), Password: "hunter3"}
+	if s := fmt.Sprintf("%v %+v %#v %s", l, l, l, l); strings.Contains(s, "hunter") || !strings.Contains(s, "admin") {
+		t.Errorf("got %s", s)
+	}
+	if s := l.LogValue().String(); strings.Contains(s, "hunter") {
+		t.Errorf("got %s", s)
+	}
+}
+
+func TestUnusableMachines(t *testing.T) {
+	p := newProvider(t, sshexec.Config{}, logins{}, sshexec.NewPinnedInMemory(nil))
+	wantClass(t, look(t, p, machineAt("m-1", "")), providers.Unsupported, "m-1", "is empty")
+	wantClass(t, look(t, p, machineAt("m-1", "127.0.0.1:1")), providers.Auth, `secret "key"`)
+	p.Close()
+	wantClass(t, look(t, p, machineAt("m-1", "127.0.0.1:1")), providers.Transient, "closed")
+}
