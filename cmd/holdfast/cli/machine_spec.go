@@ -12,9 +12,10 @@ import (
 
 // specFlags are the flags that describe a machine, for register and update.
 type specFlags struct {
-	labels []string
-	macs   []string
-	text   map[string]*string // by field of MachineSpec
+	labels   []string
+	macs     []string
+	hostKeys []string
+	text     map[string]*string // by field of MachineSpec
 }
 
 // specFields maps flags to fields of MachineSpec.
@@ -22,6 +23,8 @@ func specFields() [][3]string {
 	return [][3]string{
 		{"ssh", "ssh_endpoint", "SSH endpoint, host:port"},
 		{"bmc", "bmc_endpoint", "BMC endpoint, host or URL"},
+		{"ssh-credentials", "ssh_credentials_ref", "name of the secret that opens the host"},
+		{"bmc-credentials", "bmc_credentials_ref", "name of the secret that opens the BMC"},
 		{"provider", "provider", "name of the provider instance that operates it"},
 		{"location", "location", "location, e.g. a datacenter"},
 		{"rack", "rack", "rack"},
@@ -35,6 +38,7 @@ func (s *specFlags) register(f *pflag.FlagSet) {
 	s.text = map[string]*string{}
 	f.StringArrayVar(&s.labels, "label", nil, "label key=value; may be given again")
 	f.StringSliceVar(&s.macs, "mac", nil, "MAC address; may be given again")
+	f.StringArrayVar(&s.hostKeys, "ssh-host-key", nil, "public key the host is known by, as in authorized_keys; may be given again")
 	for _, d := range specFields() {
 		s.text[d[1]] = f.String(d[0], "", d[2])
 	}
@@ -54,6 +58,9 @@ func (s *specFlags) paths(f *pflag.FlagSet) []string {
 	}
 	if f.Changed("mac") {
 		paths = append(paths, "spec.mac_addresses")
+	}
+	if f.Changed("ssh-host-key") {
+		paths = append(paths, "spec.ssh_host_keys")
 	}
 	for _, l := range s.labels {
 		key, _, _ := strings.Cut(l, "=")
@@ -77,15 +84,18 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 		return nil, err
 	}
 	return &holdfastv1.Machine{MachineId: id, Labels: labels, Spec: &holdfastv1.MachineSpec{
-		SshEndpoint:      *s.text["ssh_endpoint"],
-		BmcEndpoint:      *s.text["bmc_endpoint"],
-		TargetClusterRef: *s.text["target_cluster_ref"],
-		MacAddresses:     s.macs,
-		Provider:         *s.text["provider"],
-		Location:         *s.text["location"],
-		Rack:             *s.text["rack"],
-		Serial:           *s.text["serial"],
-		CustomerId:       *s.text["customer_id"],
+		SshEndpoint:       *s.text["ssh_endpoint"],
+		BmcEndpoint:       *s.text["bmc_endpoint"],
+		SshCredentialsRef: *s.text["ssh_credentials_ref"],
+		BmcCredentialsRef: *s.text["bmc_credentials_ref"],
+		TargetClusterRef:  *s.text["target_cluster_ref"],
+		MacAddresses:      s.macs,
+		SshHostKeys:       s.hostKeys,
+		Provider:          *s.text["provider"],
+		Location:          *s.text["location"],
+		Rack:              *s.text["rack"],
+		Serial:            *s.text["serial"],
+		CustomerId:        *s.text["customer_id"],
 	}}, nil
 }
 
