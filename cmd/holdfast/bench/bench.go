@@ -23,6 +23,7 @@ type options struct {
 	conns    int           // of the load driver, where it asks as fast as it is answered
 	rounds   int           // of slices
 	slice    time.Duration
+	patience float64 // of Raft: the factor of its timeouts
 }
 
 // benchmark is one subcommand: parts that can be run by themselves.

@@ -84,6 +84,7 @@ func (o *options) flags(cmd *cobra.Command) {
 	fs.IntVar(&o.storm, "storm", stormAgents, "`agents` that come back all at once")
 	fs.IntVar(&o.conns, "connections", 64, "`connections` of the load driver where it asks as fast as it is answered")
 	fs.IntVar(&o.rounds, "rounds", 7, "`rounds` of slices that count")
+	fs.Float64Var(&o.patience, "raft-multiplier", 1, "`factor` of Raft's timeouts: more than 1 where a machine with other work makes leaders change")
 	fs.DurationVar(&o.slice, "slice", 2*time.Second, "`length` of a slice")
 }
 
@@ -94,6 +95,8 @@ func (o *options) check() error {
 		return errors.New("set --agents, --storm, --connections and --rounds to 1 or more")
 	case o.beat < time.Second || o.duration < time.Second:
 		return errors.New("set --beat and --duration to 1s or more")
+	case o.patience <= 0:
+		return errors.New("set --raft-multiplier to more than 0")
 	case o.slice < 100*time.Millisecond:
 		return errors.New("set --slice to 100ms or more: processor time is counted in steps of 10 ms")
 	case o.beat > 4*time.Minute:

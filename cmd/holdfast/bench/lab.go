@@ -19,6 +19,8 @@ import (
 const (
 	readyTimeout = time.Minute
 	inFlight     = 256 // requests at once while agents are made and registered
+	// registerTries is how often an agent asks again.
+	registerTries = 5
 )
 
 // lab is a cluster under test.
@@ -35,7 +37,7 @@ func inLab(do func(context.Context, *lab) error) func(context.Context, *session)
 		s.say("starting three peers, with TLS, in %s", s.dir)
 		start, stop := context.WithTimeout(ctx, readyTimeout)
 		defer stop()
-		c, err := localcluster.Start(start, localcluster.Config{Binary: s.binary, Dir: s.dir, Args: []string{"--rate-limit-per-second", "1000"}})
+		c, err := localcluster.Start(start, localcluster.Config{Binary: s.binary, Dir: s.dir, RaftMultiplier: s.patience, Args: []string{"--rate-limit-per-second", "1000"}})
 		if err != nil {
 			return err
 		}
@@ -129,8 +131,17 @@ func (l *lab) register(ctx context.Context, agents []agent) (float64, error) {
 	var done atomic.Int64
 	err := each(ctx, len(agents), func(ctx context.Context, i int) error {
 		p := peers[i%len(peers)]
-		if status, body, err := p.post(ctx, agents[i].register(nil, p.addr)); err != nil || status != http.StatusOK {
-			return fmt.Errorf("register %s: %w", agents[i].id, wrong(status, body, err))
+		for try := 0; ; try++ {
+			status, body, err := p.post(ctx, agents[i].register(nil, p.addr))
+			if err == nil && status == http.StatusOK {
+				break
+			}
+			if try == registerTries || ctx.Err() != nil {
+				return fmt.Errorf("register %s: %w", agents[i].id, wrong(status, body, err))
+			}
+			if err := sleep(ctx, firstBackoff); err != nil { // an election: agents ask again, too
+				return err
+			}
 		}
 		if n := done.Add(1); n%20_000 == 0 {
 			l.say("%s are registered", thousands(n))
