@@ -1,0 +1,233 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
+)
+
+const (
+	theMachine = "1165a9b6" // in pool gpu, with the token "agent"
+	theMAC     = "aa:bb:cc:00:00:01"
+	theService = "550e8400-e29b-41d4-a716-446655440000"
+)
+
+// who is a kind of caller, in the words of docs/security.md.
+type who struct {
+	name  string
+	token string // of the lab, or "=" and what stands in the header
+	roles []string
+}
+
+// nobody says whether a caller is not known at all.
+func (w who) nobody() bool { return len(w.roles) == 0 }
+
+func callers() []who {
+	return []who{
+		{name: "none", token: ""},
+		{name: "forged", token: "=Bearer " + strings.Repeat("Zm9yZ2Vk", 10) + "Zm9yZ2"},
+		{name: "forged JWT", token: "=Bearer eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.eyJpc3MiOiJodHRwczovL3AxL29pZGMiLCJzdWIiOiJ0b2stYWRtaW4iLCJhdWQiOiJob2xkZmFzdCJ9."},
+		{name: "another scheme", token: "=Basic YWRtaW46YWRtaW4="},
+		{name: "expired", token: "expired"},
+		{name: "revoked", token: "revoked"},
+		{name: "viewer", token: "viewer", roles: []string{"viewer"}},
+		{name: "operator", token: "operator", roles: []string{"viewer", "operator", "operator of all pools"}},
+		{name: "admin", token: "admin", roles: []string{"viewer", "operator", "operator of all pools", "admin"}},
+		{name: "operator elsewhere", token: "elsewhere", roles: []string{"viewer", "operator"}},
+		{name: "agent", token: "agent", roles: []string{"agent"}},
+		{name: "another agent", token: "=Bearer " + anotherAgent, roles: []string{"agent"}},
+		{name: "pool agent", token: "gpu", roles: []string{"pool-agent"}},
+		{name: "another pool agent", token: "pool", roles: []string{"pool-agent"}},
+		{name: "service", token: "service", roles: []string{"service"}},
+	}
+}
+
+// anotherAgent is the token of another machine, in another pool.
+const anotherAgent = "YW5vdGhlciBhZ2VudCdzIHRva2VuLCBmb3IgYSBtYWNoaW5lIG9mIGFub3RoZXIgcG9vbCwgb2YgNjQgYnl0ZX"
+
+// way is how a route is asked, about what belongs to the machine, the pool gpu, and the service of the lab.
+type way struct {
+	path, body string
+	// foreign are those who are let in by their role, and whom it does not belong to.
+	foreign []string
+	// people says that it is for agents, and that people are refused, whatever their role.
+	people bool
+}
+
+func ways() map[string]way {
+	others := []string{"operator elsewhere", "another agent", "another pool agent"}
+	node := "/api/v1/nodes/" + theMachine
+	registration := `{"token":"","machine_id":"` + theMachine + `","hostname":"w","pool_name":"gpu","cpu":"8000m","memory":"16Gi","gpu_count":"1","private_ip":"10.0.0.1"}`
+	service := `"serviceName":"my-tool","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker"}`
+	discovery := "/api/v1/management/discovery"
+	return map[string]way{
+		"GET /healthz": {path: "/healthz"}, "GET /readyz": {path: "/readyz"}, "GET /version": {path: "/version"}, "GET /metrics": {path: "/metrics"},
+
+		"POST /api/v1/machine/register":  {path: "/api/v1/machine/register", body: registration, foreign: others, people: true},
+		"POST /api/v1/machine/keepalive": {path: "/api/v1/machine/keepalive", body: `{"machine_id":"` + theMachine + `","pool_name":"gpu"}`, foreign: others, people: true},
+		"GET /api/v1/machine/list":       {path: "/api/v1/machine/list"},
+		"GET /api/v1/machine/config":     {path: "/api/v1/machine/config"},
+
+		"GET /api/v1/nodes":                    {path: "/api/v1/nodes"},
+		"POST /api/v1/nodes":                   {path: "/api/v1/nodes", body: `{"mac_address":"02:00:00:00:00:09"}`, foreign: others},
+		"GET /api/v1/nodes/stalled":            {path: "/api/v1/nodes/stalled"},
+		"GET /api/v1/nodes/{id}":               {path: node, foreign: others},
+		"PATCH /api/v1/nodes/{id}":             {path: node, body: `{"hostname":"x"}`, foreign: others},
+		"DELETE /api/v1/nodes/{id}":            {path: node, foreign: others},
+		"PATCH /api/v1/nodes/{id}/state":       {path: node + "/state", body: `{"state":"installing"}`, foreign: others},
+		"GET /api/v1/nodes/{id}/history":       {path: node + "/history", foreign: others},
+		"POST /api/v1/nodes/{id}/tags":         {path: node + "/tags", body: `{"tag":"x"}`, foreign: others},
+		"DELETE /api/v1/nodes/{id}/tags/{tag}": {path: node + "/tags/old", foreign: others},
+		"POST /api/v1/report":                  {path: "/api/v1/report", body: `{"mac_address":"` + theMAC + `","installation_status":"started"}`, foreign: others},
+
+		"POST /v2/pools/register":              {path: "/v2/pools/register", body: `{"pool_id":"gpu","endpoint":"http://10.0.0.1:9200","node_id":"n","gpus":[]}`, foreign: others},
+		"POST /v2/pools/{id}/heartbeat":        {path: "/v2/pools/gpu/heartbeat", body: `{"pool_id":"gpu","gpus":[]}`, foreign: others},
+		"POST /v2/pools/{id}/deregister":       {path: "/v2/pools/gpu/deregister", body: `{"pool_id":"gpu","reason":"test"}`, foreign: others},
+		"GET /v2/pools":                        {path: "/v2/pools"},
+		"GET /v2/pools/{id}":                   {path: "/v2/pools/gpu", foreign: others},
+		"POST /v2/platform/providers/register": {path: "/v2/platform/providers/register", body: `{"provider_id":"of-gpu","endpoint":"https://p"}`, foreign: others},
+
+		"POST " + discovery + "/register":    {path: discovery + "/register", body: `{"id":null,` + service},
+		"POST " + discovery + "/deregister":  {path: discovery + "/deregister", body: `{"id":"` + theService + `",` + service},
+		"POST " + discovery + "/update/{id}": {path: discovery + "/update/" + theService, body: `{"timestamp":"2026-01-29T15:10:00Z","healthy":false,"reason":"test"}`},
+		"POST " + discovery + "/ping":        {path: discovery + "/ping", body: theService},
+		"GET /api/v1/capabilities":           {path: "/api/v1/capabilities"}, "GET /api/v1/capabilities/tools/state": {path: "/api/v1/capabilities/tools/state"},
+		"GET /api/v1/capabilities/resources/state": {path: "/api/v1/capabilities/resources/state"},
+		"GET /api/v1/capabilities/notifications":   {path: "/api/v1/capabilities/notifications"},
+	}
+}
+
+// equipped gives a lab with all the HTTP APIs, and something for each of them to be about.
+func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
+	t.Helper()
+	var mux *auth.Mux
+	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
+		for _, add := range apis(s, slog.New(slog.DiscardHandler)) {
+			add(m, rpc)
+		}
+		mux = m
+	})
+	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "pool-1"}})
+	sum := sha256.Sum256([]byte(anotherAgent))
+	l.Do(&internalv1.CreateAgentMachine{MachineId: "2222bbbb", Pool: "pool-1", PendingTtlMs: 3600_000, Token: &internalv1.StoredToken{
+		Sha256: sum[:], Token: &holdfastv1.Token{TokenId: "tok-another", Name: "another"}}})
+	l.Do(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: theMachine, Spec: &holdfastv1.MachineSpec{MacAddresses: []string{theMAC}}}, Paths: []string{"spec.mac_addresses"}})
+	l.Do(&internalv1.UpdateNode{Id: theMachine, Node: &holdfastv1.NodeRecord{Tags: []string{"old"}}, Paths: []string{"tags"}})
+	l.Do(&internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "gpu"}, TtlMs: 15_000})
+	l.Do(&internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "of-gpu", PoolId: "gpu"}})
+	l.Do(&internalv1.RegisterService{NewId: theService, TtlMs: 60_000, Target: &holdfastv1.ServiceTarget{Id: theService, ServiceName: "my-tool", ServiceType: "tool-invoker", Host: "10.0.0.1", Port: 9090}})
+	return l, mux.Routes()
+}
+
+// send asks a route through the real chain of handlers. What streams is left after a moment.
+func send(t *testing.T, l *apitest.Lab, pattern, path, body, token string) int {
+	t.Helper()
+	method, _, _ := strings.Cut(pattern, " ")
+	ctx := t.Context()
+	if strings.Contains(pattern, "notifications") {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+	}
+	req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	if literal, ok := strings.CutPrefix(token, "="); ok {
+		req.Header.Set("Authorization", literal)
+	} else if token != "" {
+		req.Header.Set("Authorization", "Bearer "+l.Secret(token))
+	}
+	w := httptest.NewRecorder()
+	l.Handler.ServeHTTP(w, req)
+	if w.Code == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
+		t.Errorf("%s: a 401 without WWW-Authenticate", pattern)
+	}
+	return w.Code
+}
+
+// documentedRoutes reads both tables of routes of docs/security.md.
+func documentedRoutes(t *testing.T) map[string][]string {
+	t.Helper()
+	doc, err := os.ReadFile("../../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := map[string][]string{}
+	for _, head := range []string{"| route | who |\n|---|---|\n", "| route of the HTTP APIs | who |\n|---|---|\n"} {
+		_, rows, _ := strings.Cut(string(doc), head)
+		rows, _, _ = strings.Cut(rows, "\n\n")
+		for row := range strings.SplitSeq(strings.TrimSpace(rows), "\n") {
+			what, who, _ := strings.Cut(strings.Trim(row, "| "), " | ")
+			table[strings.Trim(what, "`")] = strings.Split(who, ", ")
+		}
+	}
+	return table
+}
+
+// wantStatus says what a caller is to be answered.
+func wantStatus(w who, about way, rule []string) (least, most int) {
+	person := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains([]string{"viewer", "operator", "admin"}, r) })
+	switch let := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains(rule, r) }); {
+	case slices.Contains(rule, "anybody"):
+		return 200, 299
+	case w.nobody():
+		return 401, 401
+	case !let && !slices.Contains(w.roles, "admin"), person && about.people:
+		return 403, 403
+	case slices.Contains(about.foreign, w.name):
+		return 403, 404
+	}
+	return 200, 299
+}
+
+// TestRouteMatrix: every route, by every kind of caller, through the real chain of handlers and the real state, is answered as docs/security.md
+// says; and whoever is refused has changed nothing.
+func TestRouteMatrix(t *testing.T) {
+	l, routes := equipped(t)
+	rules, all := documentedRoutes(t), ways()
+	asked := 0
+	for _, r := range routes {
+		if strings.HasSuffix(r.Pattern, "/{$}") {
+			continue // the same, with a slash at its end: TestRoutesAreDocumented holds it to the same rule
+		}
+		about, ok := all[r.Pattern]
+		if !ok || len(rules[r.Pattern]) == 0 {
+			t.Errorf("%s: this test does not know how to ask it, or docs/security.md lacks it", r.Pattern)
+			continue
+		}
+		for _, w := range callers() {
+			asked++
+			before := l.Dump()
+			got := send(t, l, r.Pattern, about.path, about.body, w.token)
+			least, most := wantStatus(w, about, rules[r.Pattern])
+			if got < least || got > most || most == 404 && got != 403 && got != 404 {
+				t.Errorf("%s by %s: got %d, want %d to %d", r.Pattern, w.name, got, least, most)
+			}
+			diff := cmp.Diff(before, l.Dump())
+			switch {
+			case diff == "":
+			case got < 300: // what it was about may be gone, or another thing: the next one begins anew
+				l, _ = equipped(t)
+			default:
+				t.Errorf("%s by %s was refused with %d, and has changed the state (-before +after):\n%s", r.Pattern, w.name, got, diff)
+			}
+		}
+	}
+	if asked < 30*len(callers()) {
+		t.Errorf("%d requests were made: this proves little", asked)
+	}
+}
