@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,25 +71,43 @@ func bootContainer(t *testing.T) *container {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("systemd-nspawn", "-q", "-D", c.root, "-b", "-M", c.name, "--register=no", "--keep-unit",
-		"--network-namespace-path=/run/netns/"+c.name, "--capability=CAP_NET_ADMIN", "--resolv-conf=off", "--link-journal=no")
-	cmd.Stdout, cmd.Stderr = console, console
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
+	// nspawn cannot boot it again itself where /run is no tmpfs: so a reboot is another nspawn.
+	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait()
+		for boots := 0; boots < 20; boots++ {
+			_ = os.RemoveAll("/run/systemd/nspawn/propagate/" + c.name)
+			// As power off and on would.
+			_ = exec.Command("ip", "-n", c.name, "addr", "flush", "dev", "host0").Run()
+			cmd := exec.Command("systemd-nspawn", "-q", "-D", c.root, "-b", "-M", c.name, "--register=no", "--keep-unit",
+				"--network-namespace-path=/run/netns/"+c.name, "--capability=CAP_NET_ADMIN", "--resolv-conf=off", "--link-journal=no")
+			cmd.Stdout, cmd.Stderr = console, console
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if cmd.Start() != nil {
+				return
+			}
+			down := make(chan struct{})
+			go func() {
+				_ = cmd.Wait()
+				close(down)
+			}()
+			select {
+			case <-down:
+			case <-stop:
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+				select {
+				case <-down:
+				case <-time.After(5 * time.Second):
+					_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+					<-down
+				}
+				return
+			}
+		}
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		select {
-		case <-ended:
-		case <-time.After(5 * time.Second):
-			_ = cmd.Process.Kill()
-			<-ended
-		}
+		close(stop)
+		<-ended
 	})
 	t.Cleanup(func() {
 		if said, err := os.ReadFile(console.Name()); t.Failed() && err == nil {

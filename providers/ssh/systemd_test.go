@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,11 @@ func TestSystemdHost(t *testing.T) {
 		}
 	})
 	t.Run("Network", func(t *testing.T) { networks(t, c, p) })
+	t.Run("NetworkWithoutUnits", func(t *testing.T) {
+		c.shell(t, p, "mv /usr/bin/systemd-run /usr/bin/systemd-run.away") // so that the agent takes the host for one without systemd
+		networks(t, c, c.provider(t), "networkd")
+		c.shell(t, p, "mv /usr/bin/systemd-run.away /usr/bin/systemd-run")
+	})
 	t.Run("Reboot", func(t *testing.T) { reboots(t, c, h, p) })
 	t.Run("RebootBeforeConfirm", func(t *testing.T) { rebootBeforeConfirm(t, c, p) })
 }
@@ -101,7 +107,7 @@ func sudo(t *testing.T, c *container, h host) {
 }
 
 // networks: each manager, applied, confirmed over the new path, and rolled back when that does not lead anywhere.
-func networks(t *testing.T, c *container, p *sshexec.Provider) {
+func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 	// A container has no udev, and netplan wants to trigger it.
 	c.shell(t, p, "printf '#!/bin/sh\n' >/usr/local/sbin/udevadm; chmod 755 /usr/local/sbin/udevadm")
 	defer func() {
@@ -113,6 +119,9 @@ func networks(t *testing.T, c *container, p *sshexec.Provider) {
 		{"netplan", c.netplan(".2", ".5"), c.netplan(".99")},
 		{"ifupdown", c.ifupdown(".2"), c.ifupdown(".99")},
 	} {
+		if len(only) > 0 && !slices.Contains(only, n.name) {
+			continue
+		}
 		t.Run(n.name, func(t *testing.T) {
 			if n.name == "ifupdown" { // the others must not hold the interface
 				c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; mkdir -p /run/network; printf 'auto host0\niface host0 inet static\n address "+c.net+".2/24\n' >/etc/network/interfaces; systemctl stop systemd-networkd.socket systemd-networkd; (ip addr flush dev host0; ifup host0) ; true")
