@@ -63,7 +63,7 @@ func serve(t *testing.T, c redfishtest.Config) (*redfishtest.Service, string) {
 }
 
 func config() bmc.Config {
-	return bmc.Config{AllowHTTP: true, Settle: 200 * time.Millisecond, RequestTime: 5 * time.Second, Timeout: 20 * time.Second}
+	return bmc.Config{AllowHTTP: true, Settle: 200 * time.Millisecond}
 }
 
 func newLab(t *testing.T, sc redfishtest.Config, change func(*bmc.Config)) *lab {

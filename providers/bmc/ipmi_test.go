@@ -42,7 +42,7 @@ func (l *ipmiLab) setup(p providers.Provider) providertest.Setup {
 	l.t.Cleanup(func() { _ = silent.Close() })
 	missing := machine("missing", l.m.GetSpec().GetBmcEndpoint()) // it refuses us: that is not a suite it speaks
 	missing.Labels = map[string]string{bmc.CipherLabel: "17"}
-	return providertest.Setup{Provider: p, Machine: l.m, Wait: 10 * time.Second, Poll: 10 * time.Millisecond,
+	return providertest.Setup{Provider: p, Machine: l.m, Wait: 30 * time.Second, Poll: 10 * time.Millisecond,
 		Silent: machine("silent", "ipmi://"+silent.LocalAddr().String()), Missing: missing}
 }
 

@@ -20,7 +20,7 @@ import (
 func TestNoSessionIsLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{ResetTime: 20 * time.Millisecond}, func(c *bmc.Config) {
-		c.Protocol, c.OpenTime = bmc.Redfish, 20*time.Millisecond
+		c.Protocol, c.OpenTime, c.RequestTime = bmc.Redfish, 20*time.Millisecond, 5*time.Second
 	})
 	l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })
 	most := 0
