@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// takeTime is how long a peer may take to use what is in its files: it looks every 5 s.
-const takeTime = 15 * time.Second
+// takeTime is how long all peers may take to use what is in their files: they look every 5 s, on a busy machine late.
+const takeTime = 30 * time.Second
 
 // rotateTries is how often a rotation is made when the leader changes meanwhile: a busy machine elects now and then, a rotation that
 // causes it does so each time.
