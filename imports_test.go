@@ -57,7 +57,7 @@ func importRules() []importRule {
 		}, never: []string{module + "/providers/providertest", "testing/..."}},
 		{part: "test/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...", "cmd/holdfast/...",
-		}},
+		}, tests: []string{"cluster/clustertest"}},
 	}
 }
 

@@ -1,0 +1,259 @@
+package security
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// settled is how long a cluster may take to answer again after all of it was down.
+const settled = time.Minute
+
+// guarded is a cluster of three peers on disk in this process, each with the real server and gate before it.
+type guarded struct {
+	*clustertest.Cluster
+	t     *testing.T
+	addrs []string
+	apis  []*grpc.Server
+}
+
+func guard(t *testing.T) *guarded {
+	t.Helper()
+	ports, err := freeport.Claim(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ports.Release() })
+	g := &guarded{t: t, apis: make([]*grpc.Server, 3)}
+	for range 3 {
+		g.addrs = append(g.addrs, ports.Address("127.0.0.1"))
+	}
+	t.Cleanup(func() {
+		for _, s := range g.apis {
+			s.Stop()
+		}
+	})
+	g.Cluster = clustertest.Start(t, clustertest.Options{
+		TLS: true, OnDisk: true, Stopped: func(int) bool { return true },
+		Configure: func(i int, cfg *cluster.Config) { cfg.AdvertiseGRPC, cfg.ForwardMetadata = g.addrs[i], auth.Forward },
+		Register:  g.serve,
+	})
+	g.startAll()
+	return g
+}
+
+// serve puts the API of a peer before it, as package serve does.
+func (g *guarded) serve(i int, p *clustertest.Peer) {
+	g.t.Helper()
+	store, err := g.Store(p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	gate, relay, err := auth.ForNode(auth.Config{PeerID: p.ID, Cluster: clustertest.ClusterName, RatePerSecond: -1}, p.Node, p.FSM)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	srv := server.New(server.Config{Gate: gate, Forwarder: p.Node}, p.Node, p.FSM, providers.SetOf(nil))
+	s := grpc.NewServer(append(server.GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())),
+		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...), grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...)
+	srv.Register(s)
+	relay.Register(s)
+	p.Node.RegisterPeerService(s)
+	l, err := net.Listen("tcp", g.addrs[i])
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.apis[i] = s
+	go func() { _ = s.Serve(peertls.Listen(l)) }() // ends with s.Stop
+}
+
+// kill ends a peer as a crash would.
+func (g *guarded) kill(i int) {
+	g.Kill(g.Peers[i])
+	g.apis[i].Stop()
+}
+
+func (g *guarded) startAll() {
+	for _, p := range g.Peers {
+		if !p.Up() {
+			g.Restart(p)
+		}
+	}
+}
+
+// who asks a peer who he is, over a connection of its own.
+func (g *guarded) who(i int, creds credentials.TransportCredentials, token string) (*holdfastv1.Identity, error) {
+	ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Second)
+	defer cancel()
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	conn, err := grpc.NewClient(g.addrs[i], grpc.WithTransportCredentials(creds), grpc.WithDisableRetry())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return holdfastv1.NewAccessServiceClient(conn).WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
+}
+
+// wantGood waits until all peers know somebody.
+func (g *guarded) wantGood(what string, creds credentials.TransportCredentials, token string) {
+	g.t.Helper()
+	for i := range g.Peers {
+		clustertest.Eventually(g.t, settled, what+" at "+g.Peers[i].ID, func() error {
+			_, err := g.who(i, creds, token)
+			return err
+		})
+	}
+}
+
+// wantRevoked holds that no peer that runs takes a token, from the first answer on: not having one yet is no answer.
+func (g *guarded) wantRevoked(when, token string) {
+	g.t.Helper()
+	for i, p := range g.Peers {
+		if !p.Up() {
+			continue
+		}
+		clustertest.Eventually(g.t, settled, when+": an answer of "+p.ID, func() error {
+			id, err := g.who(i, g.ClientCredentials(issue.Pair{}), token)
+			switch status.Code(err) {
+			case codes.OK:
+				g.t.Fatalf("%s: %s takes the revoked token for %v", when, p.ID, id)
+			case codes.Unauthenticated:
+				return nil
+			}
+			return fmt.Errorf("not yet: %w", err)
+		})
+	}
+}
+
+func (g *guarded) client(ca *issue.CA) credentials.TransportCredentials {
+	g.t.Helper()
+	pair, err := ca.Client("root", []string{"admin"}, time.Now().Add(time.Hour))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.ClientCredentials(pair)
+}
+
+// token has a token made.
+func (g *guarded) token(admin credentials.TransportCredentials, name string) *holdfastv1.CreateTokenResponse {
+	g.t.Helper()
+	var made *holdfastv1.CreateTokenResponse
+	g.call(admin, func(ctx context.Context, a holdfastv1.AccessServiceClient) (err error) {
+		made, err = a.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: name, Role: holdfastv1.Role_VIEWER})
+		return err
+	})
+	return made
+}
+
+func (g *guarded) call(admin credentials.TransportCredentials, do func(context.Context, holdfastv1.AccessServiceClient) error) {
+	g.t.Helper()
+	conn, err := grpc.NewClient(g.addrs[0], grpc.WithTransportCredentials(admin))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(g.t.Context(), settled)
+	defer cancel()
+	if err := do(ctx, holdfastv1.NewAccessServiceClient(conn)); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// TestRevokedForGood: a token that was revoked is worth nothing on any peer, right after, after a failover, and after every peer was
+// killed and came back from its disk; one that was not goes on.
+func TestRevokedForGood(t *testing.T) {
+	g := guard(t)
+	admin, nobody := g.client(g.CA), g.ClientCredentials(issue.Pair{})
+	g.wantGood("the admin", admin, "")
+	good, bad := g.token(admin, "good"), g.token(admin, "bad")
+	g.wantGood("the good token", nobody, good.GetSecret())
+	g.wantGood("the bad token", nobody, bad.GetSecret())
+	g.call(admin, func(ctx context.Context, a holdfastv1.AccessServiceClient) error {
+		_, err := a.RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: bad.GetToken().GetTokenId()})
+		return err
+	})
+	g.wantRevoked("right after", bad.GetSecret())
+
+	leader := g.Leader()
+	for i, p := range g.Peers {
+		if p == leader {
+			g.kill(i)
+		}
+	}
+	g.wantRevoked("after a failover", bad.GetSecret())
+	g.startAll()
+	g.wantGood("the good token after a failover", nobody, good.GetSecret())
+	g.wantRevoked("with the old leader back", bad.GetSecret())
+
+	for i := range g.Peers {
+		g.kill(i)
+	}
+	g.startAll()
+	g.wantRevoked("after all were killed", bad.GetSecret())
+	g.wantGood("the good token after all were killed", nobody, good.GetSecret())
+	g.wantRevoked("at the end", bad.GetSecret())
+}
+
+// TestCertificatesOfACAThatIsGone: once the peers trust another CA alone, an admin's certificate of the old one opens nothing, also after all
+// peers were killed and came back.
+func TestCertificatesOfACAThatIsGone(t *testing.T) {
+	g := guard(t)
+	old := g.client(g.CA)
+	g.wantGood("the admin of the old CA", old, "")
+	next := g.NewCA(clustertest.ClusterName)
+	both := append(append([]byte(nil), g.CA.Pair.Cert...), next.Pair.Cert...)
+	for _, p := range g.Peers {
+		g.Trust(p, both)
+	}
+	admin := g.client(next)
+	g.wantGood("the admin of the new CA", admin, "")
+	for _, p := range g.Peers {
+		g.Certify(p, next, clustertest.ClusterName, both)
+	}
+	for _, p := range g.Peers {
+		g.Trust(p, next.Pair.Cert)
+	}
+	refused := func(when string) {
+		t.Helper()
+		g.wantGood("the admin of the new CA "+when, admin, "")
+		for i, p := range g.Peers {
+			clustertest.Eventually(t, settled, when+": the old CA is gone from "+p.ID, func() error {
+				if id, err := g.who(i, old, ""); err == nil {
+					return fmt.Errorf("it is let in as %v", id)
+				}
+				return nil
+			})
+		}
+	}
+	refused("while the peers run")
+	for i := range g.Peers {
+		g.kill(i)
+	}
+	g.startAll()
+	for i, p := range g.Peers { // from the first moment on
+		if id, err := g.who(i, old, ""); err == nil {
+			t.Errorf("%s lets the old CA's admin in again, as %v", p.ID, id)
+		}
+	}
+	refused("after all were killed")
+}
