@@ -40,7 +40,7 @@ func TestIpmitoolDoesNotOutliveItsLeader(t *testing.T) {
 	if port := os.Getenv("HOLDFAST_TEST_PRESS"); port != "" { // this is the leader
 		l := &lab{t: t, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 		l.p = l.provider(func(c *bmc.Config) {
-			c.CommandTime = 4 * time.Second
+			c.CommandTime = 8 * time.Second
 			if os.Getenv("HOLDFAST_TEST_SIGNAL") == "KILL" {
 				c.CommandTime = time.Minute
 			}
@@ -68,7 +68,12 @@ func TestIpmitoolDoesNotOutliveItsLeader(t *testing.T) {
 				_ = leader.Wait()
 			}()
 			l := &lab{t: t, ctx: t.Context()}
-			l.eventually("ipmitool runs", func() bool { return len(running(t, port)) > 0 })
+			if err := silent.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := silent.ReadFrom(make([]byte, 1500)); err != nil {
+				t.Fatalf("ipmitool does not send: %v", err)
+			}
 			if err := leader.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
