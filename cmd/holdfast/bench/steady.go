@@ -17,6 +17,9 @@ const (
 	goalLeader  = 15 // % of one core
 )
 
+// maxWires bounds the connections to one peer. A keepalive of such a fleet takes up to a second: that is 600 of them.
+const maxWires = 1200
+
 // steady registers a fleet, lets every agent become ready, and watches what the fleet costs from then on.
 func steady(ctx context.Context, l *lab) error {
 	agents, err := l.poolAgents(ctx, l.agents)
@@ -30,7 +33,7 @@ func steady(ctx context.Context, l *lab) error {
 	l.report.add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit", thousands(int64(l.agents))), rate, "/s", nil)
 	b := &beats{agents: agents, period: l.beat}
 	for _, p := range l.cluster.Peers() {
-		b.peers = append(b.peers, &wires{target: l.target(p)})
+		b.peers = append(b.peers, &wires{target: l.target(p), limit: make(chan struct{}, maxWires)})
 	}
 	defer func() {
 		for _, p := range b.peers {

@@ -77,9 +77,11 @@ func (w *wire) call(request []byte, body []byte) (status int, answer []byte, err
 
 func (w *wire) close() { _ = w.conn.Close() }
 
-// wires are connections to one target that are lent out, as many as are wanted at once.
+// wires are connections to one target that are lent out, as many as are wanted at once, up to a limit: on a machine that is too slow ever more of them
+// would make it slower still.
 type wires struct {
 	target
+	limit chan struct{} // has room for as many as may be lent at once; nil: any number
 
 	mu   sync.Mutex
 	idle []*wire
@@ -136,6 +138,14 @@ func (p *wires) close() {
 
 // post borrows a connection for one request.
 func (p *wires) post(ctx context.Context, request []byte) (int, []byte, error) {
+	if p.limit != nil {
+		select {
+		case p.limit <- struct{}{}:
+			defer func() { <-p.limit }()
+		case <-ctx.Done():
+			return 0, nil, ctx.Err()
+		}
+	}
 	w, err := p.borrow(ctx)
 	if err != nil {
 		return 0, nil, err
