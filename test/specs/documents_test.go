@@ -9,4 +9,5 @@ func TestDocuments(t *testing.T) {
 	t.Run("pools", func(t *testing.T) { poolAPI(t, w) })
 	t.Run("discovery", func(t *testing.T) { discoveryAPI(t, w) })
 	t.Run("nodes", func(t *testing.T) { nodeAPI(t, w) })
+	t.Run("notifications", func(t *testing.T) { notifications(t, w) })
 }
