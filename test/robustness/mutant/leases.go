@@ -3,19 +3,26 @@ package mutant
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/failpoint"
+	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// shortLeases lets leases end within a scenario. It changes numbers and no rule.
+// The agents of these scenarios have leases that end within a scenario, and are long enough for an election on a busy machine to be short.
+const agentTTL = 12 * time.Second
+
+// shortLeases changes a number and no rule.
 func shortLeases() []Patch {
-	var all []Patch
-	for _, e := range workload.ShortLeaseEdits() {
-		all = append(all, Patch(e))
-	}
-	return all
+	return []Patch{{"server/agents.go", "machineTTL = 5 * time.Minute", fmt.Sprintf("machineTTL = %d * time.Second", agentTTL/time.Second)}}
+}
+
+// agentTerms are what follows from that: half a TTL is added by a leader to what it inherits, and ten seconds are for a machine that is busy.
+func agentTerms() workload.Terms {
+	return workload.Terms{TTL: agentTTL, Most: agentTTL + agentTTL/2 + 10*time.Second}
 }
 
 // hands are agents that beat when the scenario says so.
@@ -29,16 +36,16 @@ type hands struct {
 const subject, other = "agent", "other"
 
 func (e Env) hands(ctx context.Context) (*hands, error) {
-	b, err := e.open(ctx)
+	// Raft's own timeouts: a busy machine must not be taken for one whose leader is gone. Who is killed is noticed at once all the same.
+	b, err := e.openWith(ctx, failpoint.Switches{}, lab.Config{Slow: true})
 	if err != nil {
 		return nil, err
 	}
-	terms := workload.ShortLeases()
-	w, err := workload.NewHands(ctx, b.rec, b.Target(), terms)
+	w, err := workload.NewHands(ctx, b.rec, b.Target(), workload.Leases{workload.Machine: agentTerms()})
 	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
-	return &hands{b, w, terms[workload.Machine]}, nil
+	return &hands{b, w, agentTerms()}, nil
 }
 
 // come registers an agent and sends its first sign of life, which goes on record.
@@ -140,7 +147,7 @@ func nobodyHears() Scenario {
 			}
 		}
 		heard := h.Deaf()
-		if err := sleep(ctx, 2*h.terms.TTL); err != nil {
+		if err := sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would give it half a TTL more
 			return nil, err
 		}
 		heard()
