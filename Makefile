@@ -50,6 +50,11 @@ race: ## Run the tests under the race detector
 e2e: ## Run the tests that start real processes, always anew
 	CGO_ENABLED=1 go test -race -count=1 -timeout 40m ./test/...
 
+# Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).
+.PHONY: e2e-ssh
+e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in a container (4 minutes)
+	E2E_SSH=1 go test -count=1 -timeout 15m -v -run '^TestSystemdHost$$' ./providers/ssh
+
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
 .PHONY: chaos
 chaos: ## Break a cluster under traffic, in every way, and check everything: 3 to 6 minutes (SEED=n FAULTS=a,b)

@@ -56,7 +56,6 @@ func (p *Provider) launch(ctx context.Context, sh *shell, op, token string, j jo
 	}
 	until := sh.until(ctx)
 	latest := until + latestStart
-	// failpoint: ssh-staged
 	if err := providers.InTime(ctx, op); err != nil {
 		return errors.Join(err, sh.ask(line("hf_drop", nonce), only("ok")))
 	}
