@@ -43,10 +43,14 @@ func (r *gossipRotation) taken(ctx context.Context, step int, p *localcluster.Pe
 		if err := r.c.Gossips(p, r.new); err != nil {
 			return err
 		}
-		if err := r.c.Gossips(p, r.old, r.new); !errors.Is(err, harness.ErrNoGossip) {
-			return fmt.Errorf("it understands the old key of gossip (%v)", err)
+		err := r.c.Gossips(p, r.old, r.new)
+		switch {
+		case err == nil:
+			return errors.New("it understands the old key of gossip")
+		case errors.Is(err, harness.ErrNoGossip):
+			return nil
 		}
-		return nil
+		return err
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	mrand "math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
@@ -159,7 +160,8 @@ func until(ctx context.Context, try func() error) error {
 		if err == nil {
 			return nil
 		}
-		if last == nil || ctx.Err() == nil { // else it is that the time was up, which says little
+		var timeout net.Error // that the time was up says little
+		if last == nil || ctx.Err() == nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
 			last = err
 		}
 		if werr := sleep(ctx, 100*time.Millisecond); werr != nil {
@@ -226,8 +228,11 @@ func (r *caRotation) accepted(ctx context.Context, p *localcluster.Peer, cas ...
 // refused makes sure that the old CA opens nothing any more.
 func (r *caRotation) refused(ctx context.Context, p *localcluster.Peer) error {
 	for _, door := range r.doors(p) {
-		if _, err := r.c.Meet(ctx, door.addr, r.old, door.as); !errors.Is(err, harness.ErrRefused) {
-			return fmt.Errorf("%s: a certificate of the old CA was not refused (%v)", door.addr, err)
+		switch _, err := r.c.Meet(ctx, door.addr, r.old, door.as); {
+		case err == nil:
+			return fmt.Errorf("%s lets in who has a certificate of the old CA", door.addr)
+		case !errors.Is(err, harness.ErrRefused):
+			return fmt.Errorf("%s, with a certificate of the old CA: %w", door.addr, err)
 		}
 	}
 	return nil
