@@ -54,7 +54,7 @@ func importRules() []importRule {
 		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
 		{part: "cmd/holdfast/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...",
-		}, never: []string{module + "/providers/providertest", "testing/..."}},
+		}, tests: []string{"fsm/fsmtest"}, never: []string{module + "/providers/providertest", "testing/..."}},
 		{part: "test/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...", "cmd/holdfast/...",
 		}, tests: []string{"cluster/clustertest"}},
