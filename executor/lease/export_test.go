@@ -14,7 +14,7 @@ func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (t
 		return 0, false
 	}
 	n := r.table[key{kind, id}]
-	if n == nil || n.place < 0 || r.order.at[n.place] > n.due() {
+	if n == nil || n.place >= 0 && r.order.at[n.place] > n.due() { // out of the order: the sweep has it, and puts it back
 		return 0, false
 	}
 	return n.due() - r.clock.now(), true
