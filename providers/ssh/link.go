@@ -39,7 +39,7 @@ type place struct {
 	ref     string // of the secret
 }
 
-// dial connects and logs in. The context bounds all of it.
+// dial connects and logs in, for one user of the link. The context bounds all of it.
 func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error) {
 	op := "connect to " + to.host + " at " + to.address
 	login, err := p.credentials.Login(ctx, to.ref)
@@ -93,7 +93,7 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 		_ = client.Close()
 		return nil, classify(op, err, providers.Transient)
 	}
-	l := &link{client: client, via: via, born: begun, used: time.Now(), slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
+	l := &link{client: client, via: via, born: begun, used: time.Now(), users: 1, slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
 	p.pool.add(l)
 	p.watching.Go(func() {
 		_ = client.Wait()
@@ -245,7 +245,6 @@ func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, f
 		delete(p.pool.dialing, to)
 		close(mine)
 		if err == nil {
-			l.users++ // nobody else knows it yet
 			p.pool.links[to] = l
 		}
 		p.pool.mu.Unlock()
