@@ -249,6 +249,7 @@ func (f *fleet) seen() *Fleet {
 	for _, u := range f.unrest {
 		all.Unrest = append(all.Unrest, Span{u[0].Sub(f.w.rec.base), u[1].Sub(f.w.rec.base)})
 	}
+	slices.SortFunc(all.Unrest, func(a, b Span) int { return int(a.From - b.From) })
 	return all
 }
 

@@ -15,6 +15,9 @@ type names struct{ pool, region, host string }
 // lookEvery is the time between two looks of one observer at all holders of leases.
 const lookEvery = 300 * time.Millisecond
 
+// restless is how long a read takes of a cluster that is not well.
+const restless = 500 * time.Millisecond
+
 // sights keeps what observers see.
 type sights struct {
 	mu    sync.Mutex
@@ -47,8 +50,14 @@ func (s *sights) seen() []Sight {
 func (f *fleet) look(ctx context.Context, at int) {
 	for ; wait(ctx, lookEvery) == nil; at++ {
 		for _, kind := range []Holder{Machine, Pool, Service} {
-			if some, err := f.w.rec.sight(ctx, at%len(f.w.rec.peers), kind, f.names()); err == nil {
+			over := f.w.Unrest()
+			began := time.Now()
+			some, err := f.w.rec.sight(ctx, at%len(f.w.rec.peers), kind, f.names())
+			if err == nil {
 				f.sights.add(some)
+			}
+			if err != nil || time.Since(began) > restless {
+				over() // whoever is late meanwhile has an excuse: on a busy machine there are elections without a fault
 			}
 		}
 	}
