@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
@@ -313,5 +315,42 @@ func TestCancelActive(t *testing.T) {
 		if run, _ := l.fsm.View().Run(id); run.GetPhase() != holdfastv1.Run_CANCELED || !strings.Contains(run.GetError().GetMessage(), "stopping") {
 			t.Errorf("run %s = %s %v, want CANCELED with the reason", id, run.GetPhase(), run.GetError())
 		}
+	}
+}
+
+// deaf is a host whose answers to starts are lost.
+type deaf struct {
+	*fake.Provider
+	class providers.Class
+}
+
+func (d deaf) StartCommand(ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command) error {
+	if err := d.Provider.StartCommand(ctx, op, m, token, c); err != nil {
+		return err
+	}
+	return providers.Errorf(d.class, "start the command", "the answer was lost")
+}
+
+// A command whose start was not answered is looked for before anything else is tried: it is started once.
+func TestLostAnswerToAStart(t *testing.T) {
+	for _, class := range []providers.Class{providers.Timeout, providers.Transient} {
+		t.Run(string(class), func(t *testing.T) {
+			l := newLab(t, fake.Config{})
+			l.set = providers.SetOf(map[string]providers.Provider{"fake": deaf{fake.New(l.fleet), class}})
+			l.machine("m-1")
+			l.plan("p", step("s", &holdfastv1.SshCommand{Script: "echo one\n"}))
+			l.lead(quick())
+			id := l.start("m-1", "", "p", nil).GetRunId()
+			run := l.ended(id)
+			if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n != 1 {
+				t.Errorf("the run is %s after %d attempts, want SUCCEEDED after 1: %v", run.GetPhase(), n, run.GetError())
+			}
+			if n := len(l.fleet.Effects("", id, 0)); n != 1 {
+				t.Errorf("the host saw %d effects, want one start", n)
+			}
+			if got := l.log(id, "stdout"); got != "one\n" {
+				t.Errorf("output = %q", got)
+			}
+		})
 	}
 }

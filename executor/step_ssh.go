@@ -46,7 +46,9 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, cm
 			return exec.StartCommand(ctx, a.op, a.machine, token, cmd)
 		})
 		if err != nil {
-			return err
+			if err := a.unstarted(ctx, err, look, &st); err != nil {
+				return err
+			}
 		}
 	}
 	return a.poll(ctx, "the command to exit", func(ctx context.Context) (bool, error) {
@@ -78,6 +80,24 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, cm
 		}
 		return false, &failure{fmt.Errorf("command %s is not known to the host any more", token)}
 	})
+}
+
+// unstarted asks the host about a start that failed: an answer that was lost says nothing, and the next attempt would start the command a
+// second time, under another token. It gives the error back when the command was not started, and cannot be any more.
+func (a *attempt) unstarted(ctx context.Context, failed error, look func(context.Context) error, st *providers.CommandStatus) error {
+	if c := providers.ClassOf(failed); c != providers.Timeout && c != providers.Transient {
+		return failed
+	}
+	since := time.Now()
+	err := a.poll(ctx, "the host to say whether the command was started", func(ctx context.Context) (bool, error) {
+		err := look(ctx)
+		return err == nil && (st.State != providers.WorkNone || time.Since(since) > outlast), err
+	})
+	if err != nil || st.State == providers.WorkNone {
+		return failed
+	}
+	a.say("%v; but the host says that it was started", failed)
+	return nil
 }
 
 // logged counts how much of this attempt's output is in the run's log already.

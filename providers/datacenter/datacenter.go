@@ -24,6 +24,7 @@ type BMC interface {
 type Host interface {
 	providers.Inspector
 	providers.RemoteExecutor
+	providers.NetConfigurator
 }
 
 // Provider drives machines through both.
@@ -32,6 +33,7 @@ type Provider struct {
 	providers.BootController
 	providers.MediaController
 	providers.RemoteExecutor
+	providers.NetConfigurator
 	providers.Settler
 
 	bmc, host providers.Inspector
@@ -39,7 +41,7 @@ type Provider struct {
 
 // New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what comes late by itself.
 func New(bmc BMC, settle providers.Settler, host Host) *Provider {
-	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, Settler: settle, bmc: bmc, host: host}
+	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, Settler: settle, bmc: bmc, host: host}
 }
 
 // Kind is "datacenter".

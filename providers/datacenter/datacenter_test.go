@@ -25,7 +25,10 @@ func TestInspect(t *testing.T) {
 		hangs   = providers.Errorf(providers.Timeout, "inspect the host", "no answer")
 	)
 	says := func(f providers.Facts, err error) look { return func() (providers.Facts, error) { return f, err } }
-	never := look(func() (providers.Facts, error) { t.Error("a half without an endpoint was asked"); return providers.Facts{}, nil })
+	never := look(func() (providers.Facts, error) {
+		t.Error("a half without an endpoint was asked")
+		return providers.Facts{}, nil
+	})
 	tests := []struct {
 		name      string
 		spec      *holdfastv1.MachineSpec
