@@ -289,7 +289,10 @@ func (l *load) more(t *testing.T, n int64) {
 
 // The CA, all certificates and the keys of gossip are replaced under load: no election, no write fails.
 func TestRotationUnderLoad(t *testing.T) {
-	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) { c.FastKeys() }})
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) {
+		c.FastKeys()
+		c.RaftMultiplier = 6 // an election must be the rotation's doing, not a busy machine's
+	}})
 	leader := c.Leader()
 	settled(t, c, 3)
 	term := leader.Node.Status(t.Context()).GetTerm()
