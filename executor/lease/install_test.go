@@ -78,12 +78,12 @@ func TestInstallOutlivesLeaders(t *testing.T) {
 		defer l.depose()
 		run := l.install()
 		pass(quiet / 2)
-		l.skew = 24 * time.Hour
+		l.setSkew(24 * time.Hour)
 		l.lead(10 * time.Minute)
 		pass(quiet/2 - time.Minute)
 		l.wantRunning(run)
 		l.report("progress") // by the clock that is a day ahead
-		l.skew = 0
+		l.setSkew(0)
 		l.lead(time.Second)
 		pass(quiet - time.Second)
 		l.wantRunning(run)

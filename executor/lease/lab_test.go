@@ -101,6 +101,13 @@ func (l *lab) stall() func() {
 	})
 }
 
+// setSkew sets the clock of whoever proposes from now on.
+func (l *lab) setSkew(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.skew = d
+}
+
 func (l *lab) apply(cmd *internalv1.Command) fsm.Result {
 	cmd.FeatureLevel = 1
 	cmd.Time = timestamppb.New(time.Now().Add(l.skew))

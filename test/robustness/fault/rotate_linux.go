@@ -172,7 +172,8 @@ func until(ctx context.Context, try func() error) error {
 			return nil
 		}
 		var timeout net.Error // that the time was up says little
-		if last == nil || ctx.Err() == nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
+		timedOut := errors.As(err, &timeout) && timeout.Timeout()
+		if last == nil || ctx.Err() == nil && !timedOut {
 			last = err
 		}
 		if werr := sleep(ctx, 100*time.Millisecond); werr != nil {
