@@ -90,6 +90,23 @@ func TestSilentRegistration(t *testing.T) {
 	})
 }
 
+// Nobody was there for an hour: then a grant must not seem to be an hour old to the next leader.
+func TestRegistrationAfterAnIdleHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		pass(time.Hour)
+		l.register("m-1")
+		pass(5 * time.Second) // the clock goes on record
+		l.lead(0)
+		pass(machineTTL - 10*time.Second)
+		l.wantState("m-1", holdfastv1.Agent_REGISTERED)
+		pass(10*time.Second + slackFor + 5*time.Second)
+		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
+	})
+}
+
 // Who was heard in this leadership is lost after his TTL, without the slack that leases are inherited with.
 func TestHeardOnceAfterAFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,6 +20,11 @@ func (r *reign) sweep(ctx context.Context) error {
 			r.clock.now()
 			r.meter.tick(now)
 			r.follow()
+			if len(r.order.entries) == 0 && len(r.pending) == 0 {
+				// The clock goes on record while there are leases only. It must not run ahead of the record without any: the
+				// next grant takes its time from there, and would seem to be that much older to the next leader.
+				r.clock.stand(r.recorded)
+			}
 			r.mu.Unlock()
 		}
 		for {
