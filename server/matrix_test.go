@@ -260,7 +260,7 @@ func (c *caller) ctx(t *testing.T) context.Context {
 }
 
 // call makes a call and gives what became of it.
-func (c *caller) call(t *testing.T, md protoreflect.MethodDescriptor, req proto.Message) error {
+func (c *caller) call(t *testing.T, md protoreflect.MethodDescriptor, req proto.Message, let bool) error {
 	t.Helper()
 	name := "/" + string(md.Parent().FullName()) + "/" + string(md.Name())
 	ctx, cancel := context.WithCancel(c.ctx(t))
@@ -284,7 +284,11 @@ func (c *caller) call(t *testing.T, md protoreflect.MethodDescriptor, req proto.
 		}
 		first <- err
 	}()
-	quiet := time.NewTimer(300 * time.Millisecond) // a watch of nothing says nothing: it was let in
+	silence := 300 * time.Millisecond // a watch of nothing says nothing: it was let in
+	if !let {
+		silence = 30 * time.Second // the refusal will come
+	}
+	quiet := time.NewTimer(silence)
 	defer quiet.Stop()
 	select {
 	case err := <-first:
@@ -413,7 +417,7 @@ func TestMatrix(t *testing.T) {
 			for _, md := range p.methods {
 				name := string(md.Parent().FullName()) + "/" + string(md.Name())
 				let, code := k.expect(methods[name])
-				err := c.call(t, md, about(md))
+				err := c.call(t, md, about(md), let)
 				checkAnswer(t, name, k, let, code, err)
 			}
 			for _, r := range p.routes {

@@ -55,6 +55,8 @@ func harmless() map[protoreflect.FullName]string {
 		"holdfast.v1.RegisterAgentRequest.private_ip":    "an address",
 		"holdfast.v1.PlatformProvider.auth_token_sha256": "a hash",
 		"holdfast.internal.v1.SnapshotRecord.key":        "the key of a row",
+		"holdfast.internal.v1.NoteDevice.key":            "the key of a row",
+		"holdfast.internal.v1.DeviceNote.key":            "the key of a row",
 	}
 }
 

@@ -47,7 +47,7 @@ func TestAllOnACluster(t *testing.T) {
 
 	target := workload.TargetOf(c, hw.Endpoint)
 	w := workload.New(workload.Config{Seed: 1, MinOps: 200}, target)
-	traffic, enough := context.WithTimeout(ctx, 8*time.Second)
+	traffic, enough := context.WithTimeout(ctx, 20*time.Second)
 	defer enough()
 	done := make(chan error, 1)
 	go func() { done <- w.Run(traffic) }()
