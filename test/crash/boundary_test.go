@@ -74,7 +74,7 @@ func crashCases() []crashCase {
 		{"net", "net", &holdfastv1.NetReconfig{Config: "eth0: dhcp"}, map[string]int{"net_apply": 1, "net_confirm": 1}, nil},
 		{"rma", "rma", &holdfastv1.RmaAction{Reason: "fan"}, map[string]int{"power_off": 1}, nil},
 		{"power-cycle", "power", &holdfastv1.Power{Action: "cycle"}, map[string]int{"power_off": 1, "power_on": 1}, nil},
-		{"inspect", "inspect", &holdfastv1.Inspect{}, nil, nil},
+		{"inspect", "inspect", &holdfastv1.Inspect{}, map[string]int{}, nil},
 		{"reboot-inband", "reboot", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"command": 1, "reboot": 1}, nil},
 	}
 }

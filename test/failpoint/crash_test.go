@@ -101,7 +101,11 @@ func open(t *testing.T, binary string, points ...string) (*lab.Lab, Switches) {
 			}
 		}
 	}
-	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Env: []string{s.Environment(points...)}})
+	keys, err := workload.SecretsKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: keys, Env: []string{s.Environment(points...)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ type Config struct {
 	Binary string
 	Dir    string   // of data and logs
 	Env    []string // more environment of each peer
+	Args   []string // more arguments of each peer
 	Fleet  []string // more arguments of the fake hardware
 	Slow   bool     // Raft's default timeouts instead of elections within 150 ms
 }
@@ -52,7 +53,7 @@ func Open(ctx context.Context, cfg Config) (*Lab, error) {
 	}
 	l := &Lab{Hardware: hw, held: map[string]bool{}}
 	l.Cluster, err = localcluster.New(ctx, localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, FakeEndpoint: hw.Endpoint,
-		RaftMultiplier: timeouts, Env: cfg.Env})
+		RaftMultiplier: timeouts, Args: cfg.Args, Env: cfg.Env})
 	if err != nil {
 		return nil, errors.Join(err, hw.Close())
 	}
