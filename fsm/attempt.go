@@ -135,6 +135,9 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	mergeEvidence(a, c.GetEvidenceAfter())
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.now, c.GetError(), c.GetErrorClass()
 	run.Deadline = nil
+	if step.GetKind() == "repave" {
+		t.forgetHost(run.GetMachineId()) // however it ended: the next step of this run may have to log in
+	}
 	step.Message = c.GetMessage()
 	if step.Message == "" {
 		step.Message = c.GetError()

@@ -46,8 +46,19 @@ func TestHostKeysAreForgotten(t *testing.T) {
 			start(t, p, "m", "q", "", "plan/x")
 			finish(t, p, "run-q", succeeded)
 		}, ""},
-		"a repave that failed": {func(p *fsmtest.Peer) {
+		"a repave that failed": {func(p *fsmtest.Peer) { // nobody knows how far it came
 			plan(t, p, "plan/x", "repave")
+			start(t, p, "m", "q", "", "plan/x")
+			finish(t, p, "run-q", failed)
+		}, ""},
+		"repaved, and the next step has to log in": {func(p *fsmtest.Peer) {
+			plan(t, p, "plan/x", "repave", "ssh")
+			start(t, p, "m", "q", "", "plan/x")
+			begin(t, p, "run-q")
+			end(t, p, "run-q", succeeded)
+		}, ""},
+		"a command that failed": {func(p *fsmtest.Peer) {
+			plan(t, p, "plan/x", "ssh")
 			start(t, p, "m", "q", "", "plan/x")
 			finish(t, p, "run-q", failed)
 		}, "key"},
