@@ -157,7 +157,13 @@ func inPrivate(t *testing.T, race bool) bool {
 // cluster starts one for chaos. The multiplier is of Raft's timeouts, the arguments are for each peer. When the test has failed its report is kept, and its path printed.
 func cluster(t *testing.T, e executables, seed int64, multiplier float64, args []string) *harness.Cluster {
 	t.Helper()
-	dir, err := os.MkdirTemp(os.Getenv("CHAOS_DIR"), fmt.Sprintf("holdfast-chaos-%d-", seed))
+	reports := os.Getenv("CHAOS_DIR")
+	if reports != "" {
+		if err := os.MkdirAll(reports, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := os.MkdirTemp(reports, fmt.Sprintf("holdfast-chaos-%d-", seed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 const (
 	warmUp     = 2 * time.Second  // of traffic before the first fault
-	faultTime  = 90 * time.Second // to inject one, or to mend it: handovers wait for each other
+	faultTime  = 2 * time.Minute  // to inject one, or to mend it: handovers wait for each other, rotations for all peers
 	settleTime = 90 * time.Second // for the runs to end once all is well: a step of the workload may take 20 s, twice
 	checkTime  = 5 * time.Minute
 )

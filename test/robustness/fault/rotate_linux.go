@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// takeTime is how long all peers may take to use what is in their files: they look every 5 s, on a busy machine late.
-const takeTime = 30 * time.Second
+// takeTime is how long all peers may take to use what is in their files: they look every 5 s, on a busy machine late, and each of them is
+// met at all its doors for each step.
+const takeTime = time.Minute
 
 // rotateTries is how often a rotation is made when the leader changes meanwhile. Then the cluster is left alone for a while: one that
 // elects then, too, is on a machine that is too busy to tell.

@@ -107,5 +107,33 @@ func Mutants() []Mutant {
 			Scenario: inherited(),
 			Patches:  []Patch{{"executor/lease/reign.go", "\t\tr.order.Push(n)\n\t}\n\theap.Init(&r.order)\n", "\t}\n\theap.Init(&r.order)\n"}},
 		},
+		{
+			Name: "lonereads", Breaks: "who knows no leader answers no linearizable read",
+			Scenario: underFault("quorum-loss", `without a majority a linearizable read was answered with OK`),
+			Patches: []Patch{{"cluster/forward.go",
+				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx)",
+				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treply, err := c.local(ctx, atLeast)\n\t\treturn reply, final, err\n\t}\n" +
+					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx)"}},
+		},
+		{
+			Name: "staysvoter", Breaks: "a peer that has left is no voter any more",
+			Scenario: underFault("membership", `remove peer \S+ \(the leader: \w+\)`),
+			Patches: []Patch{{"cluster/peer.go",
+				"if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
+				"if err := ctx.Err(); err != nil {"}},
+		},
+		{
+			Name: "oldca", Breaks: "a CA that is no longer in the file opens no door",
+			Scenario: underFault("rotate-ca", `lets in who has a certificate of the old CA`),
+			Patches: []Patch{
+				{"cluster/peertls/files.go", "s := &set{roots: x509.NewCertPool()}", "s := &set{roots: everyRoot}"},
+				{File: "cluster/peertls/everyroot.go", After: "package peertls\n\nimport \"crypto/x509\"\n\nvar everyRoot = x509.NewCertPool()\n"},
+			},
+		},
+		{
+			Name: "oldgossip", Breaks: "a key of gossip that is no longer in the file is not understood",
+			Scenario: underFault("rotate-gossip-key", `it understands the old key of gossip`),
+			Patches:  []Patch{{"cluster/gossip_keys.go", "if err := k.ring.RemoveKey(key); err != nil {", "if err := error(nil); err != nil {"}},
+		},
 	}
 }
