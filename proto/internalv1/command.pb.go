@@ -70,7 +70,7 @@ func (x LogBlock_Codec) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogBlock_Codec.Descriptor instead.
 func (LogBlock_Codec) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29, 0}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30, 0}
 }
 
 // Entry is the payload of one Raft log entry.
@@ -1783,6 +1783,59 @@ func (x *DeviceNote) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// MachineHardware is what is kept of a machine's inventory.
+type MachineHardware struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	Hardware      *v1.HardwareInventory  `protobuf:"bytes,2,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineHardware) Reset() {
+	*x = MachineHardware{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineHardware) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineHardware) ProtoMessage() {}
+
+func (x *MachineHardware) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineHardware.ProtoReflect.Descriptor instead.
+func (*MachineHardware) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *MachineHardware) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
+func (x *MachineHardware) GetHardware() *v1.HardwareInventory {
+	if x != nil {
+		return x.Hardware
+	}
+	return nil
+}
+
 type CreatePlan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plan          *v1.Plan               `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
@@ -1794,7 +1847,7 @@ type CreatePlan struct {
 
 func (x *CreatePlan) Reset() {
 	*x = CreatePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1859,7 @@ func (x *CreatePlan) String() string {
 func (*CreatePlan) ProtoMessage() {}
 
 func (x *CreatePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1872,7 @@ func (x *CreatePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePlan.ProtoReflect.Descriptor instead.
 func (*CreatePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreatePlan) GetPlan() *v1.Plan {
@@ -1852,7 +1905,7 @@ type DeletePlan struct {
 
 func (x *DeletePlan) Reset() {
 	*x = DeletePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +1917,7 @@ func (x *DeletePlan) String() string {
 func (*DeletePlan) ProtoMessage() {}
 
 func (x *DeletePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +1930,7 @@ func (x *DeletePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePlan.ProtoReflect.Descriptor instead.
 func (*DeletePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeletePlan) GetPlanId() string {
@@ -1896,7 +1949,7 @@ type ReleasePlan struct {
 
 func (x *ReleasePlan) Reset() {
 	*x = ReleasePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +1961,7 @@ func (x *ReleasePlan) String() string {
 func (*ReleasePlan) ProtoMessage() {}
 
 func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +1974,7 @@ func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePlan.ProtoReflect.Descriptor instead.
 func (*ReleasePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReleasePlan) GetPlanId() string {
@@ -1953,7 +2006,7 @@ type StartRun struct {
 
 func (x *StartRun) Reset() {
 	*x = StartRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2018,7 @@ func (x *StartRun) String() string {
 func (*StartRun) ProtoMessage() {}
 
 func (x *StartRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2031,7 @@ func (x *StartRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRun.ProtoReflect.Descriptor instead.
 func (*StartRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StartRun) GetRunId() string {
@@ -2069,7 +2122,7 @@ type CancelRun struct {
 
 func (x *CancelRun) Reset() {
 	*x = CancelRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2134,7 @@ func (x *CancelRun) String() string {
 func (*CancelRun) ProtoMessage() {}
 
 func (x *CancelRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2147,7 @@ func (x *CancelRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRun.ProtoReflect.Descriptor instead.
 func (*CancelRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CancelRun) GetRunId() string {
@@ -2128,7 +2181,7 @@ type BeginAttempt struct {
 
 func (x *BeginAttempt) Reset() {
 	*x = BeginAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2193,7 @@ func (x *BeginAttempt) String() string {
 func (*BeginAttempt) ProtoMessage() {}
 
 func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2206,7 @@ func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginAttempt.ProtoReflect.Descriptor instead.
 func (*BeginAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BeginAttempt) GetRunId() string {
@@ -2221,7 +2274,7 @@ type NoteProgress struct {
 
 func (x *NoteProgress) Reset() {
 	*x = NoteProgress{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2286,7 @@ func (x *NoteProgress) String() string {
 func (*NoteProgress) ProtoMessage() {}
 
 func (x *NoteProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2299,7 @@ func (x *NoteProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteProgress.ProtoReflect.Descriptor instead.
 func (*NoteProgress) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NoteProgress) GetRunId() string {
@@ -2312,13 +2365,14 @@ type EndAttempt struct {
 	Message       string                 `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`                 // of the step
 	RetryAt       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"` // when a retry would begin
 	Log           *LogAppend             `protobuf:"bytes,11,opt,name=log,proto3" json:"log,omitempty"`                        // what was left of the attempt's log
+	Inventory     *v1.HardwareInventory  `protobuf:"bytes,12,opt,name=inventory,proto3" json:"inventory,omitempty"`            // what the step has read of the machine; kept when it has succeeded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EndAttempt) Reset() {
 	*x = EndAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2384,7 @@ func (x *EndAttempt) String() string {
 func (*EndAttempt) ProtoMessage() {}
 
 func (x *EndAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2397,7 @@ func (x *EndAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAttempt.ProtoReflect.Descriptor instead.
 func (*EndAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EndAttempt) GetRunId() string {
@@ -2423,6 +2477,13 @@ func (x *EndAttempt) GetLog() *LogAppend {
 	return nil
 }
 
+func (x *EndAttempt) GetInventory() *v1.HardwareInventory {
+	if x != nil {
+		return x.Inventory
+	}
+	return nil
+}
+
 // AbortRun ends a run between attempts (epoch): canceled, or unable to go on.
 type AbortRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2435,7 +2496,7 @@ type AbortRun struct {
 
 func (x *AbortRun) Reset() {
 	*x = AbortRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2508,7 @@ func (x *AbortRun) String() string {
 func (*AbortRun) ProtoMessage() {}
 
 func (x *AbortRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2521,7 @@ func (x *AbortRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRun.ProtoReflect.Descriptor instead.
 func (*AbortRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AbortRun) GetRunId() string {
@@ -2494,7 +2555,7 @@ type AppendRunLogs struct {
 
 func (x *AppendRunLogs) Reset() {
 	*x = AppendRunLogs{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2567,7 @@ func (x *AppendRunLogs) String() string {
 func (*AppendRunLogs) ProtoMessage() {}
 
 func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2580,7 @@ func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendRunLogs.ProtoReflect.Descriptor instead.
 func (*AppendRunLogs) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AppendRunLogs) GetAppends() []*LogAppend {
@@ -2541,7 +2602,7 @@ type LogAppend struct {
 
 func (x *LogAppend) Reset() {
 	*x = LogAppend{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2614,7 @@ func (x *LogAppend) String() string {
 func (*LogAppend) ProtoMessage() {}
 
 func (x *LogAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2627,7 @@ func (x *LogAppend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogAppend.ProtoReflect.Descriptor instead.
 func (*LogAppend) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LogAppend) GetRunId() string {
@@ -2602,7 +2663,7 @@ type CompactRunLog struct {
 
 func (x *CompactRunLog) Reset() {
 	*x = CompactRunLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2675,7 @@ func (x *CompactRunLog) String() string {
 func (*CompactRunLog) ProtoMessage() {}
 
 func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2688,7 @@ func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRunLog.ProtoReflect.Descriptor instead.
 func (*CompactRunLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompactRunLog) GetRunId() string {
@@ -2657,7 +2718,7 @@ type LogBlock struct {
 
 func (x *LogBlock) Reset() {
 	*x = LogBlock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2730,7 @@ func (x *LogBlock) String() string {
 func (*LogBlock) ProtoMessage() {}
 
 func (x *LogBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2743,7 @@ func (x *LogBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBlock.ProtoReflect.Descriptor instead.
 func (*LogBlock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LogBlock) GetOffset() int64 {
@@ -2724,7 +2785,7 @@ type StoredLog struct {
 
 func (x *StoredLog) Reset() {
 	*x = StoredLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2797,7 @@ func (x *StoredLog) String() string {
 func (*StoredLog) ProtoMessage() {}
 
 func (x *StoredLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2810,7 @@ func (x *StoredLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
 func (*StoredLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StoredLog) GetRunId() string {
@@ -2775,7 +2836,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2848,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2861,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -2825,7 +2886,7 @@ type CreateAgentMachine struct {
 
 func (x *CreateAgentMachine) Reset() {
 	*x = CreateAgentMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2898,7 @@ func (x *CreateAgentMachine) String() string {
 func (*CreateAgentMachine) ProtoMessage() {}
 
 func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2911,7 @@ func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CreateAgentMachine) GetMachineId() string {
@@ -2906,7 +2967,7 @@ type RegisterAgent struct {
 
 func (x *RegisterAgent) Reset() {
 	*x = RegisterAgent{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +2979,7 @@ func (x *RegisterAgent) String() string {
 func (*RegisterAgent) ProtoMessage() {}
 
 func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +2992,7 @@ func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
 func (*RegisterAgent) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
@@ -2960,7 +3021,7 @@ type CreateNode struct {
 
 func (x *CreateNode) Reset() {
 	*x = CreateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +3033,7 @@ func (x *CreateNode) String() string {
 func (*CreateNode) ProtoMessage() {}
 
 func (x *CreateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +3046,7 @@ func (x *CreateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
 func (*CreateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CreateNode) GetMachineId() string {
@@ -3027,7 +3088,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3100,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3113,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UpdateNode) GetId() string {
@@ -3089,7 +3150,7 @@ type TransitionNode struct {
 
 func (x *TransitionNode) Reset() {
 	*x = TransitionNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3162,7 @@ func (x *TransitionNode) String() string {
 func (*TransitionNode) ProtoMessage() {}
 
 func (x *TransitionNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3175,7 @@ func (x *TransitionNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
 func (*TransitionNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TransitionNode) GetId() string {
@@ -3165,7 +3226,7 @@ type ReportNode struct {
 
 func (x *ReportNode) Reset() {
 	*x = ReportNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3238,7 @@ func (x *ReportNode) String() string {
 func (*ReportNode) ProtoMessage() {}
 
 func (x *ReportNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3251,7 @@ func (x *ReportNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
 func (*ReportNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
@@ -3230,7 +3291,7 @@ type CreatePool struct {
 
 func (x *CreatePool) Reset() {
 	*x = CreatePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3303,7 @@ func (x *CreatePool) String() string {
 func (*CreatePool) ProtoMessage() {}
 
 func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3316,7 @@ func (x *CreatePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
 func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreatePool) GetPool() *v1.Pool {
@@ -3274,7 +3335,7 @@ type DeletePool struct {
 
 func (x *DeletePool) Reset() {
 	*x = DeletePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3347,7 @@ func (x *DeletePool) String() string {
 func (*DeletePool) ProtoMessage() {}
 
 func (x *DeletePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3360,7 @@ func (x *DeletePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
 func (*DeletePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeletePool) GetPoolId() string {
@@ -3319,7 +3380,7 @@ type RegisterPool struct {
 
 func (x *RegisterPool) Reset() {
 	*x = RegisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3392,7 @@ func (x *RegisterPool) String() string {
 func (*RegisterPool) ProtoMessage() {}
 
 func (x *RegisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3405,7 @@ func (x *RegisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
 func (*RegisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RegisterPool) GetPool() *v1.Pool {
@@ -3371,7 +3432,7 @@ type DeregisterPool struct {
 
 func (x *DeregisterPool) Reset() {
 	*x = DeregisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3444,7 @@ func (x *DeregisterPool) String() string {
 func (*DeregisterPool) ProtoMessage() {}
 
 func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3457,7 @@ func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
 func (*DeregisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DeregisterPool) GetPoolId() string {
@@ -3422,7 +3483,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3495,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3508,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -3467,7 +3528,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3540,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3553,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -3513,7 +3574,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3586,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3599,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -3572,7 +3633,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3584,7 +3645,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3597,7 +3658,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -3625,7 +3686,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3637,7 +3698,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3650,7 +3711,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -3808,7 +3869,11 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x129\n" +
 	"\n" +
-	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"h\n" +
+	"updated_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"l\n" +
+	"\x0fMachineHardware\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\x12:\n" +
+	"\bhardware\x18\x02 \x01(\v2\x1e.holdfast.v1.HardwareInventoryR\bhardware\"h\n" +
 	"\n" +
 	"CreatePlan\x12%\n" +
 	"\x04plan\x18\x01 \x01(\v2\x11.holdfast.v1.PlanR\x04plan\x12\x18\n" +
@@ -3863,7 +3928,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x03log\x18\a \x01(\v2\x1f.holdfast.internal.v1.LogAppendR\x03log\x1a;\n" +
 	"\rEvidenceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbe\x04\n" +
 	"\n" +
 	"EndAttempt\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
@@ -3878,7 +3943,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\amessage\x18\t \x01(\tR\amessage\x125\n" +
 	"\bretry_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x121\n" +
-	"\x03log\x18\v \x01(\v2\x1f.holdfast.internal.v1.LogAppendR\x03log\x1a@\n" +
+	"\x03log\x18\v \x01(\v2\x1f.holdfast.internal.v1.LogAppendR\x03log\x12<\n" +
+	"\tinventory\x18\f \x01(\v2\x1e.holdfast.v1.HardwareInventoryR\tinventory\x1a@\n" +
 	"\x12EvidenceAfterEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"|\n" +
@@ -3987,7 +4053,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -4007,74 +4073,76 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*MachineConditions)(nil),       // 15: holdfast.internal.v1.MachineConditions
 	(*NoteDevice)(nil),              // 16: holdfast.internal.v1.NoteDevice
 	(*DeviceNote)(nil),              // 17: holdfast.internal.v1.DeviceNote
-	(*CreatePlan)(nil),              // 18: holdfast.internal.v1.CreatePlan
-	(*DeletePlan)(nil),              // 19: holdfast.internal.v1.DeletePlan
-	(*ReleasePlan)(nil),             // 20: holdfast.internal.v1.ReleasePlan
-	(*StartRun)(nil),                // 21: holdfast.internal.v1.StartRun
-	(*CancelRun)(nil),               // 22: holdfast.internal.v1.CancelRun
-	(*BeginAttempt)(nil),            // 23: holdfast.internal.v1.BeginAttempt
-	(*NoteProgress)(nil),            // 24: holdfast.internal.v1.NoteProgress
-	(*EndAttempt)(nil),              // 25: holdfast.internal.v1.EndAttempt
-	(*AbortRun)(nil),                // 26: holdfast.internal.v1.AbortRun
-	(*AppendRunLogs)(nil),           // 27: holdfast.internal.v1.AppendRunLogs
-	(*LogAppend)(nil),               // 28: holdfast.internal.v1.LogAppend
-	(*CompactRunLog)(nil),           // 29: holdfast.internal.v1.CompactRunLog
-	(*LogBlock)(nil),                // 30: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),               // 31: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),               // 32: holdfast.internal.v1.LogChunks
-	(*CreateAgentMachine)(nil),      // 33: holdfast.internal.v1.CreateAgentMachine
-	(*RegisterAgent)(nil),           // 34: holdfast.internal.v1.RegisterAgent
-	(*CreateNode)(nil),              // 35: holdfast.internal.v1.CreateNode
-	(*UpdateNode)(nil),              // 36: holdfast.internal.v1.UpdateNode
-	(*TransitionNode)(nil),          // 37: holdfast.internal.v1.TransitionNode
-	(*ReportNode)(nil),              // 38: holdfast.internal.v1.ReportNode
-	(*CreatePool)(nil),              // 39: holdfast.internal.v1.CreatePool
-	(*DeletePool)(nil),              // 40: holdfast.internal.v1.DeletePool
-	(*RegisterPool)(nil),            // 41: holdfast.internal.v1.RegisterPool
-	(*DeregisterPool)(nil),          // 42: holdfast.internal.v1.DeregisterPool
-	(*RegisterProvider)(nil),        // 43: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 44: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 45: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 46: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 47: holdfast.internal.v1.DeregisterService
-	nil,                             // 48: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 49: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 50: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 51: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 52: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 53: holdfast.internal.v1.Origin
-	(*CreateToken)(nil),             // 54: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 55: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 56: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 57: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 58: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 59: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 60: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 61: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 62: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 63: holdfast.internal.v1.ExpireLeases
-	(*v1.Machine)(nil),              // 64: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 65: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 66: holdfast.v1.Condition
-	(*v1.Plan)(nil),                 // 67: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 68: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 69: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 70: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 71: holdfast.v1.LogChunk
-	(*StoredToken)(nil),             // 72: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 73: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 74: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 75: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 76: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 77: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 78: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 79: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 80: holdfast.v1.ServiceState
+	(*MachineHardware)(nil),         // 18: holdfast.internal.v1.MachineHardware
+	(*CreatePlan)(nil),              // 19: holdfast.internal.v1.CreatePlan
+	(*DeletePlan)(nil),              // 20: holdfast.internal.v1.DeletePlan
+	(*ReleasePlan)(nil),             // 21: holdfast.internal.v1.ReleasePlan
+	(*StartRun)(nil),                // 22: holdfast.internal.v1.StartRun
+	(*CancelRun)(nil),               // 23: holdfast.internal.v1.CancelRun
+	(*BeginAttempt)(nil),            // 24: holdfast.internal.v1.BeginAttempt
+	(*NoteProgress)(nil),            // 25: holdfast.internal.v1.NoteProgress
+	(*EndAttempt)(nil),              // 26: holdfast.internal.v1.EndAttempt
+	(*AbortRun)(nil),                // 27: holdfast.internal.v1.AbortRun
+	(*AppendRunLogs)(nil),           // 28: holdfast.internal.v1.AppendRunLogs
+	(*LogAppend)(nil),               // 29: holdfast.internal.v1.LogAppend
+	(*CompactRunLog)(nil),           // 30: holdfast.internal.v1.CompactRunLog
+	(*LogBlock)(nil),                // 31: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 32: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 33: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 34: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 35: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 36: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 37: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 38: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 39: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 40: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 41: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 42: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 43: holdfast.internal.v1.DeregisterPool
+	(*RegisterProvider)(nil),        // 44: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 45: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 46: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 47: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 48: holdfast.internal.v1.DeregisterService
+	nil,                             // 49: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 50: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 51: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 52: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 53: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 54: holdfast.internal.v1.Origin
+	(*CreateToken)(nil),             // 55: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 56: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 57: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 58: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 59: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 60: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 61: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 62: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 63: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 64: holdfast.internal.v1.ExpireLeases
+	(*v1.Machine)(nil),              // 65: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 66: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 67: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 68: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 69: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 70: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 71: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 72: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 73: holdfast.v1.LogChunk
+	(*StoredToken)(nil),             // 74: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 75: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 76: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 77: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 78: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 79: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 80: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 81: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 82: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,  // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	52, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	53, // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	53, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	54, // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,  // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,  // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,  // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
@@ -4087,86 +4155,88 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	13, // 12: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
 	14, // 13: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
 	16, // 14: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
-	18, // 15: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	19, // 16: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	20, // 17: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	21, // 18: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	22, // 19: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	23, // 20: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	24, // 21: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	25, // 22: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	26, // 23: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	27, // 24: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	29, // 25: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	54, // 26: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	55, // 27: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	56, // 28: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	57, // 29: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	58, // 30: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	59, // 31: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	60, // 32: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	61, // 33: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	62, // 34: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	63, // 35: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	33, // 36: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	34, // 37: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	35, // 38: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	36, // 39: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	37, // 40: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	38, // 41: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	39, // 42: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	40, // 43: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	41, // 44: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	42, // 45: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	43, // 46: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	44, // 47: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	45, // 48: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	46, // 49: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	47, // 50: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	19, // 15: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	20, // 16: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	21, // 17: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	22, // 18: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	23, // 19: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	24, // 20: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	25, // 21: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	26, // 22: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	27, // 23: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	28, // 24: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	30, // 25: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	55, // 26: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	56, // 27: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	57, // 28: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	58, // 29: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	59, // 30: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	60, // 31: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	61, // 32: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	62, // 33: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	63, // 34: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	64, // 35: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	34, // 36: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	35, // 37: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	36, // 38: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	37, // 39: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	38, // 40: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	39, // 41: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	40, // 42: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	41, // 43: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	42, // 44: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	43, // 45: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	44, // 46: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	45, // 47: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	46, // 48: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	47, // 49: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	48, // 50: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
 	7,  // 51: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	64, // 52: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	64, // 53: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	65, // 54: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	65, // 52: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	65, // 53: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	66, // 54: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
 	15, // 55: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	66, // 56: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	52, // 57: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	67, // 58: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	48, // 59: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	52, // 60: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	49, // 61: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	52, // 62: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	52, // 63: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	50, // 64: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	28, // 65: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	68, // 66: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	51, // 67: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	52, // 68: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	28, // 69: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	69, // 70: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	70, // 71: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	28, // 72: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	71, // 73: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	30, // 74: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	0,  // 75: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	30, // 76: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	71, // 77: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	72, // 78: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	73, // 79: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	74, // 80: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	74, // 81: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	75, // 82: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	76, // 83: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	77, // 84: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	77, // 85: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	78, // 86: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	79, // 87: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	80, // 88: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	79, // 89: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	90, // [90:90] is the sub-list for method output_type
-	90, // [90:90] is the sub-list for method input_type
-	90, // [90:90] is the sub-list for extension type_name
-	90, // [90:90] is the sub-list for extension extendee
-	0,  // [0:90] is the sub-list for field type_name
+	67, // 56: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	53, // 57: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	68, // 58: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	69, // 59: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	49, // 60: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	53, // 61: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	50, // 62: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	53, // 63: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	53, // 64: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	51, // 65: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	29, // 66: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	70, // 67: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	52, // 68: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	53, // 69: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	29, // 70: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	68, // 71: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	71, // 72: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	72, // 73: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	29, // 74: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	73, // 75: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	31, // 76: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	0,  // 77: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	31, // 78: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	73, // 79: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	74, // 80: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	75, // 81: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	76, // 82: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	76, // 83: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	77, // 84: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	78, // 85: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	79, // 86: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	79, // 87: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	80, // 88: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	81, // 89: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	82, // 90: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	81, // 91: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	92, // [92:92] is the sub-list for method output_type
+	92, // [92:92] is the sub-list for method input_type
+	92, // [92:92] is the sub-list for extension type_name
+	92, // [92:92] is the sub-list for extension extendee
+	0,  // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4232,7 +4302,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   51,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

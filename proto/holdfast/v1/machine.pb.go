@@ -279,7 +279,7 @@ func (x Agent_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Agent_State.Descriptor instead.
 func (Agent_State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type RegisterMachineRequest struct {
@@ -992,6 +992,7 @@ type Machine struct {
 	Revision      uint64                 `protobuf:"varint,52,opt,name=revision,proto3" json:"revision,omitempty"` // Raft index of the last change
 	Node          *NodeRecord            `protobuf:"bytes,53,opt,name=node,proto3" json:"node,omitempty"`          // of the node facet; absent while nothing is known
 	Agent         *AgentRecord           `protobuf:"bytes,54,opt,name=agent,proto3" json:"agent,omitempty"`        // of the agent facet; absent while no agent is expected
+	Hardware      *HardwareInventory     `protobuf:"bytes,55,opt,name=hardware,proto3" json:"hardware,omitempty"`  // as its BMC tells; absent while nobody has read it. Lists leave it out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1085,6 +1086,13 @@ func (x *Machine) GetNode() *NodeRecord {
 func (x *Machine) GetAgent() *AgentRecord {
 	if x != nil {
 		return x.Agent
+	}
+	return nil
+}
+
+func (x *Machine) GetHardware() *HardwareInventory {
+	if x != nil {
+		return x.Hardware
 	}
 	return nil
 }
@@ -1812,6 +1820,273 @@ func (x *AgentMetrics) GetFreeGpuCount() int32 {
 	return 0
 }
 
+// HardwareInventory is what is in a machine, as its BMC tells. It claims nothing: what operators declare is in spec, what the agent says in
+// node and agent. It is bounded: see left_out.
+type HardwareInventory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // bmc
+	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	RunId         string                 `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // that read it
+	Manufacturer  string                 `protobuf:"bytes,4,opt,name=manufacturer,proto3" json:"manufacturer,omitempty"`
+	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Serial        string                 `protobuf:"bytes,6,opt,name=serial,proto3" json:"serial,omitempty"`
+	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`
+	BiosVersion   string                 `protobuf:"bytes,8,opt,name=bios_version,json=biosVersion,proto3" json:"bios_version,omitempty"`
+	BmcVersion    string                 `protobuf:"bytes,9,opt,name=bmc_version,json=bmcVersion,proto3" json:"bmc_version,omitempty"`
+	MemoryBytes   int64                  `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // of all modules
+	Parts         []*HardwarePart        `protobuf:"bytes,11,rep,name=parts,proto3" json:"parts,omitempty"`                                 // processors, memory modules, drives and network ports, in this order
+	Missing       []string               `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`                             // what could not be read, and why
+	LeftOut       int32                  `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`             // parts beyond what is kept (200)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HardwareInventory) Reset() {
+	*x = HardwareInventory{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HardwareInventory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HardwareInventory) ProtoMessage() {}
+
+func (x *HardwareInventory) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HardwareInventory.ProtoReflect.Descriptor instead.
+func (*HardwareInventory) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *HardwareInventory) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetObservedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ObservedAt
+	}
+	return nil
+}
+
+func (x *HardwareInventory) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetManufacturer() string {
+	if x != nil {
+		return x.Manufacturer
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetUuid() string {
+	if x != nil {
+		return x.Uuid
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetBiosVersion() string {
+	if x != nil {
+		return x.BiosVersion
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetBmcVersion() string {
+	if x != nil {
+		return x.BmcVersion
+	}
+	return ""
+}
+
+func (x *HardwareInventory) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *HardwareInventory) GetParts() []*HardwarePart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *HardwareInventory) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *HardwareInventory) GetLeftOut() int32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+// HardwarePart is one part of a machine.
+type HardwarePart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // cpu, memory, disk, nic
+	Slot          string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	Serial        string                 `protobuf:"bytes,4,opt,name=serial,proto3" json:"serial,omitempty"`
+	Firmware      string                 `protobuf:"bytes,5,opt,name=firmware,proto3" json:"firmware,omitempty"`
+	Mac           string                 `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`      // of a network port: lower case, with colons
+	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of a memory module or a drive
+	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`
+	Threads       int32                  `protobuf:"varint,9,opt,name=threads,proto3" json:"threads,omitempty"`
+	Mbps          int32                  `protobuf:"varint,10,opt,name=mbps,proto3" json:"mbps,omitempty"`  // of a network port that is up
+	State         string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"` // ok, failed; of a network port up, down
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HardwarePart) Reset() {
+	*x = HardwarePart{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HardwarePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HardwarePart) ProtoMessage() {}
+
+func (x *HardwarePart) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HardwarePart.ProtoReflect.Descriptor instead.
+func (*HardwarePart) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *HardwarePart) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *HardwarePart) GetSlot() string {
+	if x != nil {
+		return x.Slot
+	}
+	return ""
+}
+
+func (x *HardwarePart) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *HardwarePart) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *HardwarePart) GetFirmware() string {
+	if x != nil {
+		return x.Firmware
+	}
+	return ""
+}
+
+func (x *HardwarePart) GetMac() string {
+	if x != nil {
+		return x.Mac
+	}
+	return ""
+}
+
+func (x *HardwarePart) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *HardwarePart) GetCores() int32 {
+	if x != nil {
+		return x.Cores
+	}
+	return 0
+}
+
+func (x *HardwarePart) GetThreads() int32 {
+	if x != nil {
+		return x.Threads
+	}
+	return 0
+}
+
+func (x *HardwarePart) GetMbps() int32 {
+	if x != nil {
+		return x.Mbps
+	}
+	return 0
+}
+
+func (x *HardwarePart) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 // Agent is the facet of a machine that says whether its agent is there.
 type Agent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1821,7 +2096,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +2108,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,23 +2121,28 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22}
 }
 
+// Condition is something observed of a machine. It is true, false or unknown.
 type Condition struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"` // Reachable, BMCReachable, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention
-	Status         bool                   `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`
+	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`      // Reachable, BMCReachable, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention
+	Status         bool                   `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // while it is unknown: what was last known, false when nothing ever was
 	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	LastTransition *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_transition,json=lastTransition,proto3" json:"last_transition,omitempty"`
-	ObservedAt     *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	LastTransition *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_transition,json=lastTransition,proto3" json:"last_transition,omitempty"` // of status
+	ObservedAt     *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`            // when somebody last looked
+	Unknown        bool                   `protobuf:"varint,51,opt,name=unknown,proto3" json:"unknown,omitempty"`                                   // nobody can tell now whether it holds; the reason says why
+	UnknownSince   *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=unknown_since,json=unknownSince,proto3" json:"unknown_since,omitempty"`
+	Message        string                 `protobuf:"bytes,53,opt,name=message,proto3" json:"message,omitempty"`                         // in words, e.g. which parts have failed
+	FreshUntil     *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=fresh_until,json=freshUntil,proto3" json:"fresh_until,omitempty"` // without another observation it is unknown from then on (reason Stale); unset: what set it changes it
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2154,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2167,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{21}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Condition) GetType() string {
@@ -1925,6 +2205,34 @@ func (x *Condition) GetObservedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Condition) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
+func (x *Condition) GetUnknownSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UnknownSince
+	}
+	return nil
+}
+
+func (x *Condition) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Condition) GetFreshUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FreshUntil
+	}
+	return nil
+}
+
 // HistoryEntry is one change of one facet of a machine. Entries are never lost.
 type HistoryEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1945,7 +2253,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2265,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2278,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HistoryEntry) GetMachineId() string {
@@ -2111,7 +2419,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\f \x01(\tR\tlastError\x12%\n" +
 	"\x0equeue_position\x18\r \x01(\x05R\rqueuePosition\x12 \n" +
-	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\"\xee\x03\n" +
+	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\"\xaa\x04\n" +
 	"\aMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x128\n" +
@@ -2124,7 +2432,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"updated_at\x183 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
 	"\brevision\x184 \x01(\x04R\brevision\x12+\n" +
 	"\x04node\x185 \x01(\v2\x17.holdfast.v1.NodeRecordR\x04node\x12.\n" +
-	"\x05agent\x186 \x01(\v2\x18.holdfast.v1.AgentRecordR\x05agent\x1a9\n" +
+	"\x05agent\x186 \x01(\v2\x18.holdfast.v1.AgentRecordR\x05agent\x12:\n" +
+	"\bhardware\x187 \x01(\v2\x1e.holdfast.v1.HardwareInventoryR\bhardware\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x03\n" +
@@ -2244,7 +2553,37 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +
 	"\x13total_cpu_available\x18\x03 \x01(\x03R\x11totalCpuAvailable\x124\n" +
 	"\x16total_memory_available\x18\x04 \x01(\x03R\x14totalMemoryAvailable\x12$\n" +
-	"\x0efree_gpu_count\x18\x05 \x01(\x05R\ffreeGpuCount\"b\n" +
+	"\x0efree_gpu_count\x18\x05 \x01(\x05R\ffreeGpuCount\"\xb2\x03\n" +
+	"\x11HardwareInventory\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12;\n" +
+	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"observedAt\x12\x15\n" +
+	"\x06run_id\x18\x03 \x01(\tR\x05runId\x12\"\n" +
+	"\fmanufacturer\x18\x04 \x01(\tR\fmanufacturer\x12\x14\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\x12\x16\n" +
+	"\x06serial\x18\x06 \x01(\tR\x06serial\x12\x12\n" +
+	"\x04uuid\x18\a \x01(\tR\x04uuid\x12!\n" +
+	"\fbios_version\x18\b \x01(\tR\vbiosVersion\x12\x1f\n" +
+	"\vbmc_version\x18\t \x01(\tR\n" +
+	"bmcVersion\x12!\n" +
+	"\fmemory_bytes\x18\n" +
+	" \x01(\x03R\vmemoryBytes\x12/\n" +
+	"\x05parts\x18\v \x03(\v2\x19.holdfast.v1.HardwarePartR\x05parts\x12\x18\n" +
+	"\amissing\x18\f \x03(\tR\amissing\x12\x19\n" +
+	"\bleft_out\x18\r \x01(\x05R\aleftOut\"\x82\x02\n" +
+	"\fHardwarePart\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x16\n" +
+	"\x06serial\x18\x04 \x01(\tR\x06serial\x12\x1a\n" +
+	"\bfirmware\x18\x05 \x01(\tR\bfirmware\x12\x10\n" +
+	"\x03mac\x18\x06 \x01(\tR\x03mac\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05cores\x18\b \x01(\x05R\x05cores\x12\x18\n" +
+	"\athreads\x18\t \x01(\x05R\athreads\x12\x12\n" +
+	"\x04mbps\x18\n" +
+	" \x01(\x05R\x04mbps\x12\x14\n" +
+	"\x05state\x18\v \x01(\tR\x05state\"b\n" +
 	"\x05Agent\"Y\n" +
 	"\x05State\x12\x1b\n" +
 	"\x17AGENT_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -2252,14 +2591,19 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"REGISTERED\x10\x02\x12\t\n" +
 	"\x05READY\x10\x03\x12\v\n" +
-	"\aEXPIRED\x10\x04\"\xd1\x01\n" +
+	"\aEXPIRED\x10\x04\"\x83\x03\n" +
 	"\tCondition\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\bR\x06status\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12C\n" +
 	"\x0flast_transition\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0elastTransition\x12;\n" +
 	"\vobserved_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"observedAt\"\xa3\x03\n" +
+	"observedAt\x12\x18\n" +
+	"\aunknown\x183 \x01(\bR\aunknown\x12?\n" +
+	"\runknown_since\x184 \x01(\v2\x1a.google.protobuf.TimestampR\funknownSince\x12\x18\n" +
+	"\amessage\x185 \x01(\tR\amessage\x12;\n" +
+	"\vfresh_until\x186 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"freshUntil\"\xa3\x03\n" +
 	"\fHistoryEntry\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1a\n" +
@@ -2301,7 +2645,7 @@ func file_proto_holdfast_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	(MachineStatus_Phase)(0),           // 0: holdfast.v1.MachineStatus.Phase
 	(EffectiveState_Value)(0),          // 1: holdfast.v1.EffectiveState.Value
@@ -2327,71 +2671,78 @@ var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	(*NodeRecord)(nil),                 // 21: holdfast.v1.NodeRecord
 	(*AgentRecord)(nil),                // 22: holdfast.v1.AgentRecord
 	(*AgentMetrics)(nil),               // 23: holdfast.v1.AgentMetrics
-	(*Agent)(nil),                      // 24: holdfast.v1.Agent
-	(*Condition)(nil),                  // 25: holdfast.v1.Condition
-	(*HistoryEntry)(nil),               // 26: holdfast.v1.HistoryEntry
-	nil,                                // 27: holdfast.v1.Machine.LabelsEntry
-	nil,                                // 28: holdfast.v1.HistoryEntry.MetadataEntry
-	(*fieldmaskpb.FieldMask)(nil),      // 29: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
+	(*HardwareInventory)(nil),          // 24: holdfast.v1.HardwareInventory
+	(*HardwarePart)(nil),               // 25: holdfast.v1.HardwarePart
+	(*Agent)(nil),                      // 26: holdfast.v1.Agent
+	(*Condition)(nil),                  // 27: holdfast.v1.Condition
+	(*HistoryEntry)(nil),               // 28: holdfast.v1.HistoryEntry
+	nil,                                // 29: holdfast.v1.Machine.LabelsEntry
+	nil,                                // 30: holdfast.v1.HistoryEntry.MetadataEntry
+	(*fieldmaskpb.FieldMask)(nil),      // 31: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil),      // 32: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
 	16, // 0: holdfast.v1.RegisterMachineRequest.machine:type_name -> holdfast.v1.Machine
 	16, // 1: holdfast.v1.ListMachinesResponse.machines:type_name -> holdfast.v1.Machine
 	16, // 2: holdfast.v1.UpdateMachineRequest.machine:type_name -> holdfast.v1.Machine
-	29, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
+	31, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
 	0,  // 4: holdfast.v1.SetMachinePhaseRequest.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	26, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
+	28, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
 	1,  // 6: holdfast.v1.MachineExplanation.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	30, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
-	30, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
-	30, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
-	27, // 10: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
+	32, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
+	32, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
+	32, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
+	29, // 10: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
 	17, // 11: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
 	18, // 12: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
-	30, // 13: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
-	30, // 14: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
+	32, // 13: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
+	32, // 14: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
 	21, // 15: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
 	22, // 16: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
-	0,  // 17: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	25, // 18: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
-	1,  // 19: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	2,  // 20: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
-	3,  // 21: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
-	30, // 22: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
-	30, // 23: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	30, // 24: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
-	30, // 25: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
-	23, // 26: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
-	30, // 27: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
-	30, // 28: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
-	30, // 29: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
-	30, // 30: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	30, // 31: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
-	30, // 32: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
-	30, // 33: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
-	28, // 34: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
-	4,  // 35: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
-	5,  // 36: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
-	6,  // 37: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
-	8,  // 38: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
-	9,  // 39: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
-	10, // 40: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
-	12, // 41: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
-	14, // 42: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
-	16, // 43: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
-	16, // 44: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
-	7,  // 45: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
-	16, // 46: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
-	16, // 47: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
-	11, // 48: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
-	13, // 49: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
-	15, // 50: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
-	43, // [43:51] is the sub-list for method output_type
-	35, // [35:43] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	24, // 17: holdfast.v1.Machine.hardware:type_name -> holdfast.v1.HardwareInventory
+	0,  // 18: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	27, // 19: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
+	1,  // 20: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
+	2,  // 21: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
+	3,  // 22: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
+	32, // 23: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
+	32, // 24: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	32, // 25: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
+	32, // 26: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
+	23, // 27: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
+	32, // 28: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
+	32, // 29: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
+	32, // 30: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
+	32, // 31: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	32, // 32: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
+	25, // 33: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
+	32, // 34: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
+	32, // 35: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
+	32, // 36: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
+	32, // 37: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
+	32, // 38: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
+	30, // 39: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
+	4,  // 40: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
+	5,  // 41: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
+	6,  // 42: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
+	8,  // 43: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
+	9,  // 44: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
+	10, // 45: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
+	12, // 46: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
+	14, // 47: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
+	16, // 48: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
+	16, // 49: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
+	7,  // 50: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
+	16, // 51: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
+	16, // 52: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
+	11, // 53: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
+	13, // 54: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
+	15, // 55: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
+	48, // [48:56] is the sub-list for method output_type
+	40, // [40:48] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_machine_proto_init() }
@@ -2405,7 +2756,7 @@ func file_proto_holdfast_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_machine_proto_rawDesc), len(file_proto_holdfast_v1_machine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

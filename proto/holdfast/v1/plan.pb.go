@@ -612,6 +612,13 @@ type Step struct {
 	//	*Step_Rma
 	//	*Step_Power
 	//	*Step_Inspect
+	//	*Step_Identify
+	//	*Step_EventLog
+	//	*Step_ClearEventLog
+	//	*Step_ResetBmc
+	//	*Step_Media
+	//	*Step_Inventory
+	//	*Step_Console
 	Kind          isStep_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -765,6 +772,69 @@ func (x *Step) GetInspect() *Inspect {
 	return nil
 }
 
+func (x *Step) GetIdentify() *Identify {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_Identify); ok {
+			return x.Identify
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetEventLog() *ReadEventLog {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_EventLog); ok {
+			return x.EventLog
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetClearEventLog() *ClearEventLog {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_ClearEventLog); ok {
+			return x.ClearEventLog
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetResetBmc() *ResetBmc {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_ResetBmc); ok {
+			return x.ResetBmc
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetMedia() *Media {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_Media); ok {
+			return x.Media
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetInventory() *ReadInventory {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_Inventory); ok {
+			return x.Inventory
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetConsole() *SerialConsole {
+	if x != nil {
+		if x, ok := x.Kind.(*Step_Console); ok {
+			return x.Console
+		}
+	}
+	return nil
+}
+
 type isStep_Kind interface {
 	isStep_Kind()
 }
@@ -809,6 +879,34 @@ type Step_Inspect struct {
 	Inspect *Inspect `protobuf:"bytes,51,opt,name=inspect,proto3,oneof"`
 }
 
+type Step_Identify struct {
+	Identify *Identify `protobuf:"bytes,52,opt,name=identify,proto3,oneof"`
+}
+
+type Step_EventLog struct {
+	EventLog *ReadEventLog `protobuf:"bytes,53,opt,name=event_log,json=eventLog,proto3,oneof"`
+}
+
+type Step_ClearEventLog struct {
+	ClearEventLog *ClearEventLog `protobuf:"bytes,54,opt,name=clear_event_log,json=clearEventLog,proto3,oneof"`
+}
+
+type Step_ResetBmc struct {
+	ResetBmc *ResetBmc `protobuf:"bytes,55,opt,name=reset_bmc,json=resetBmc,proto3,oneof"`
+}
+
+type Step_Media struct {
+	Media *Media `protobuf:"bytes,56,opt,name=media,proto3,oneof"`
+}
+
+type Step_Inventory struct {
+	Inventory *ReadInventory `protobuf:"bytes,57,opt,name=inventory,proto3,oneof"`
+}
+
+type Step_Console struct {
+	Console *SerialConsole `protobuf:"bytes,58,opt,name=console,proto3,oneof"`
+}
+
 func (*Step_Ssh) isStep_Kind() {}
 
 func (*Step_Reboot) isStep_Kind() {}
@@ -828,6 +926,20 @@ func (*Step_Rma) isStep_Kind() {}
 func (*Step_Power) isStep_Kind() {}
 
 func (*Step_Inspect) isStep_Kind() {}
+
+func (*Step_Identify) isStep_Kind() {}
+
+func (*Step_EventLog) isStep_Kind() {}
+
+func (*Step_ClearEventLog) isStep_Kind() {}
+
+func (*Step_ResetBmc) isStep_Kind() {}
+
+func (*Step_Media) isStep_Kind() {}
+
+func (*Step_Inventory) isStep_Kind() {}
+
+func (*Step_Console) isStep_Kind() {}
 
 // SshCommand runs a command or a script on the host, durably: a new leader re-attaches to it.
 type SshCommand struct {
@@ -1401,6 +1513,308 @@ func (*Inspect) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
+// Identify switches the machine's locator light, through its BMC.
+type Identify struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Off   bool                   `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"` // else on
+	// Seconds after which it is switched off again, at most 3600; else the run's parameter "for" (a duration such as 5m). The run lasts as
+	// long, and a canceled one switches it off. Zero: the light stays on.
+	ForSeconds    int32 `protobuf:"varint,2,opt,name=for_seconds,json=forSeconds,proto3" json:"for_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Identify) Reset() {
+	*x = Identify{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Identify) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Identify) ProtoMessage() {}
+
+func (x *Identify) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Identify.ProtoReflect.Descriptor instead.
+func (*Identify) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Identify) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
+func (x *Identify) GetForSeconds() int32 {
+	if x != nil {
+		return x.ForSeconds
+	}
+	return 0
+}
+
+// ReadEventLog reads the BMC's event log into the run's log, and changes nothing.
+type ReadEventLog struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadEventLog) Reset() {
+	*x = ReadEventLog{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadEventLog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadEventLog) ProtoMessage() {}
+
+func (x *ReadEventLog) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadEventLog.ProtoReflect.Descriptor instead.
+func (*ReadEventLog) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{22}
+}
+
+// ClearEventLog reads the BMC's event log into the run's log, and then clears it. What the BMC notes between the two is lost.
+type ClearEventLog struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearEventLog) Reset() {
+	*x = ClearEventLog{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearEventLog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearEventLog) ProtoMessage() {}
+
+func (x *ClearEventLog) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearEventLog.ProtoReflect.Descriptor instead.
+func (*ClearEventLog) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{23}
+}
+
+// ResetBmc restarts the BMC itself, which leaves the host alone, and waits until it answers again. At most once an hour.
+type ResetBmc struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetBmc) Reset() {
+	*x = ResetBmc{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetBmc) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetBmc) ProtoMessage() {}
+
+func (x *ResetBmc) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetBmc.ProtoReflect.Descriptor instead.
+func (*ResetBmc) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{24}
+}
+
+// Media puts an image into the virtual drive, or takes out what is in it, and reads it back.
+type Media struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"` // else the run's parameter "url"
+	Eject         bool                   `protobuf:"varint,2,opt,name=eject,proto3" json:"eject,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Media) Reset() {
+	*x = Media{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Media) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Media) ProtoMessage() {}
+
+func (x *Media) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Media.ProtoReflect.Descriptor instead.
+func (*Media) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Media) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Media) GetEject() bool {
+	if x != nil {
+		return x.Eject
+	}
+	return false
+}
+
+// ReadInventory reads what is in the machine from its BMC, and keeps it beside what its agent and operators say.
+type ReadInventory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadInventory) Reset() {
+	*x = ReadInventory{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadInventory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadInventory) ProtoMessage() {}
+
+func (x *ReadInventory) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadInventory.ProtoReflect.Descriptor instead.
+func (*ReadInventory) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{26}
+}
+
+// SerialConsole keeps the machine's serial console open for those who attach to the run (ConsoleService). A run of such steps alone stands
+// beside the machine's active run: it takes no place, and changes nothing of the machine. There is one on a machine at most.
+type SerialConsole struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	IdleSeconds   int32                  `protobuf:"varint,1,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"` // it ends when nothing was typed or shown for so long. Default 1800
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SerialConsole) Reset() {
+	*x = SerialConsole{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SerialConsole) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SerialConsole) ProtoMessage() {}
+
+func (x *SerialConsole) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SerialConsole.ProtoReflect.Descriptor instead.
+func (*SerialConsole) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *SerialConsole) GetIdleSeconds() int32 {
+	if x != nil {
+		return x.IdleSeconds
+	}
+	return 0
+}
+
 var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
@@ -1447,7 +1861,7 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x02 \x01(\tR\tmachineId\x12\x18\n" +
-	"\afailure\x18\x03 \x01(\tR\afailure\"\xe6\x04\n" +
+	"\afailure\x18\x03 \x01(\tR\afailure\"\xf1\a\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x0ftimeout_seconds\x18\x02 \x01(\x05R\x0etimeoutSeconds\x12$\n" +
@@ -1463,7 +1877,14 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x03net\x18\x10 \x01(\v2\x18.holdfast.v1.NetReconfigH\x00R\x03net\x12*\n" +
 	"\x03rma\x18\x11 \x01(\v2\x16.holdfast.v1.RmaActionH\x00R\x03rma\x12*\n" +
 	"\x05power\x182 \x01(\v2\x12.holdfast.v1.PowerH\x00R\x05power\x120\n" +
-	"\ainspect\x183 \x01(\v2\x14.holdfast.v1.InspectH\x00R\ainspectB\x06\n" +
+	"\ainspect\x183 \x01(\v2\x14.holdfast.v1.InspectH\x00R\ainspect\x123\n" +
+	"\bidentify\x184 \x01(\v2\x15.holdfast.v1.IdentifyH\x00R\bidentify\x128\n" +
+	"\tevent_log\x185 \x01(\v2\x19.holdfast.v1.ReadEventLogH\x00R\beventLog\x12D\n" +
+	"\x0fclear_event_log\x186 \x01(\v2\x1a.holdfast.v1.ClearEventLogH\x00R\rclearEventLog\x124\n" +
+	"\treset_bmc\x187 \x01(\v2\x15.holdfast.v1.ResetBmcH\x00R\bresetBmc\x12*\n" +
+	"\x05media\x188 \x01(\v2\x12.holdfast.v1.MediaH\x00R\x05media\x12:\n" +
+	"\tinventory\x189 \x01(\v2\x1a.holdfast.v1.ReadInventoryH\x00R\tinventory\x126\n" +
+	"\aconsole\x18: \x01(\v2\x1a.holdfast.v1.SerialConsoleH\x00R\aconsoleB\x06\n" +
 	"\x04kindB\x0e\n" +
 	"\f_max_retries\"\xd2\x01\n" +
 	"\n" +
@@ -1512,7 +1933,21 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x05Power\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\t\n" +
-	"\aInspect2\xf1\x02\n" +
+	"\aInspect\"=\n" +
+	"\bIdentify\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
+	"\vfor_seconds\x18\x02 \x01(\x05R\n" +
+	"forSeconds\"\x0e\n" +
+	"\fReadEventLog\"\x0f\n" +
+	"\rClearEventLog\"\n" +
+	"\n" +
+	"\bResetBmc\"/\n" +
+	"\x05Media\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05eject\x18\x02 \x01(\bR\x05eject\"\x0f\n" +
+	"\rReadInventory\"2\n" +
+	"\rSerialConsole\x12!\n" +
+	"\fidle_seconds\x18\x01 \x01(\x05R\vidleSeconds2\xf1\x02\n" +
 	"\vPlanService\x12>\n" +
 	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"\x03\x90\x02\x01\x12O\n" +
 	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\x03\x90\x02\x01\x12?\n" +
@@ -1534,7 +1969,7 @@ func file_proto_holdfast_v1_plan_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_plan_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*GetPlanRequest)(nil),        // 0: holdfast.v1.GetPlanRequest
 	(*ListPlansRequest)(nil),      // 1: holdfast.v1.ListPlansRequest
@@ -1557,18 +1992,25 @@ var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*RmaAction)(nil),             // 18: holdfast.v1.RmaAction
 	(*Power)(nil),                 // 19: holdfast.v1.Power
 	(*Inspect)(nil),               // 20: holdfast.v1.Inspect
-	nil,                           // 21: holdfast.v1.SshCommand.EnvEntry
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*Identify)(nil),              // 21: holdfast.v1.Identify
+	(*ReadEventLog)(nil),          // 22: holdfast.v1.ReadEventLog
+	(*ClearEventLog)(nil),         // 23: holdfast.v1.ClearEventLog
+	(*ResetBmc)(nil),              // 24: holdfast.v1.ResetBmc
+	(*Media)(nil),                 // 25: holdfast.v1.Media
+	(*ReadInventory)(nil),         // 26: holdfast.v1.ReadInventory
+	(*SerialConsole)(nil),         // 27: holdfast.v1.SerialConsole
+	nil,                           // 28: holdfast.v1.SshCommand.EnvEntry
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	7,  // 0: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
 	7,  // 1: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
 	10, // 2: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
-	22, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	29, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
 	8,  // 4: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
 	9,  // 5: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
-	22, // 6: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
+	29, // 6: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
 	11, // 7: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
 	12, // 8: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
 	13, // 9: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
@@ -1579,23 +2021,30 @@ var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	18, // 14: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
 	19, // 15: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
 	20, // 16: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
-	21, // 17: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
-	23, // 18: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
-	0,  // 19: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	1,  // 20: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	3,  // 21: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	4,  // 22: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	6,  // 23: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
-	7,  // 24: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	2,  // 25: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	7,  // 26: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	5,  // 27: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	7,  // 28: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	21, // 17: holdfast.v1.Step.identify:type_name -> holdfast.v1.Identify
+	22, // 18: holdfast.v1.Step.event_log:type_name -> holdfast.v1.ReadEventLog
+	23, // 19: holdfast.v1.Step.clear_event_log:type_name -> holdfast.v1.ClearEventLog
+	24, // 20: holdfast.v1.Step.reset_bmc:type_name -> holdfast.v1.ResetBmc
+	25, // 21: holdfast.v1.Step.media:type_name -> holdfast.v1.Media
+	26, // 22: holdfast.v1.Step.inventory:type_name -> holdfast.v1.ReadInventory
+	27, // 23: holdfast.v1.Step.console:type_name -> holdfast.v1.SerialConsole
+	28, // 24: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
+	30, // 25: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
+	0,  // 26: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	1,  // 27: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	3,  // 28: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	4,  // 29: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	6,  // 30: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
+	7,  // 31: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	2,  // 32: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	7,  // 33: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	5,  // 34: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	7,  // 35: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
+	31, // [31:36] is the sub-list for method output_type
+	26, // [26:31] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }
@@ -1614,6 +2063,13 @@ func file_proto_holdfast_v1_plan_proto_init() {
 		(*Step_Rma)(nil),
 		(*Step_Power)(nil),
 		(*Step_Inspect)(nil),
+		(*Step_Identify)(nil),
+		(*Step_EventLog)(nil),
+		(*Step_ClearEventLog)(nil),
+		(*Step_ResetBmc)(nil),
+		(*Step_Media)(nil),
+		(*Step_Inventory)(nil),
+		(*Step_Console)(nil),
 	}
 	file_proto_holdfast_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
@@ -1622,7 +2078,7 @@ func file_proto_holdfast_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_plan_proto_rawDesc), len(file_proto_holdfast_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -625,7 +625,9 @@ type Run struct {
 	Principal          string                 `protobuf:"bytes,63,opt,name=principal,proto3" json:"principal,omitempty"` // who started it
 	LogCompacted       bool                   `protobuf:"varint,64,opt,name=log_compacted,json=logCompacted,proto3" json:"log_compacted,omitempty"`
 	// Nobody executes it: an installer that nobody told reports what it does (node state machine §Report Handling Logic).
-	Observed      bool `protobuf:"varint,65,opt,name=observed,proto3" json:"observed,omitempty"`
+	Observed bool `protobuf:"varint,65,opt,name=observed,proto3" json:"observed,omitempty"`
+	// It is a console: it stands beside the machine's active run, takes no place, and leaves the machine as it is.
+	Beside        bool `protobuf:"varint,66,opt,name=beside,proto3" json:"beside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -845,6 +847,13 @@ func (x *Run) GetLogCompacted() bool {
 func (x *Run) GetObserved() bool {
 	if x != nil {
 		return x.Observed
+	}
+	return false
+}
+
+func (x *Run) GetBeside() bool {
+	if x != nil {
+		return x.Beside
 	}
 	return false
 }
@@ -1364,7 +1373,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xc0\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xd8\n" +
 	"\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
@@ -1400,7 +1409,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\brevision\x18> \x01(\x04R\brevision\x12\x1c\n" +
 	"\tprincipal\x18? \x01(\tR\tprincipal\x12#\n" +
 	"\rlog_compacted\x18@ \x01(\bR\flogCompacted\x12\x1a\n" +
-	"\bobserved\x18A \x01(\bR\bobserved\x1a9\n" +
+	"\bobserved\x18A \x01(\bR\bobserved\x12\x16\n" +
+	"\x06beside\x18B \x01(\bR\x06beside\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
