@@ -35,6 +35,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan", "ReleasePlan")
 	add("holdfast.v1.RunService", viewer, "GetRun", "ListRuns", "WatchRuns", "StreamRunLogs")
 	add("holdfast.v1.RunService", operator, "StartRun", "CancelRun")
+	add("holdfast.v1.ConsoleService", operator, "Attach")
 	add("holdfast.v1.ClusterService", viewer, "GetClusterStatus")
 
 	add("holdfast.v1.AccessService", Rule{Anyone: true}, "WhoAmI")
