@@ -71,8 +71,8 @@ func (m *system) virtualMedia(r *http.Request, path string, parts []string, body
 			return nil, refuse(http.StatusConflict, "ResourceInUse", "There is an image in it.")
 		}
 		m.effect("media_insert", image)
-		if !m.s.ignored("media") {
-			v.image = image
+		if f := m.media(v, image); f != nil {
+			return nil, f
 		}
 		return &result{status: http.StatusNoContent}, nil
 	case action == "VirtualMedia.EjectMedia":
@@ -80,12 +80,26 @@ func (m *system) virtualMedia(r *http.Request, path string, parts []string, body
 			return nil, refuse(http.StatusConflict, "ResourceNotFound", "There is nothing in it.")
 		}
 		m.effect("media_eject", v.image)
-		if !m.s.ignored("media") {
-			v.image = ""
+		if f := m.media(v, ""); f != nil {
+			return nil, f
 		}
 		return &result{status: http.StatusNoContent}, nil
 	}
 	return nil, notAllowed()
+}
+
+// media changes what is in a drive.
+func (m *system) media(v *slot, image string) *fault {
+	if m.s.ignored("media") {
+		return nil
+	}
+	if m.chassis != nil && v == m.slots["Cd1"] {
+		if err := m.chassis.SetMedia(image); err != nil {
+			return failed(err)
+		}
+	}
+	v.image = image
+	return nil
 }
 
 func ref2(target string) map[string]string { return map[string]string{"target": target} }

@@ -26,6 +26,8 @@ type Config struct {
 	BootTime     time.Duration // from there until the operating system runs
 	ResetTime    time.Duration // how long the BMC is gone when it is reset
 	Off          bool          // machines are off at first
+
+	Chassis map[string]Chassis // by system: those that exist outside of the service. The times and Off do not apply to them
 }
 
 // Quirks is how a service misbehaves. It can be changed at any time.
@@ -299,6 +301,11 @@ func write(w http.ResponseWriter, status int, body any, f *fault) {
 func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault) {
 	for _, m := range s.systems {
 		m.advance(time.Now())
+		if m.chassis != nil {
+			if f := m.look(); f != nil {
+				return nil, f
+			}
+		}
 	}
 	path := strings.TrimRight(r.URL.Path, "/")
 	switch {

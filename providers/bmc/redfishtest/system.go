@@ -11,9 +11,11 @@ import (
 
 // system is one machine.
 type system struct {
-	s      *Service
-	id     string
-	number int
+	s       *Service
+	id      string
+	number  int
+	chassis Chassis // nil: the machine exists in here only
+	up      bool    // of a chassis: the firmware is done
 
 	on       bool
 	since    time.Time // of the power state
@@ -43,6 +45,7 @@ type entry struct {
 
 func newSystem(s *Service, id string, n int) *system {
 	m := &system{s: s, id: id, number: n, on: !s.cfg.Off, since: time.Now().Add(-time.Hour), enabled: "Disabled", target: "None", mode: "UEFI", consumed: true}
+	m.chassis = s.cfg.Chassis[id]
 	m.slots = map[string]*slot{"Cd1": {}, "Floppy1": {}}
 	m.log = []entry{{time.Now().Add(-time.Hour), "OK", "The log was cleared."}}
 	return m
@@ -50,6 +53,9 @@ func newSystem(s *Service, id string, n int) *system {
 
 // advance lets happen what is due.
 func (m *system) advance(now time.Time) {
+	if m.chassis != nil { // it goes its own way: look
+		return
+	}
 	for len(m.pending) > 0 && !m.pending[0].at.After(now) {
 		p := m.pending[0]
 		m.pending = m.pending[1:]
@@ -71,7 +77,12 @@ func (m *system) advance(now time.Time) {
 	}
 }
 
-func (m *system) inPOST(now time.Time) bool { return m.on && now.Before(m.since.Add(m.s.cfg.PostTime)) }
+func (m *system) inPOST(now time.Time) bool {
+	if m.chassis != nil {
+		return m.on && !m.up
+	}
+	return m.on && now.Before(m.since.Add(m.s.cfg.PostTime))
+}
 
 func (m *system) progress(now time.Time) string {
 	switch {
@@ -79,7 +90,7 @@ func (m *system) progress(now time.Time) string {
 		return "None"
 	case m.inPOST(now):
 		return "MemoryInitializationStarted"
-	case now.Before(m.since.Add(m.s.cfg.PostTime + m.s.cfg.BootTime)):
+	case m.chassis == nil && now.Before(m.since.Add(m.s.cfg.PostTime+m.s.cfg.BootTime)):
 		return "OSBootStarted"
 	}
 	return "OSRunning"
@@ -146,6 +157,12 @@ func (m *system) reset(body map[string]any) (*result, *fault) {
 	if m.s.ignored("reset") || t == "GracefulShutdown" && m.progress(now) != "OSRunning" {
 		return &result{status: http.StatusNoContent}, nil
 	}
+	if m.chassis != nil {
+		if err := m.chassis.Reset(t); err != nil {
+			return nil, failed(err)
+		}
+		return &result{status: http.StatusNoContent}, nil
+	}
 	due := now.Add(m.s.cfg.PowerTime)
 	if t == "ForceRestart" {
 		m.pending = append(m.pending, pending{due, false})
@@ -208,6 +225,11 @@ func (m *system) setBoot(change map[string]any) *fault {
 	}
 	m.effect("boot", strings.Join([]string{next.target, next.enabled, next.mode}, " "))
 	if !m.s.ignored("boot") {
+		if m.chassis != nil {
+			if err := m.chassis.SetBoot(Override{next.target, next.enabled, next.mode}); err != nil {
+				return failed(err)
+			}
+		}
 		m.target, m.enabled, m.mode = next.target, next.enabled, next.mode
 	}
 	m.version++

@@ -1,0 +1,96 @@
+// Package desk is where a test speaks with a Redfish service that runs in another process: it sets quirks and asks what was seen.
+//
+// It owns the words of that, over HTTP at a unix socket. It must not know what they are for.
+package desk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+// Seen is what a service has seen since it was started.
+type Seen struct {
+	Sessions int                  // open now
+	Logins   int                  // tried, good or bad
+	Served   int                  // requests
+	Reads    int                  // at once, at most
+	Writes   int                  // the same
+	Effects  []redfishtest.Effect // accepted, in order
+}
+
+// Handler serves the desk of a service.
+func Handler(s *redfishtest.Service) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) {
+		seen := Seen{Sessions: s.Sessions(), Logins: s.Logins(), Served: s.Served(), Effects: s.Effects("")}
+		seen.Reads, seen.Writes = s.Most()
+		_ = json.NewEncoder(w).Encode(seen) // who has gone away does not need it
+	})
+	mux.HandleFunc("PUT /quirks", func(w http.ResponseWriter, r *http.Request) {
+		var q redfishtest.Quirks
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.Set(func(now *redfishtest.Quirks) { *now = q })
+	})
+	mux.HandleFunc("POST /sessions", func(_ http.ResponseWriter, r *http.Request) { s.OpenSession(r.URL.Query().Get("user")) })
+	return mux
+}
+
+// Client is a test at the desk.
+type Client struct{ http *http.Client }
+
+// Dial makes a client for the unix socket of a desk.
+func Dial(socket string) *Client {
+	return &Client{&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, // the service may be started anew
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
+	}}}
+}
+
+// Seen asks what the service has seen.
+func (c *Client) Seen(ctx context.Context) (seen Seen, err error) {
+	err = c.do(ctx, http.MethodGet, "/seen", nil, &seen)
+	return seen, err
+}
+
+// Quirks makes the service misbehave in these ways and no others. HangAfter counts from now.
+func (c *Client) Quirks(ctx context.Context, q redfishtest.Quirks) error {
+	return c.do(ctx, http.MethodPut, "/quirks", q, nil)
+}
+
+// OpenSession makes a session of another client of an account.
+func (c *Client) OpenSession(ctx context.Context, user string) error {
+	return c.do(ctx, http.MethodPost, "/sessions?user="+user, nil, nil)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body, answer any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://desk"+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the desk: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the desk for %s: %s", path, res.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(res.Body).Decode(answer)
+}

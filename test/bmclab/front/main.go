@@ -1,0 +1,54 @@
+// Command front is what stands between a BMC and the chassis of a lab machine:
+//
+//	front control SOCKET 0x20 get|set NAME [VALUE]...   what ipmi_sim calls as its chassis_control program
+//	front redfish -addr HOST:PORT -desk SOCKET [-system ID=SOCKET]...   a BMC of its own that speaks Redfish
+//
+// It owns no machine: see package chassis.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+)
+
+func main() {
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) > 4 && args[0] == "control":
+		err = control(args[1], args[3], args[4:])
+	case len(args) > 0 && args[0] == "redfish":
+		err = redfish(args[1:])
+	default:
+		err = errors.New("want: control SOCKET 0x20 get|set NAME [VALUE]..., or redfish")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "front:", err)
+		os.Exit(1)
+	}
+}
+
+// systems is a flag ID=SOCKET that may come often. Without a socket the system exists in memory only.
+type systems struct {
+	ids     []string
+	sockets map[string]string
+}
+
+func (s *systems) String() string { return strings.Join(s.ids, ",") }
+
+// Set takes one.
+func (s *systems) Set(v string) error {
+	id, socket, _ := strings.Cut(v, "=")
+	s.ids = append(s.ids, id)
+	if s.sockets == nil {
+		s.sockets = map[string]string{}
+	}
+	if socket != "" {
+		s.sockets[id] = socket
+	}
+	return nil
+}
+
+var _ flag.Value = (*systems)(nil)

@@ -1,0 +1,112 @@
+// Package proc starts processes that end with the one that starts them, and does to them what tests do: it stops, resumes and kills them.
+//
+// It owns processes and their logs. It must not know what they are.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Starter starts processes, all from one thread: the kernel kills a child when the thread that started it ends, and threads of the Go
+// runtime come and go.
+type Starter struct {
+	start chan *exec.Cmd
+	done  chan error
+
+	mu    sync.Mutex
+	all   []*Process
+	ended bool
+}
+
+// NewStarter starts the thread. It ends with Close, or with this process.
+func NewStarter() *Starter {
+	s := &Starter{start: make(chan *exec.Cmd), done: make(chan error)}
+	go func() {
+		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		for cmd := range s.start {
+			s.done <- cmd.Start()
+		}
+	}()
+	return s
+}
+
+// Process is one that was started.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended and was reaped
+}
+
+// Start starts a program that appends what it prints to a log file.
+func (s *Starter) Start(logFile, program string, args ...string) (*Process, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	defer func() { _ = log.Close() }()    // the child has its own
+	cmd := exec.Command(program, args...) // without a context: it runs until somebody ends it
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, tied()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, fmt.Errorf("start %s: the lab is closed", program)
+	}
+	s.start <- cmd
+	if err := <-s.done; err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	go func() { // ends with the process
+		_ = cmd.Wait()
+		close(p.done)
+	}()
+	s.all = append(s.all, p)
+	return p, nil
+}
+
+// Close kills all that was started, and waits until it is gone.
+func (s *Starter) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.ended = true
+	for _, p := range s.all {
+		_ = p.Kill()
+	}
+	close(s.start)
+}
+
+// Kill ends the process with SIGKILL and waits until it is gone.
+func (p *Process) Kill() error {
+	err := p.signal(syscall.SIGKILL)
+	<-p.done
+	return err
+}
+
+// Stop stops the process where it is (SIGSTOP).
+func (p *Process) Stop() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets it go on (SIGCONT).
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+// Done is closed when it has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// PID is that of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+func (p *Process) signal(sig syscall.Signal) error {
+	err := p.cmd.Process.Signal(sig)
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send %v to %s: %w", sig, strings.Join(p.cmd.Args[:1], " "), err)
+	}
+	return nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package proc
+
+import "syscall"
+
+// tied cannot tie a child to its parent here: Close has to be called.
+func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
