@@ -224,7 +224,7 @@ func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 			a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
 		}
 	}
-	return derive(m)
+	return derive(m, s.meta.GetNow())
 }
 
 // lastKeepalive gives when a machine was heard last; nil when it was not since it registered, which is no keepalive.

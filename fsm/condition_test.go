@@ -1,11 +1,14 @@
 package fsm_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -59,7 +62,7 @@ func TestObserveConditions(t *testing.T) {
 		}
 	}
 	// Conditions are kept in order, whatever the order in which they are seen.
-	observe(t, p, "m", &holdfastv1.Condition{Type: "Drained", Status: true}, &holdfastv1.Condition{Type: "BMCReachable"}, &holdfastv1.Condition{Type: "Zzz"})
+	observe(t, p, "m", &holdfastv1.Condition{Type: "Degraded", Status: true}, &holdfastv1.Condition{Type: "BMCReachable"}, &holdfastv1.Condition{Type: "Zzz"})
 	var got []string
 	for _, c := range getMachine(t, p, "m").GetStatus().GetConditions() {
 		got = append(got, c.GetType())
@@ -67,7 +70,7 @@ func TestObserveConditions(t *testing.T) {
 			t.Errorf("%s has no times: %v", c.GetType(), c)
 		}
 	}
-	same(t, "order", []string{"BMCReachable", "Drained", "Reachable", "Zzz"}, got)
+	same(t, "order", []string{"BMCReachable", "Degraded", "Reachable", "Zzz"}, got)
 }
 
 // TestObservationsOfNobody: an observation that says nothing new about anybody changes nothing.
@@ -109,5 +112,129 @@ func TestInClusterIsTruth(t *testing.T) {
 		if s := getMachine(t, p, "m").GetStatus(); s.GetPhase() != ready || s.GetEffectiveState() != want {
 			t.Errorf("in the cluster %v: got %s, effective %s, want READY, effective %s", in, s.GetPhase(), s.GetEffectiveState(), want)
 		}
+	}
+}
+
+// conditionHistory gives the entries about conditions, oldest first.
+func conditionHistory(p *fsmtest.Peer, machine string) []string {
+	var lines []string
+	for _, l := range history(p, machine) {
+		if rest, ok := strings.CutPrefix(l, "condition: "); ok {
+			lines = append(lines, rest)
+		}
+	}
+	return lines
+}
+
+// What cannot be told any more is unknown, once, and keeps what was last known: the machine's effective state must not turn round because
+// nobody could look.
+func TestUnknownKeepsWhatWasKnown(t *testing.T) {
+	p := machineIn(t, ready)
+	see := func(status, unknown bool, reason string) *holdfastv1.Condition {
+		c := &holdfastv1.Condition{Type: "InCustomerCluster", Status: status, Unknown: unknown, Reason: reason, ObservedAt: timestamppb.New(p.Now)}
+		if !unknown {
+			c.FreshUntil = timestamppb.New(p.Now.Add(time.Hour))
+		}
+		observe(t, p, "m", c)
+		return cond(getMachine(t, p, "m"), "InCustomerCluster")
+	}
+	moved := see(true, false, "NodeReady").GetLastTransition()
+	c := see(false, true, "NoSecretsKey")
+	since := c.GetUnknownSince()
+	if !c.GetStatus() || !c.GetUnknown() || since == nil || c.GetFreshUntil() != nil || !proto.Equal(c.GetLastTransition(), moved) {
+		t.Errorf("got %v, want it unknown, since now, with the status and the transition that it had", c)
+	}
+	if s := getMachine(t, p, "m").GetStatus().GetEffectiveState(); s != holdfastv1.EffectiveState_IN_SERVICE {
+		t.Errorf("effective state %s while it is unknown, want IN_SERVICE", s)
+	}
+	if c := see(false, true, "Timeout"); !proto.Equal(c.GetUnknownSince(), since) || c.GetReason() != "Timeout" {
+		t.Errorf("unknown for another reason: got %v, want the same since", c)
+	}
+	if c := see(true, false, "NodeReady"); c.GetUnknown() || c.GetUnknownSince() != nil || c.GetFreshUntil() == nil {
+		t.Errorf("seen again: got %v", c)
+	}
+	same(t, "history", []string{"InCustomerCluster=false -> InCustomerCluster=true (NodeReady)", "InCustomerCluster=true (NodeReady) -> InCustomerCluster=unknown (NoSecretsKey)",
+		"InCustomerCluster=unknown (Timeout) -> InCustomerCluster=true (NodeReady)"}, conditionHistory(p, "m"))
+	observe(t, p, "m", &holdfastv1.Condition{Type: "Reachable", Unknown: true, Reason: "NoProvider", ObservedAt: timestamppb.New(p.Now)})
+	if got := conditionHistory(p, "m"); len(got) != 3 {
+		t.Errorf("what was never known is unknown: %d entries in the history, want the 3 before", len(got))
+	}
+}
+
+// An observation is good for a time of the record's clock. What is read later is unknown from then on, on every peer, without a write.
+func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
+	p := machineIn(t, ready)
+	until := timestamppb.New(p.Now.Add(5 * time.Second))
+	observe(t, p, "m", &holdfastv1.Condition{Type: "Reachable", Status: true, Reason: "PingOK", ObservedAt: timestamppb.New(p.Now), FreshUntil: until})
+	read := func() *holdfastv1.Condition { return cond(getMachine(t, p, "m"), "Reachable") }
+	if c := read(); c.GetUnknown() {
+		t.Errorf("too early: %v", c)
+	}
+	for range 6 { // each command moves the clock by a second
+		register(t, p, "other", ready)
+	}
+	c := read()
+	if !c.GetUnknown() || !c.GetStatus() || c.GetReason() != fsm.Stale || !proto.Equal(c.GetUnknownSince(), until) || !strings.Contains(c.GetMessage(), "true (PingOK)") {
+		t.Errorf("got %v, want it stale since %v, and what it was", c, until.AsTime())
+	}
+	if got := conditionHistory(p, "m"); len(got) != 1 {
+		t.Errorf("reading has written: %q", got)
+	}
+	// The leader puts it on record once: that is what watchers and the history see.
+	c.ObservedAt = timestamppb.New(p.Now)
+	observe(t, p, "m", c)
+	if got := read(); got.GetReason() != fsm.Stale || !proto.Equal(got.GetUnknownSince(), until) {
+		t.Errorf("on record: got %v", got)
+	}
+	if got := conditionHistory(p, "m"); len(got) != 2 || !strings.HasSuffix(got[1], "Reachable=unknown (Stale)") {
+		t.Errorf("history: %q", got)
+	}
+}
+
+// A drain is evidence of its step, also when the run fails after it.
+func TestDrainedIsTheEvidenceOfSteps(t *testing.T) {
+	steps := func(names ...string) *holdfastv1.Plan {
+		pl := &holdfastv1.Plan{PlanId: "plan/x"}
+		for _, n := range names {
+			kind, name, named := strings.Cut(n, ":")
+			s := fsmtest.Step(kind)
+			if s.MaxRetries = proto.Int32(0); named {
+				s.Name = name
+			}
+			pl.Steps = append(pl.Steps, s)
+		}
+		return pl
+	}
+	for name, tt := range map[string]struct {
+		plan    *holdfastv1.Plan
+		outcome holdfastv1.Attempt_Outcome // of the last step
+		want    string
+	}{
+		"drained for RMA":         {steps("ssh:drain-check", "rma"), succeeded, "true Drained"},
+		"fails after the drain":   {steps("ssh:drain-node", "reboot"), failed, "true Drained"},
+		"cancel after the drain":  {steps("ssh:drain-node", "reboot"), canceled, "true Drained"},
+		"the drain fails":         {steps("ssh:drain-node"), failed, "none"},
+		"upgraded":                {steps("ssh:drain-node", "ssh:uncordon-node"), succeeded, "false Uncordoned"},
+		"not uncordoned":          {steps("ssh:drain-node", "ssh:uncordon-node"), failed, "true Drained"},
+		"joined anew":             {steps("ssh:drain-node", "repave", "join"), succeeded, "false Joined"},
+		"another step altogether": {steps("reboot"), succeeded, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := machineIn(t, inService)
+			do(t, p, &internalv1.CreatePlan{Plan: tt.plan})
+			start(t, p, "m", "request-1", "", "plan/x")
+			finish(t, p, "run-request-1", tt.outcome)
+			got := "none"
+			if c := cond(getMachine(t, p, "m"), "Drained"); c != nil {
+				got = fsm.ConditionStatus(c) + " " + c.GetReason()
+			}
+			if got != tt.want {
+				t.Errorf("Drained: got %s, want %s", got, tt.want)
+			}
+			observe(t, p, "m", &holdfastv1.Condition{Type: "Drained", Status: true, ObservedAt: timestamppb.New(p.Now.Add(time.Hour))})
+			if c := cond(getMachine(t, p, "m"), "Drained"); c.GetStatus() != strings.HasPrefix(tt.want, "true") {
+				t.Errorf("a look has changed it: %v", c)
+			}
+		})
 	}
 }

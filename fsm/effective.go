@@ -1,12 +1,15 @@
 package fsm
 
 import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// derive fills in what is computed on read (bare-metal API §EffectiveState).
-func derive(m *holdfastv1.Machine) *holdfastv1.Machine {
+// derive fills in what is computed on read (bare-metal API §EffectiveState), at a time of the record's clock.
+func derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machine {
 	s := m.GetStatus()
+	expireConditions(m, now)
 	s.EffectiveState = effectiveState(m)
 	s.Banners = nil
 	for _, kind := range []string{condNeedsIntervention, condDegraded} {
@@ -39,8 +42,11 @@ func effectiveState(m *holdfastv1.Machine) holdfastv1.EffectiveState_Value {
 }
 
 func banner(c *holdfastv1.Condition) string {
-	if c.GetReason() == "" {
-		return c.GetType()
+	text := c.GetType()
+	for _, more := range []string{c.GetReason(), c.GetMessage()} {
+		if more != "" {
+			text += ": " + more
+		}
 	}
-	return c.GetType() + ": " + c.GetReason()
+	return text
 }

@@ -35,7 +35,7 @@ func TestEffectiveState(t *testing.T) {
 					default:
 						want = "READY"
 					}
-					got := derive(m).GetStatus()
+					got := derive(m, nil).GetStatus()
 					if got.GetEffectiveState().String() != want || got.GetBanners() != nil {
 						t.Errorf("phase %s, run %q, in cluster %s: got %s with banners %v, want %s and none", phase, run, inCluster, got.GetEffectiveState(), got.GetBanners(), want)
 					}
@@ -66,7 +66,7 @@ func TestBanners(t *testing.T) {
 				if s, ok := text[degraded]; ok {
 					want = append(want, "Degraded"+s)
 				}
-				if diff := cmp.Diff(want, derive(m).GetStatus().GetBanners()); diff != "" {
+				if diff := cmp.Diff(want, derive(m, nil).GetStatus().GetBanners()); diff != "" {
 					t.Errorf("banners (-want +got):\n%s", diff)
 				}
 			})

@@ -40,6 +40,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	}
 	m.Status.ActiveRunId = ""
 	c := change{by: t.runTrigger(), run: run.GetRunId(), comment: msg}
+	t.noteDrained(m, run)
 	switch {
 	case onlyLooks(run):
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
@@ -59,6 +60,26 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	}
 	t.putMachine(m)
+}
+
+// noteDrained takes over what the steps of a run have proved of the machine's workloads, however the run has ended: a node that was drained stays so
+// when the step after it fails.
+func (t *tx) noteDrained(m *holdfastv1.Machine, run *holdfastv1.Run) {
+	for _, s := range run.GetSteps() {
+		if s.GetState() != holdfastv1.StepStatus_SUCCEEDED {
+			continue
+		}
+		switch {
+		case s.GetName() == "drain-node", s.GetName() == "drain-check":
+			t.observe(m, &holdfastv1.Condition{Type: condDrained, Status: true, Reason: "Drained", Message: "by step " + s.GetName()})
+		case s.GetName() == "uncordon-node":
+			t.setCondition(m, condDrained, false, "Uncordoned")
+		case s.GetKind() == "repave":
+			t.setCondition(m, condDrained, false, "Repaved")
+		case s.GetKind() == "join":
+			t.setCondition(m, condDrained, false, "Joined")
+		}
+	}
 }
 
 // onlyLooks says whether a run changes nothing: the machine is afterwards what it was, also when the look has failed.
