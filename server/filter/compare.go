@@ -19,6 +19,7 @@ type comparison struct {
 	op    string
 	exact string // the value, when it is one text that = demands
 	isSet bool   // asks only whether the field has been set
+	lost  bool   // asks for elements whose value is not known
 	test  func(protoreflect.Value) bool
 }
 
@@ -26,6 +27,11 @@ type comparison struct {
 func newComparison(f *field, op, value string, quoted bool) (*comparison, error) {
 	c := &comparison{field: f, op: op}
 	fd := f.leaf().fd
+	if f.mayBeUnknown() && strings.EqualFold(value, "unknown") && c.unordered() {
+		c.lost = true
+		c.test = func(protoreflect.Value) bool { return true }
+		return c, nil
+	}
 	if f.repeated && op != opHas {
 		return nil, fmt.Errorf("%s is repeated: ask whether it has a value with %s:%s", f.path, f.path, value)
 	}
@@ -71,6 +77,9 @@ func (c *comparison) compile(fd protoreflect.FieldDescriptor, value string) erro
 	case protoreflect.BoolKind:
 		var want bool
 		if want, err = strconv.ParseBool(strings.ToLower(value)); err != nil || !c.unordered() {
+			if c.mayBeUnknown() {
+				return fmt.Errorf("%s is true, false or unknown: compare it with = and one of them, not %s %s", c.path, c.op, value)
+			}
 			return fmt.Errorf("%s is true or false: compare it with = true or = false, not %s %s", c.path, c.op, value)
 		}
 		c.test = func(v protoreflect.Value) bool { return v.Bool() == want }

@@ -17,7 +17,7 @@ func machines() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
 		Aliases: map[string]string{"phase": "status.phase", "rack": "spec.rack", "mac_addresses": "spec.mac_addresses", "conditions": "status.conditions"},
-		Keyed:   map[string]filter.Keyed{"status.conditions": {Key: "type", Value: "status", Names: []string{"Reachable", "Degraded"}}},
+		Keyed:   map[string]filter.Keyed{"status.conditions": {Key: "type", Value: "status", Unknown: "unknown", Names: []string{"Reachable", "Degraded", "BMCReachable"}}},
 		Hidden:  []string{"status.banners"},
 		Fixed:   []string{"machine_id"},
 		Canonical: map[string]func(string) string{
@@ -39,6 +39,7 @@ func machine() *holdfastv1.Machine {
 			Conditions: []*holdfastv1.Condition{
 				{Type: "Degraded", Status: false, Reason: "OK"},
 				{Type: "Reachable", Status: true, Reason: "PingOK"},
+				{Type: "BMCReachable", Status: true, Unknown: true, Reason: "Stale"},
 			},
 		},
 		CreatedAt: timestamppb.New(time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)),
@@ -110,6 +111,16 @@ func TestMatch(t *testing.T) {
 		{"conditions.Degraded = false", true},
 		{"conditions.Degraded:*", true},
 		{"conditions.type:Reachable", true},
+		// What is not known is neither true nor false.
+		{"conditions.BMCReachable = unknown", true},
+		{"conditions.BMCReachable = Unknown", true},
+		{"conditions.BMCReachable != unknown", false},
+		{"conditions.BMCReachable = true", false},
+		{"conditions.BMCReachable = false", false},
+		{"conditions.BMCReachable != true", true},
+		{"conditions.BMCReachable:*", true},
+		{"conditions.Reachable = unknown", false},
+		{"conditions.Reachable != unknown", true},
 		// Times and numbers.
 		{"created_at = 2026-01-29T15:10:00Z", true},
 		{`created_at > "2026-01-29T16:09:59+01:00"`, true},
@@ -162,9 +173,9 @@ func TestErrors(t *testing.T) {
 		{"status.banners:x", "is computed when it is read and cannot be filtered by"},
 		{"phase=BROKEN", `at character 7: status.phase is never "BROKEN"; it is one of: PHASE_UNSPECIFIED, FACTORY_READY, READY`},
 		{"phase>READY", "status.phase has no order"},
-		{"conditions.Reachble = true", `there is no "Reachble" in status.conditions; known are: Reachable, Degraded`},
-		{"conditions.Reachable = maybe", "is true or false"},
-		{"conditions.Reachable > true", "is true or false"},
+		{"conditions.Reachble = true", `there is no "Reachble" in status.conditions; known are: Reachable, Degraded, BMCReachable`},
+		{"conditions.Reachable = maybe", "is true, false or unknown"},
+		{"conditions.Reachable > true", "is true, false or unknown"},
 		{"revision = many", `revision is a number from 0 up, "many" is not`},
 		{"created_at > yesterday", `created_at is a time such as "2026-01-29T15:10:00Z", "yesterday" is not`},
 		{"mac_addresses = x", "spec.mac_addresses is repeated: ask whether it has a value with spec.mac_addresses:x"},

@@ -27,6 +27,7 @@ type Schema struct {
 // Keyed says how elements of a repeated message are addressed.
 type Keyed struct {
 	Key, Value string   // fields of the element
+	Unknown    string   // optional: a field that is true when Value is not known; it is then "unknown", and no other value
 	Names      []string // the values of Key that there are
 }
 
@@ -44,8 +45,14 @@ type step struct {
 	fd  protoreflect.FieldDescriptor
 	key *string // of a map: this entry
 	// of a keyed field: the element whose by is name
-	by   protoreflect.FieldDescriptor
-	name string
+	by      protoreflect.FieldDescriptor
+	name    string
+	unknown protoreflect.FieldDescriptor // says that the element has no known value; may be nil
+}
+
+// mayBeUnknown says whether the path leads to a value that an element may not know.
+func (f *field) mayBeUnknown() bool {
+	return len(f.steps) > 1 && f.steps[len(f.steps)-2].unknown != nil
 }
 
 func (f *field) leaf() step { return f.steps[len(f.steps)-1] }
@@ -86,6 +93,9 @@ func (s *Schema) field(segments []string) (*field, error) {
 				return nil, fmt.Errorf("there is no %q in %s; known are: %s", segments[0], f.path, strings.Join(keyed.Names, ", "))
 			}
 			st.by, st.name = lookup(msg, keyed.Key), keyed.Names[i]
+			if keyed.Unknown != "" {
+				st.unknown = lookup(msg, keyed.Unknown)
+			}
 			segments[0] = keyed.Value
 		case fd.IsList():
 			f.repeated = true
