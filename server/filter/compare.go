@@ -19,6 +19,7 @@ type comparison struct {
 	op    string
 	exact string // the value, when it is one text that = demands
 	isSet bool   // asks only whether the field has been set
+	any   bool   // takes any value, also one that is not known
 	lost  bool   // asks for elements whose value is not known
 	test  func(protoreflect.Value) bool
 }
@@ -36,6 +37,7 @@ func newComparison(f *field, op, value string, quoted bool) (*comparison, error)
 		return nil, fmt.Errorf("%s is repeated: ask whether it has a value with %s:%s", f.path, f.path, value)
 	}
 	anything := op == opHas && value == "*" && !quoted
+	c.any = anything
 	switch {
 	case fd.IsMap() && f.leaf().key == nil:
 		if op != opHas {

@@ -34,7 +34,7 @@ func (c *comparison) some(m protoreflect.Message, steps []step) bool {
 	list := m.Get(s.fd).List()
 	for i := range list.Len() {
 		element := list.Get(i).Message()
-		if s.by != nil && element.Get(s.by).String() != s.name || s.unknown != nil && !c.isSet && element.Get(s.unknown).Bool() != c.lost {
+		if s.by != nil && element.Get(s.by).String() != s.name || s.unknown != nil && !c.any && element.Get(s.unknown).Bool() != c.lost {
 			continue
 		}
 		if c.some(element, rest) {

@@ -145,7 +145,7 @@ func sameEverywhere(t *testing.T, c *harness.Cluster) {
 		}
 		// The reconciler goes on looking at machines: what it saw when may differ, and with it the revision.
 		ignore := []cmp.Option{protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.Machine{}, "revision", "updated_at"),
-			protocmp.IgnoreFields(&holdfastv1.Condition{}, "observed_at", "last_transition", "status", "reason"),
+			protocmp.IgnoreFields(&holdfastv1.Condition{}, "observed_at", "last_transition", "status", "reason", "message", "unknown", "unknown_since", "fresh_until"),
 			protocmp.IgnoreFields(&holdfastv1.MachineStatus{}, "effective_state", "banners", "conditions"),
 			protocmp.IgnoreFields(&holdfastv1.Run{}, "log_compacted", "revision")}
 		if diff := cmp.Diff(first, got, ignore...); diff != "" {
