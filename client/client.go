@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -26,13 +27,13 @@ func Dial(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &peers{cfg: cfg, tryTimeout: defaultTryTimeout}
-	for _, addr := range cfg.Addrs {
+	p := &peers{cfg: cfg, tryTimeout: defaultTryTimeout, order: hedge.NewOrder(len(cfg.Addrs), 0)}
+	for i, addr := range cfg.Addrs {
 		conn, err := grpc.NewClient("passthrough:///"+addr, dialOptions(cfg)...)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("dial %s: %w", addr, err), p.close())
 		}
-		p.all = append(p.all, &peer{addr: addr, conn: conn})
+		p.all = append(p.all, &peer{number: i, addr: addr, conn: conn})
 	}
 	return &Client{peers: p}, nil
 }
@@ -44,7 +45,7 @@ func dialOptions(cfg Config) []grpc.DialOption {
 	}
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithStatsHandler(sentHandler{}),
+		grpc.WithStatsHandler(tryHandler{}),
 		grpc.WithDisableServiceConfig(),
 		// A dead address must cost little: another one is tried next.
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -52,7 +53,8 @@ func dialOptions(cfg Config) []grpc.DialOption {
 			MinConnectTimeout: 2 * time.Second,
 		}),
 		// Timeout also becomes TCP_USER_TIMEOUT: a host that vanished is noticed after 5 s while
-		// data is in flight, after 15 s on a quiet stream.
+		// data is in flight. More than one ping in 10 s is not to be had of grpc-go (it raises Time to that): what
+		// waits for a quiet stream, or where a process is stopped and its kernel goes on, has a lifeline.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		// A page of 1000 runs with their attempts exceeds gRPC's 4 MiB.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),

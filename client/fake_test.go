@@ -10,6 +10,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -27,10 +28,12 @@ type fakePeer struct {
 
 	// unary answers each unary call. It gets the number of calls this peer has had, from 1.
 	unary func(ctx context.Context, n int) error
-	watch func(*holdfastv1.WatchRunsRequest, grpc.ServerStreamingServer[holdfastv1.RunEvent]) error
-	logs  func(*holdfastv1.StreamRunLogsRequest, grpc.ServerStreamingServer[holdfastv1.LogChunk]) error
-	run   *holdfastv1.Run
-	audit func(*holdfastv1.ExportAuditEventsRequest, grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error
+	// health answers health checks, which are no calls here. Nil: the peer does not know them.
+	health func(ctx context.Context, n int) error
+	watch  func(*holdfastv1.WatchRunsRequest, grpc.ServerStreamingServer[holdfastv1.RunEvent]) error
+	logs   func(*holdfastv1.StreamRunLogsRequest, grpc.ServerStreamingServer[holdfastv1.LogChunk]) error
+	run    *holdfastv1.Run
+	audit  func(*holdfastv1.ExportAuditEventsRequest, grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error
 
 	mu    sync.Mutex
 	calls int
@@ -48,6 +51,9 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 	holdfastv1.RegisterMachineServiceServer(p.server, p)
 	holdfastv1.RegisterRunServiceServer(p.server, p)
 	holdfastv1.RegisterAuditServiceServer(p.server, p)
+	if p.health != nil {
+		healthv1.RegisterHealthServer(p.server, &healthv1.UnimplementedHealthServer{})
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -60,7 +66,10 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 	return p
 }
 
-func (p *fakePeer) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (p *fakePeer) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if info.FullMethod == healthv1.Health_Check_FullMethodName {
+		return nil, p.health(ctx, 0)
+	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	p.mu.Lock()
 	p.calls++

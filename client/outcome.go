@@ -40,32 +40,42 @@ func classify(err error, sent bool) outcome {
 	return notApplied
 }
 
-type sentKey struct{}
+type tryKey struct{}
 
-// withSent adds a flag to the context that is set when a request made with it goes out.
-func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
-	sent := new(atomic.Bool)
-	return context.WithValue(ctx, sentKey{}, sent), sent
+// try is what is seen of a request on its way.
+type try struct {
+	peer *peer
+	sent atomic.Bool
 }
 
-// sentHandler sets that flag: gRPC has no other way to tell.
-type sentHandler struct{}
+// watch adds to the context what notes that a request made with it goes out, and when something comes back.
+func (p *peer) watch(ctx context.Context) (context.Context, *atomic.Bool) {
+	t := &try{peer: p}
+	return context.WithValue(ctx, tryKey{}, t), &t.sent
+}
+
+// tryHandler makes these notes: gRPC has no other way to tell.
+type tryHandler struct{}
 
 // TagRPC implements stats.Handler.
-func (sentHandler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (tryHandler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
 // HandleRPC implements stats.Handler.
-func (sentHandler) HandleRPC(ctx context.Context, s stats.RPCStats) {
-	if _, ok := s.(*stats.OutHeader); !ok {
+func (tryHandler) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	t, ok := ctx.Value(tryKey{}).(*try)
+	if !ok {
 		return
 	}
-	if sent, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
-		sent.Store(true)
+	switch s.(type) {
+	case *stats.OutHeader:
+		t.sent.Store(true)
+	case *stats.InHeader, *stats.InPayload, *stats.InTrailer:
+		t.peer.heard.now()
 	}
 }
 
 // TagConn implements stats.Handler.
-func (sentHandler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (tryHandler) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
 // HandleConn implements stats.Handler.
-func (sentHandler) HandleConn(context.Context, stats.ConnStats) {}
+func (tryHandler) HandleConn(context.Context, stats.ConnStats) {}

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
 const (
 	// defaultTryTimeout bounds one try of a request that may be repeated, where there is another
-	// address: it is the time a peer itself waits for a leader before it gives up.
+	// address: it is the time a peer itself waits for a leader before it gives up. A peer that hangs is left
+	// much sooner: see hedge.First and lifeline.
 	defaultTryTimeout = 8 * time.Second
 	// The ceiling of the first waits between tries, and of all.
 	firstDelay = 25 * time.Millisecond
@@ -23,36 +26,32 @@ const (
 
 // peer is one address and its connection.
 type peer struct {
-	addr string
-	conn *grpc.ClientConn
+	number int
+	addr   string
+	conn   *grpc.ClientConn
+	heard  lastHeard
 }
 
 // peers is the connection that the stubs see: one per address behind it. All calls go to the same
-// peer until it fails them.
+// peer until it fails them, or is slower than another one.
 type peers struct {
 	cfg        Config
 	all        []*peer
 	tryTimeout time.Duration
-	current    atomic.Int64 // index into all
+	order      *hedge.Order // numbers in all
+	pace       hedge.Pace
 	seen       atomic.Uint64
 }
 
-func (p *peers) pick() (int64, *peer) {
-	at := p.current.Load()
-	return at, p.all[at]
-}
-
-// leave moves on from a peer that failed, once for all the calls that failed on it.
-func (p *peers) leave(at int64) {
-	p.current.CompareAndSwap(at, (at+1)%int64(len(p.all)))
-}
+// pick gives the peer to ask first.
+func (p *peers) pick() *peer { return p.all[p.order.List()[0]] }
 
 // NewStream opens a stream on the first address that can be connected to. It is not resumed.
 func (p *peers) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	var err error
 	for range p.all {
-		at, peer := p.pick()
-		try, sent := withSent(p.outgoing(ctx, method))
+		peer := p.pick()
+		try, sent := peer.watch(p.outgoing(ctx, method))
 		var s grpc.ClientStream
 		if s, err = peer.conn.NewStream(try, desc, method, opts...); err == nil {
 			return s, nil
@@ -60,7 +59,7 @@ func (p *peers) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 		if ctx.Err() != nil || classify(err, sent.Load()) != notApplied {
 			return nil, err
 		}
-		p.leave(at)
+		p.order.Leave(peer.number)
 	}
 	return nil, err
 }

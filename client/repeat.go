@@ -10,24 +10,44 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// repeatable tells whether a request may be sent again when nobody knows whether it was applied:
-// twice must be the same as once, for the state and for the answer.
-func repeatable(method string, req any) bool {
+// rule says how often a request may be sent. It is decided here and nowhere else.
+type rule int
+
+const (
+	// once: never again when nobody knows whether it was applied.
+	once rule = iota
+	// again: twice, one after the other, is the same as once, for the state and for the answer.
+	again
+	// hedged: it may go to another peer while the first one is still at work on it. A try that was overtaken can be applied at
+	// any time later (a stopped process goes on with what lies in its sockets), so nothing that came after must be undone by it.
+	hedged
+)
+
+// ruleOf gives the rule of a request.
+func ruleOf(method string, req any) rule {
 	if isRead(method) {
-		return true
+		return hedged
 	}
 	if r, ok := req.(interface{ GetRequestId() string }); ok {
-		return r.GetRequestId() != ""
+		if r.GetRequestId() == "" {
+			return once
+		}
+		return hedged // by its id the second one is known to be the first
 	}
 	switch r := req.(type) {
+	case *holdfastv1.CancelRunRequest,
+		*holdfastv1.RevokeTokenRequest:
+		return hedged // there is no way back from either
+	case *holdfastv1.UpdateServiceStateRequest:
+		if r.GetState().GetTimestamp() != nil {
+			return hedged // by its time the second one is known to be the first
+		}
 	case *holdfastv1.RegisterMachineRequest:
 		// Without an id each try would make another machine.
-		return r.GetMachine().GetMachineId() != ""
+		return againIf(r.GetMachine().GetMachineId() != "")
 	case *holdfastv1.UpdateMachineRequest,
 		*holdfastv1.SetMachinePhaseRequest,
 		*holdfastv1.CreatePlanRequest,
-		*holdfastv1.CancelRunRequest,
-		*holdfastv1.RevokeTokenRequest,
 		*holdfastv1.PutSecretRequest, // one version more, with the same values
 		*holdfastv1.RotateSecretsRequest,
 		*holdfastv1.RegisterAgentRequest,
@@ -37,16 +57,21 @@ func repeatable(method string, req any) bool {
 		*holdfastv1.DeregisterPoolRequest,
 		*holdfastv1.RegisterProviderRequest,
 		*holdfastv1.DeregisterServiceRequest:
-		return true
+		return again
 	case *holdfastv1.ReportNodeRequest:
-		return r.GetInstallationStatus() != "failed" // those are counted
+		return againIf(r.GetInstallationStatus() != "failed") // those are counted
 	case *holdfastv1.RegisterServiceRequest:
-		return r.GetTarget().GetId() != "" // without one each try would make another service
-	case *holdfastv1.UpdateServiceStateRequest:
-		return r.GetState().GetTimestamp() != nil // by it the second one is known to be the first
+		return againIf(r.GetTarget().GetId() != "") // without one each try would make another service
 	}
 	// A delete is not here: its second answer would be NOT_FOUND.
-	return false
+	return once
+}
+
+func againIf(may bool) rule {
+	if may {
+		return again
+	}
+	return once
 }
 
 // isRead takes it from the proto: idempotency_level = NO_SIDE_EFFECTS.

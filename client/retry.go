@@ -10,28 +10,34 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
 // Invoke makes a unary call. It is tried at one address after the other until one answers or the
-// context ends; a try that may have been applied is repeated only if the request is repeatable.
+// context ends; a try that may have been applied is repeated only if the request allows it, and one that takes
+// long is raced by another only if the request allows that (repeat.go).
 func (p *peers) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.cfg.Timeout)
 		defer cancel()
 	}
-	c := call{peers: p, method: method, req: req, reply: reply, opts: opts,
-		repeatable: repeatable(method, req), started: time.Now()}
+	c := call{peers: p, method: method, req: req, reply: reply, opts: opts, rule: ruleOf(method, req), started: time.Now()}
+	if len(p.all) == 1 {
+		c.rule = min(c.rule, again) // nobody else can be asked
+	}
 	return c.run(ctx)
 }
 
-// call is a unary call and what is known about it so far.
+// call is a unary call and what is known about it so far. What a try learns is noted by judge, one at a time.
 type call struct {
 	peers      *peers
 	method     string
 	req, reply any
 	opts       []grpc.CallOption
-	repeatable bool
+	rule       rule
 
 	started time.Time
 	tries   int
@@ -41,21 +47,19 @@ type call struct {
 	warned  bool
 }
 
+// answer is what a try has come to.
+type answer struct {
+	outcome outcome
+	err     error
+	reply   any
+}
+
 func (c *call) run(ctx context.Context) error {
 	for {
-		at, peer := c.peers.pick()
-		c.tries++
-		result, err := c.try(ctx, peer)
-		if result == answered {
+		if done, err := c.round(ctx); done {
 			return err
 		}
-		if c.err == nil || ctx.Err() == nil {
-			// A try that the end of the context cut off tells less than the one before it.
-			c.addr, c.err = peer.addr, err
-		}
-		c.unknown = c.unknown || result == unknown && !isRead(c.method)
-		c.peers.leave(at)
-		if ctx.Err() != nil || c.unknown && !c.repeatable {
+		if ctx.Err() != nil || c.unknown && c.rule == once {
 			return c.failed(ctx.Err())
 		}
 		c.log(ctx)
@@ -65,17 +69,83 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-func (c *call) try(ctx context.Context, peer *peer) (outcome, error) {
-	if c.repeatable && len(c.peers.all) > 1 {
+// round asks one peer, or all of them in turn where a request may go to several, until one answers.
+func (c *call) round(ctx context.Context) (done bool, err error) {
+	order := c.peers.order.List()
+	if c.rule != hedged || !c.mayRace() {
+		order = order[:1]
+	}
+	var won any
+	late := hedge.Race(ctx, &c.peers.pace, len(order), func(ctx context.Context, i int) answer {
+		reply := c.reply
+		if i > 0 { // the first one may still write into it
+			reply = reply.(proto.Message).ProtoReflect().New().Interface() //nolint:forcetypeassert // mayRace
+		}
+		return c.try(ctx, c.peers.all[order[i]], reply)
+	}, func(i int, a answer) bool {
+		if done = c.judge(ctx, c.peers.all[order[i]], a); done {
+			won, err = a.reply, a.err
+		}
+		return done
+	})
+	for _, i := range late {
+		c.peers.order.Late(order[i])
+		c.peers.cfg.Logger.DebugContext(ctx, "another peer has answered first", "method", c.method, "addr", c.peers.all[order[i]].addr)
+	}
+	if won != nil && won != c.reply && err == nil {
+		reply := c.reply.(proto.Message) //nolint:forcetypeassert // mayRace
+		proto.Reset(reply)
+		proto.Merge(reply, won.(proto.Message)) //nolint:forcetypeassert // made above
+	}
+	return done, err
+}
+
+// mayRace tells whether two tries can be under way without writing to one place: the caller's options may be places, too.
+func (c *call) mayRace() bool {
+	for _, o := range c.opts {
+		if _, ok := o.(grpc.StaticMethodCallOption); !ok {
+			return false
+		}
+	}
+	_, ok := c.reply.(proto.Message)
+	return ok
+}
+
+// judge notes what a try has come to, and tells whether it is the answer.
+func (c *call) judge(ctx context.Context, peer *peer, a answer) bool {
+	c.tries++
+	if a.outcome == answered {
+		return true
+	}
+	if c.err == nil || ctx.Err() == nil {
+		// A try that the end of the context cut off tells less than the one before it.
+		c.addr, c.err = peer.addr, a.err
+	}
+	c.unknown = c.unknown || a.outcome == unknown && !isRead(c.method)
+	c.peers.order.Leave(peer.number)
+	return false
+}
+
+func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
+	if c.rule != once && len(c.peers.all) > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.peers.tryTimeout)
 		defer cancel()
 	}
-	ctx, sent := withSent(c.peers.outgoing(ctx, c.method))
+	if c.rule == again {
+		// A second one at the same time is not allowed: so much the sooner it is worth a look whether the peer is there at all.
+		var release context.CancelFunc
+		ctx, release = c.peers.lifeline(ctx, peer, hedge.First)
+		defer release()
+	}
+	ctx, sent := peer.watch(c.peers.outgoing(ctx, c.method))
 	var header metadata.MD
-	err := peer.conn.Invoke(ctx, c.method, c.req, c.reply, append(slices.Clip(c.opts), grpc.Header(&header))...)
+	err := peer.conn.Invoke(ctx, c.method, c.req, reply, append(slices.Clip(c.opts), grpc.Header(&header))...)
 	c.peers.observe(header)
-	return classify(err, sent.Load()), err
+	if hung := lifeless(ctx); hung != nil && status.Code(err) == codes.Canceled {
+		err = hung
+	}
+	return answer{classify(err, sent.Load()), err, reply}
 }
 
 func (c *call) failed(cause error) error {

@@ -157,10 +157,6 @@ func TestTriesEndWithTheDeadline(t *testing.T) {
 }
 
 func TestHungPeerIsLeft(t *testing.T) {
-	hang := func(ctx context.Context, _ int) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}
 	for _, tt := range []struct {
 		name string
 		call func(context.Context, *Client) error

@@ -28,7 +28,7 @@ func (e callerError) Unwrap() error { return e.err }
 func (p *peers) follow(ctx context.Context, method string, next part) error {
 	alone := time.Now() // since when there is no peer
 	for tries := 1; ; tries++ {
-		at, peer := p.pick()
+		peer := p.pick()
 		began := time.Now()
 		received, err := p.part(ctx, peer, method, next)
 		var mine callerError
@@ -45,7 +45,7 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		if received || time.Since(began) > p.tryTimeout {
 			alone, tries = time.Now(), 1
 		}
-		p.leave(at)
+		p.order.Leave(peer.number)
 		p.cfg.Logger.DebugContext(ctx, "stream broke, going on with another peer", "method", method, "addr", peer.addr, "err", err)
 		wait := p.delay(tries)
 		if limit := p.cfg.ReconnectTimeout; limit > 0 && time.Since(alone)+wait > limit {
@@ -57,11 +57,18 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 	}
 }
 
-// part runs one part under a context of its own, so that its stream is always released.
+// part runs one part under a context of its own, so that its stream is always released. Where there is another peer, a stream
+// whose peer gives no sign of life is broken off.
 func (p *peers) part(ctx context.Context, peer *peer, method string, next part) (bool, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return next(p.outgoing(ctx, method), peer.conn)
+	ctx, release := p.lifeline(ctx, peer, streamQuiet)
+	defer release()
+	ctx, _ = peer.watch(p.outgoing(ctx, method))
+	received, err := next(ctx, peer.conn)
+	var mine callerError
+	if hung := lifeless(ctx); hung != nil && !errors.As(err, &mine) {
+		err = hung
+	}
+	return received, err
 }
 
 // resumable tells whether another peer may do better. A server that is stopping says CANCELED for

@@ -1,0 +1,159 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// hang takes a call and does not answer it.
+func hang(ctx context.Context, _ int) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// stopped is a peer where nothing is answered, the health check of a lifeline neither.
+func stopped(t *testing.T) *fakePeer {
+	t.Helper()
+	return startPeer(t, &fakePeer{unary: hang, health: hang})
+}
+
+func register1(ctx context.Context, c *Client) error { return register("m-1")(ctx, c) }
+
+// A peer that does not answer costs what may be sent twice two seconds, once; the next call begins elsewhere.
+func TestSlowPeerIsRaced(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		call func(context.Context, *Client) error
+		want time.Duration // at most
+	}{
+		{"a read", get, hedge.First + time.Second},
+		{"a start with a request id", start("req-1"), hedge.First + time.Second},
+		{"a write that may not be sent twice at once", register1, hedge.First + lifeTimeout + time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, b := stopped(t), startPeer(t, &fakePeer{})
+			c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
+			began := time.Now()
+			if err := tt.call(testContext(t), c); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took < hedge.First || took > tt.want {
+				t.Errorf("it took %v, want %v to %v", took, hedge.First, tt.want)
+			}
+			began = time.Now()
+			if err := tt.call(testContext(t), c); err != nil || time.Since(began) > time.Second {
+				t.Errorf("the next one took %v, %v, want it to go to the other peer at once", time.Since(began), err)
+			}
+			if a.count() != 1 || b.count() != 2 {
+				t.Errorf("%d and %d calls came, want 1 and 2", a.count(), b.count())
+			}
+		})
+	}
+}
+
+// Whoever of several answers, the caller gets that answer whole, and of that one alone.
+func TestAnswerOfTheRaceIsTheCallers(t *testing.T) {
+	t.Parallel()
+	a, b := stopped(t), startPeer(t, &fakePeer{run: &holdfastv1.Run{RunId: "run-1", Type: "REBOOT"}})
+	c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
+	r, err := c.Runs().GetRun(testContext(t), &holdfastv1.GetRunRequest{RunId: "run-1"})
+	if err != nil || r.GetType() != "REBOOT" {
+		t.Errorf("got %v, %v", r, err)
+	}
+	b.run = nil
+	if _, err := c.Runs().GetRun(testContext(t), &holdfastv1.GetRunRequest{RunId: "run-1"}); status.Code(err) != codes.NotFound {
+		t.Errorf("got %v, want the refusal", err)
+	}
+}
+
+// A request that must not be sent twice waits for its peer, and its outcome stays unknown.
+func TestOnceIsNotRaced(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(context.Context, *Client) error{"delete": remove, "start without a request id": start(""), "machine without an id": register("")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := stopped(t), startPeer(t, &fakePeer{})
+			c := dial(t, Config{Addrs: []string{a.addr, b.addr}, Timeout: hedge.First + lifeTimeout + time.Second})
+			var got *CallError
+			if err := call(context.Background(), c); !errors.As(err, &got) || !got.OutcomeUnknown || b.count() != 0 {
+				t.Errorf("got %v, %d calls to the other peer, want an unknown outcome and none", err, b.count())
+			}
+		})
+	}
+}
+
+// Where options of the caller are places to write to, two tries must not.
+func TestOptionsOfTheCallerAreNotShared(t *testing.T) {
+	c := call{reply: &holdfastv1.Machine{}, opts: []grpc.CallOption{grpc.StaticMethod()}}
+	if !c.mayRace() {
+		t.Error("a call of a stub is not raced")
+	}
+	if c.opts = append(c.opts, grpc.Peer(nil)); c.mayRace() {
+		t.Error("a call that wants to know its peer is raced")
+	}
+}
+
+// A write that its peer is at work on is left alone, for as long as a peer waits for a leader.
+func TestBusyPeerKeepsItsWrite(t *testing.T) {
+	t.Parallel()
+	a := startPeer(t, &fakePeer{unary: func(ctx context.Context, _ int) error {
+		select {
+		case <-time.After(hedge.First + lifeTimeout + time.Second): // sleep: that is how slow it is
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}})
+	b := startPeer(t, &fakePeer{})
+	if err := register1(testContext(t), dial(t, Config{Addrs: []string{a.addr, b.addr}})); err != nil || b.count() != 0 {
+		t.Errorf("got %v, %d calls to the other peer, want none", err, b.count())
+	}
+}
+
+// A watch whose peer has stopped goes on with another one, after its last event.
+func TestStreamLeavesALifelessPeer(t *testing.T) {
+	t.Parallel()
+	a, b := stopped(t), startPeer(t, &fakePeer{})
+	a.watch = serving(0, nil, event(7, 10, "run-1"))
+	b.watch = serving(7, nil, event(8, 11, "run-1"))
+	c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
+	began, got := time.Now(), []uint64(nil)
+	enough := errors.New("enough")
+	err := c.WatchRuns(testContext(t), "", 0, func(e *holdfastv1.RunEvent) error {
+		if got = append(got, e.GetCursor()); len(got) == 2 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || got[1] != 8 {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	if took, limit := time.Since(began), streamQuiet+lifeTimeout+time.Second; took > limit {
+		t.Errorf("it went on after %v, want it within %v", took, limit)
+	}
+}
+
+// A quiet watch of a peer that lives, but knows nothing of health, stays where it is.
+func TestQuietStreamStays(t *testing.T) {
+	t.Parallel()
+	a, b := startPeer(t, &fakePeer{}), startPeer(t, &fakePeer{})
+	a.watch = serving(0, nil, event(7, 10, "run-1"))
+	b.watch = serving(99, nil)
+	c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*(streamQuiet+lifeTimeout))
+	defer cancel()
+	if err := c.WatchRuns(ctx, "", 0, func(*holdfastv1.RunEvent) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the watch to last as long as its context", err)
+	}
+}

@@ -1,0 +1,99 @@
+package hedge
+
+import (
+	"context"
+	"time"
+)
+
+// Race calls try for target 0 of n, and for each further one when those before have failed, or have not answered for the time that the pace
+// says. Judge gets every result, one at a time, and says whether it is the answer: then the other tries are canceled, and Race returns when
+// they have ended. It gives the targets that were begun before the one that answered, and had not.
+func Race[T any](ctx context.Context, pace *Pace, n int, try func(ctx context.Context, target int) T, judge func(target int, result T) bool) (late []int) {
+	if n == 1 {
+		judge(0, try(ctx, 0)) // there is nobody to race with
+		return nil
+	}
+	r := &race[T]{n: n, try: try, results: make(chan result[T], n), open: make([]bool, n)}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	defer r.end()
+	r.begin()
+	after := pace.After(ctx, n)
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	hedged := false
+	for {
+		select {
+		case <-timer.C:
+			if r.begun < n {
+				hedged = true
+				r.begin()
+				timer.Reset(after)
+			}
+		case got := <-r.results:
+			r.open[got.target] = false
+			r.ended++
+			if judge(got.target, got.value) {
+				late = r.before(got.target)
+				if hedged && len(late) == 0 {
+					pace.inVain()
+				} else {
+					pace.helped()
+				}
+				return late
+			}
+			if ctx.Err() == nil && r.begun < n {
+				r.begin()
+				timer.Reset(after)
+			}
+			if r.ended == r.begun {
+				if hedged {
+					pace.inVain()
+				}
+				return nil
+			}
+		}
+	}
+}
+
+type result[T any] struct {
+	target int
+	value  T
+}
+
+// race is one request to several targets.
+type race[T any] struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	n       int
+	try     func(context.Context, int) T
+	results chan result[T]
+	begun   int
+	ended   int
+	open    []bool // by target: begun and not ended
+}
+
+// begin asks the next target.
+func (r *race[T]) begin() {
+	target := r.begun
+	r.begun++
+	r.open[target] = true
+	go func() { r.results <- result[T]{target, r.try(r.ctx, target)} }()
+}
+
+// end cancels what is under way, and waits for it: nothing of it is at work when Race has returned.
+func (r *race[T]) end() {
+	r.cancel()
+	for ; r.ended < r.begun; r.ended++ {
+		<-r.results
+	}
+}
+
+// before lists the targets before one that have not answered.
+func (r *race[T]) before(target int) (late []int) {
+	for t := range target {
+		if r.open[t] {
+			late = append(late, t)
+		}
+	}
+	return late
+}
