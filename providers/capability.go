@@ -20,6 +20,12 @@ const (
 	CanJoin    Capability = "ClusterJoiner"
 	CanNet     Capability = "NetConfigurator"
 	CanConsole Capability = "Console"
+	CanHealth  Capability = "HealthReader"
+
+	CanIdentify  Capability = "Identifier"
+	CanEvents    Capability = "EventLog"
+	CanReset     Capability = "BMCResetter"
+	CanInventory Capability = "InventoryReader"
 )
 
 // Capabilities lists what a provider can do.
@@ -48,6 +54,16 @@ func Capabilities(p Provider) []Capability {
 	add(CanNet, ok)
 	_, ok = p.(Console)
 	add(CanConsole, ok)
+	_, ok = p.(HealthReader)
+	add(CanHealth, ok)
+	_, ok = p.(Identifier)
+	add(CanIdentify, ok)
+	_, ok = p.(EventLog)
+	add(CanEvents, ok)
+	_, ok = p.(BMCResetter)
+	add(CanReset, ok)
+	_, ok = p.(InventoryReader)
+	add(CanInventory, ok)
 	return cs
 }
 
@@ -74,6 +90,18 @@ func Needs(s *holdfastv1.Step) []Capability {
 		return []Capability{CanPower}
 	case *holdfastv1.Step_Inspect:
 		return []Capability{CanInspect}
+	case *holdfastv1.Step_Identify:
+		return []Capability{CanIdentify}
+	case *holdfastv1.Step_EventLog, *holdfastv1.Step_ClearEventLog:
+		return []Capability{CanEvents}
+	case *holdfastv1.Step_ResetBmc:
+		return []Capability{CanReset, CanInspect}
+	case *holdfastv1.Step_Media:
+		return []Capability{CanMedia}
+	case *holdfastv1.Step_Inventory:
+		return []Capability{CanInventory}
+	case *holdfastv1.Step_Console:
+		return []Capability{CanConsole}
 	case *holdfastv1.Step_Rma:
 		if k.Rma.GetWipe() {
 			return []Capability{CanPower, CanImage}

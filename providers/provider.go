@@ -64,8 +64,12 @@ type Facts struct {
 	ReachableReason string // CamelCase, e.g. PingOK
 	BMCReachable    bool
 	BMCReason       string // CamelCase, e.g. RedfishOK
-	BootID          string // changes with every boot of the host; empty when it cannot be told
-	Image           string // what is installed; empty when it cannot be told
+
+	// Nobody could tell whether the host, or the BMC, answers; the reason says why, e.g. NoSecretsKey. What was known before has not changed.
+	ReachableUnknown, BMCUnknown bool
+
+	BootID string // changes with every boot of the host; empty when it cannot be told
+	Image  string // what is installed; empty when it cannot be told
 }
 
 // PowerState is what a BMC says of a machine's power.

@@ -18,8 +18,12 @@ type Factory func(name string, config json.RawMessage, log *slog.Logger) (Provid
 type Config struct {
 	Kind      string
 	MaxActive int // runs at work on its machines at once; 0: as many as the executor takes
+	Calls     int // most calls a second that looks at its machines may make; 0: DefaultCalls
 	Raw       json.RawMessage
 }
+
+// DefaultCalls is how many calls a second the looks at the machines of one instance may make when its configuration does not say.
+const DefaultCalls = 200
 
 // UnmarshalJSON takes out what all kinds have and leaves the rest to the factory.
 func (c *Config) UnmarshalJSON(b []byte) error {
@@ -41,6 +45,12 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 		}
 		delete(fields, "max_active")
 	}
+	if raw, ok := fields["calls_per_second"]; ok {
+		if err := json.Unmarshal(raw, &c.Calls); err != nil || c.Calls < 0 {
+			return fmt.Errorf("calls_per_second of provider is %s: it is a number of calls, 0 for the default of %d", raw, DefaultCalls)
+		}
+		delete(fields, "calls_per_second")
+	}
 	var err error
 	c.Raw, err = json.Marshal(fields)
 	return err
@@ -50,12 +60,13 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 type Set struct {
 	byName    map[string]Provider
 	maxActive map[string]int
+	calls     map[string]int
 	fallback  string
 }
 
 // NewSet builds every configured instance with the factory of its kind.
 func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.Logger) (*Set, error) {
-	s := &Set{byName: make(map[string]Provider, len(configs)), maxActive: map[string]int{}}
+	s := &Set{byName: make(map[string]Provider, len(configs)), maxActive: map[string]int{}, calls: map[string]int{}}
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c := configs[name]
 		f, ok := factories[c.Kind]
@@ -67,7 +78,7 @@ func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.L
 		if err != nil {
 			return nil, fmt.Errorf("configure provider %q: %w", name, err)
 		}
-		s.byName[name], s.maxActive[name] = p, c.MaxActive
+		s.byName[name], s.maxActive[name], s.calls[name] = p, c.MaxActive, c.Calls
 	}
 	return s, nil
 }
@@ -78,7 +89,7 @@ func SetOf(byName map[string]Provider) *Set { return &Set{byName: maps.Clone(byN
 // WithFallback gives a set that takes the named instance for every machine whose own is not configured. It is for
 // trying things out: real hardware must not be driven by a provider that it did not name.
 func (s *Set) WithFallback(name string) *Set {
-	return &Set{byName: s.byName, maxActive: s.maxActive, fallback: name}
+	return &Set{byName: s.byName, maxActive: s.maxActive, calls: s.calls, fallback: name}
 }
 
 // NameOf gives the name of a machine's provider: its field, else its label "provider", else the
@@ -114,3 +125,11 @@ func (s *Set) Of(m Machine) (Provider, error) {
 
 // MaxActive gives how many runs may be at work at once on the machines of an instance; 0 when nothing says.
 func (s *Set) MaxActive(name string) int { return s.maxActive[name] }
+
+// Calls gives how many calls a second the looks at the machines of an instance may make.
+func (s *Set) Calls(name string) int {
+	if n := s.calls[name]; n > 0 {
+		return n
+	}
+	return DefaultCalls
+}
