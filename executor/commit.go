@@ -15,6 +15,7 @@ import (
 var (
 	errCanceled = errors.New("run was canceled")
 	errRunOver  = errors.New("run has ended")
+	errPlanHeld = errors.New("plan is held")
 )
 
 // propose commits a command of this term. What was not applied is proposed again; an outcome that is
@@ -34,7 +35,7 @@ func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result
 	}
 }
 
-// proposeRun commits a command about a run and gives the run as it is after it. errRunOver and errCanceled
+// proposeRun commits a command about a run and gives the run as it is after it. errRunOver, errCanceled and errPlanHeld
 // are the refusals that a runner lives with.
 func (l *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
 	res, err := l.propose(ctx, cmd)
@@ -45,6 +46,8 @@ func (l *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfa
 			return nil, errRunOver
 		case fsm.ReasonCancelRequested:
 			return nil, errCanceled
+		case fsm.ReasonPlanHeld:
+			return nil, errPlanHeld
 		}
 	}
 	if err != nil {

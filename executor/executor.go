@@ -123,7 +123,7 @@ func (l *term) follow(ctx context.Context) error {
 		default: // it is at work, and may be in the middle of something: it waits for nobody
 			provider := l.providerOf(view, run)
 			l.queue.busy[provider]++
-			l.start(ctx, run, provider)
+			l.start(ctx, waiting{run: run}, provider)
 		}
 	}
 	for {
@@ -132,8 +132,13 @@ func (l *term) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case id := <-l.done:
-			l.queue.done(l.runners[id].instance)
+			r := l.runners[id]
+			l.queue.done(r.instance)
 			delete(l.runners, id)
+			if now := l.state.View(); unbegun(now, id) { // its plan is held, by now if not as of the view
+				view = now
+				l.queue.giveBack(waiting{r.run, r.place}, r.instance)
+			}
 			continue
 		case <-changed:
 		}
@@ -159,12 +164,18 @@ func (l *term) begin(ctx context.Context, view *fsm.View) {
 		return ok && p.GetBrake() != nil
 	}
 	for len(l.runners) < l.cfg.MaxActive {
-		run, provider := l.queue.next(held, l.providers.MaxActive)
-		if run == nil {
+		next, provider := l.queue.next(held, l.providers.MaxActive)
+		if next.run == nil {
 			return
 		}
-		l.start(ctx, run, provider)
+		l.start(ctx, next, provider)
 	}
+}
+
+// unbegun says whether a run still waits to begin.
+func unbegun(view *fsm.View, id string) bool {
+	run, ok := view.Run(id)
+	return ok && run.GetPhase() == holdfastv1.Run_PENDING
 }
 
 // providerOf gives the name of the provider that a run's machine has.
@@ -192,9 +203,9 @@ func (l *term) learn(view *fsm.View, events []*holdfastv1.RunEvent) {
 	}
 }
 
-func (l *term) start(ctx context.Context, run *holdfastv1.Run, provider string) {
-	r := newRunner(ctx, l, run, provider)
-	l.runners[run.GetRunId()] = r
+func (l *term) start(ctx context.Context, w waiting, provider string) {
+	r := newRunner(ctx, l, w, provider)
+	l.runners[r.id] = r
 	l.group.Go(func() error {
 		defer r.cancel(nil)
 		err := r.drive(ctx)

@@ -31,6 +31,13 @@ func (q *queue) add(run *holdfastv1.Run, provider string) {
 	q.came++
 }
 
+// giveBack puts a run that could not begin back to where it stood.
+func (q *queue) giveBack(w waiting, provider string) {
+	at := line{w.run.GetPlanId(), provider}
+	i, _ := slices.BinarySearchFunc(q.lines[at], w.place, func(w waiting, place int) int { return w.place - place })
+	q.lines[at] = slices.Insert(q.lines[at], i, w)
+}
+
 // remove takes a run out that ended without having begun.
 func (q *queue) remove(run *holdfastv1.Run) {
 	for at, runs := range q.lines {
@@ -47,9 +54,9 @@ func (q *queue) set(at line, runs []waiting) {
 	}
 }
 
-// next takes the run out that came first among those that may begin, and counts it as its provider's; nil when none may. Its provider is
-// given back with done.
-func (q *queue) next(held func(plan string) bool, most func(provider string) int) (run *holdfastv1.Run, provider string) {
+// next takes the run out that came first among those that may begin, and counts it as its provider's; its run is nil when none may. Its
+// provider is given back with done.
+func (q *queue) next(held func(plan string) bool, most func(provider string) int) (next waiting, provider string) {
 	var best *line
 	for at, runs := range q.lines {
 		if best != nil && q.lines[*best][0].place < runs[0].place {
@@ -61,12 +68,12 @@ func (q *queue) next(held func(plan string) bool, most func(provider string) int
 		best = &at
 	}
 	if best == nil {
-		return nil, ""
+		return waiting{}, ""
 	}
 	runs := q.lines[*best]
 	q.set(*best, runs[1:])
 	q.busy[best.provider]++
-	return runs[0].run, best.provider
+	return runs[0], best.provider
 }
 
 // done says that a run of the provider is not at work any more.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,7 +70,8 @@ func TestQueueProperty(t *testing.T) {
 						break
 					}
 				}
-				got, provider := q.next(func(p string) bool { return held[p] }, func(p string) int { return most[p] })
+				next, provider := q.next(func(p string) bool { return held[p] }, func(p string) int { return most[p] })
+				got := next.run
 				if want < 0 {
 					if got != nil {
 						t.Fatalf("run %s begins, and none may", got.GetRunId())
@@ -119,6 +121,57 @@ func TestBrake(t *testing.T) {
 	}
 	l.must(&internalv1.Command{Op: &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: "bad"}}})
 	l.ended(held.GetRunId())
+}
+
+// A run that was about to begin when the brake fell does not: it goes back to its place in the line, and begins after the release.
+func TestBrakeFallsBeforeTheIntent(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
+	bad.MaxRetries = proto.Int32(0)
+	l.plan("bad", bad)
+	held := func() bool {
+		p, _ := l.fsm.View().Plan("bad")
+		return p.GetBrake() != nil
+	}
+	var ids []string
+	for i := range 7 {
+		m := fmt.Sprint("m-", i)
+		l.machine(m)
+		ids = append(ids, l.start(m, "", "bad", nil).GetRunId())
+	}
+	cfg := quick()
+	var begun atomic.Int32
+	cfg.Boundary = func(at Boundary, _ string) {
+		if at != BeforeIntent {
+			return
+		}
+		if n := begun.Add(1); n == 6 || n == 7 {
+			for changed := l.fsm.Changed(); !held(); changed = l.fsm.Changed() {
+				<-changed
+			}
+		}
+	}
+	l.lead(cfg)
+	waitFor(t, func() bool { return begun.Load() >= 7 && held() })
+	l.plan("good", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.machine("m-good")
+	l.ended(l.start("m-good", "", "good", nil).GetRunId()) // the executor goes on
+	waiting := 0
+	for _, id := range ids {
+		if run, _ := l.fsm.View().Run(id); run.GetPhase() == holdfastv1.Run_PENDING {
+			waiting++
+			if len(run.GetSteps()[0].GetAttempts()) != 0 || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
+				t.Errorf("run %v, want it to wait for a release", run)
+			}
+		}
+	}
+	if waiting != 2 {
+		t.Errorf("%d runs wait, want 2", waiting)
+	}
+	l.must(&internalv1.Command{Op: &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: "bad"}}})
+	for _, id := range ids {
+		l.ended(id)
+	}
 }
 
 // No more runs are at work on the machines of a provider than its configuration says.

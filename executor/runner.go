@@ -20,6 +20,7 @@ type runner struct {
 	*term
 	id       string
 	instance string          // name of its machine's provider when the run began
+	place    int             // in the queue, when it was pending
 	run      *holdfastv1.Run // as of the last commit
 	plan     *holdfastv1.Plan
 	whole    context.Context // ends with the term
@@ -29,14 +30,16 @@ type runner struct {
 	log      *slog.Logger
 }
 
-func newRunner(ctx context.Context, l *term, run *holdfastv1.Run, provider string) *runner {
-	r := &runner{term: l, id: run.GetRunId(), instance: provider, log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
+func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner {
+	run := w.run
+	r := &runner{term: l, id: run.GetRunId(), instance: provider, place: w.place, log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
 	r.whole = ctx
 	r.live, r.cancel = context.WithCancelCause(ctx)
 	return r
 }
 
-// drive takes the run from where it is to its end. It answers nil when the run has ended.
+// drive takes the run from where it is to its end. It answers nil when the run has ended, or may not begin because the brake of its plan
+// has fallen since it left the line.
 func (r *runner) drive(ctx context.Context) error {
 	if err := r.outlive(ctx); err != nil {
 		return err
@@ -62,7 +65,7 @@ func (r *runner) drive(ctx context.Context) error {
 	for !fsm.Ended(r.run) {
 		run, err := r.step(ctx)
 		switch {
-		case errors.Is(err, errRunOver):
+		case errors.Is(err, errRunOver), errors.Is(err, errPlanHeld):
 			return nil
 		case errors.Is(err, errCanceled):
 			return r.abort(ctx, holdfastv1.Run_CANCELED, nil)

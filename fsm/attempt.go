@@ -55,6 +55,10 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	if run.GetCancelRequestedAt() != nil && !Open(last) {
 		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
 	}
+	// What has begun goes on: it is in the middle of something.
+	if held := t.heldBy(run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
+		return nil, refuse(FailedPrecondition, ReasonPlanHeld, "run %s waits for %s", run.GetRunId(), held)
+	}
 	switch {
 	case Open(last) && c.GetAttempt() == last.GetNumber() && last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
 		last.Epochs = append(last.Epochs, t.cmd.GetEpoch())

@@ -2,11 +2,13 @@ package fsm_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -65,6 +67,10 @@ func TestBrake(t *testing.T) {
 			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "the release of plan plan/x: "+got.GetBrake().GetFailure() {
 				t.Errorf("a run that waits says %q", run.GetWaitingFor())
 			}
+			e := refused(t, p, &internalv1.BeginAttempt{RunId: "run-late", Step: tt.kind, Attempt: 1}, fsm.FailedPrecondition, fsm.ReasonPlanHeld)
+			if !strings.Contains(e.Message, got.GetBrake().GetFailure()) {
+				t.Errorf("the refusal says %q, want what the plan is held for", e.Message)
+			}
 			do(t, p, &internalv1.ReleasePlan{PlanId: "plan/x"})
 			got, _ = p.View().Plan("plan/x")
 			if got.GetBrake() != nil || len(got.GetRecent()) != 0 {
@@ -73,6 +79,37 @@ func TestBrake(t *testing.T) {
 			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "the executor" {
 				t.Errorf("after the release a run waits for %q", run.GetWaitingFor())
 			}
+			begin(t, p, "run-late")
+		})
+	}
+}
+
+// The intent of a run and the brake of its plan race: whichever is first in the log wins. A run that has begun goes on to its end, by whichever leader.
+func TestBrakeAgainstIntent(t *testing.T) {
+	for _, first := range []string{"intent", "brake"} {
+		t.Run(first, func(t *testing.T) {
+			p := fsmtest.NewPeer()
+			plan(t, p, "plan/x", "ssh", "netboot")
+			for i := range 6 {
+				register(t, p, fmt.Sprint("m-", i), ready)
+				start(t, p, fmt.Sprint("m-", i), fmt.Sprint(i), "", "plan/x")
+			}
+			intent := &internalv1.BeginAttempt{RunId: "run-5", Step: "ssh", Attempt: 1}
+			for i := range 5 {
+				if i == 4 && first == "intent" {
+					do(t, p, intent)
+				}
+				finish(t, p, fmt.Sprint("run-", i), failed)
+			}
+			if got, _ := p.View().Plan("plan/x"); got.GetBrake() == nil {
+				t.Fatal("the plan is not held")
+			}
+			if first == "brake" {
+				refused(t, p, intent, fsm.FailedPrecondition, fsm.ReasonPlanHeld)
+				return
+			}
+			end(t, p, "run-5", succeeded)
+			begin(t, p, "run-5")
 		})
 	}
 }

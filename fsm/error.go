@@ -46,6 +46,7 @@ const (
 	ReasonRunFinished     = "RUN_FINISHED"     // a terminal run never changes
 	ReasonCancelRequested = "CANCEL_REQUESTED" // no attempt begins once a cancel was asked for
 	ReasonAttemptMismatch = "ATTEMPT_MISMATCH" // not the step or attempt that is next
+	ReasonPlanHeld        = "PLAN_HELD"        // the brake holds the run's plan: nothing of it begins
 	ReasonLogGap          = "LOG_GAP"          // the log would have a hole
 	ReasonProviderChanged = "PROVIDER_CHANGED" // capabilities were checked for another provider
 	ReasonIDTaken         = "ID_TAKEN"         // a generated id is in use: generate another
