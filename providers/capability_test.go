@@ -60,6 +60,13 @@ func TestNeeds(t *testing.T) {
 		{"rma with wipe", rma(true), []providers.Capability{providers.CanPower, providers.CanImage}},
 		{"power", &holdfastv1.Step{Kind: &holdfastv1.Step_Power{}}, []providers.Capability{providers.CanPower}},
 		{"inspect", &holdfastv1.Step{Kind: &holdfastv1.Step_Inspect{}}, []providers.Capability{providers.CanInspect}},
+		{"identify", &holdfastv1.Step{Kind: &holdfastv1.Step_Identify{}}, []providers.Capability{providers.CanIdentify}},
+		{"read the event log", &holdfastv1.Step{Kind: &holdfastv1.Step_EventLog{}}, []providers.Capability{providers.CanEvents}},
+		{"clear the event log", &holdfastv1.Step{Kind: &holdfastv1.Step_ClearEventLog{}}, []providers.Capability{providers.CanEvents}},
+		{"reset the BMC", &holdfastv1.Step{Kind: &holdfastv1.Step_ResetBmc{}}, []providers.Capability{providers.CanReset, providers.CanInspect}},
+		{"media", &holdfastv1.Step{Kind: &holdfastv1.Step_Media{}}, []providers.Capability{providers.CanMedia}},
+		{"inventory", &holdfastv1.Step{Kind: &holdfastv1.Step_Inventory{}}, []providers.Capability{providers.CanInventory}},
+		{"console", &holdfastv1.Step{Kind: &holdfastv1.Step_Console{}}, []providers.Capability{providers.CanConsole}},
 		{"nothing", &holdfastv1.Step{}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -30,7 +30,9 @@ type (
 		progress(ctx context.Context) (Progress, error)
 	}
 	caretaker interface {
+		light(ctx context.Context) (providers.LightState, error)
 		identify(ctx context.Context, on bool) error
+		clearEvents(ctx context.Context) error
 		resetBMC(ctx context.Context) error
 	}
 )

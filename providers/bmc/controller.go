@@ -133,20 +133,27 @@ func (c *controller) account(ctx context.Context) (Account, error) {
 
 // remember writes down what has changed. What cannot be written is tried again after the next operation.
 func (c *controller) remember(ctx context.Context) {
+	if err := c.recorded(ctx); err != nil {
+		c.p.log.Warn("could not remember what was learned of a BMC", "bmc", c.key, "error", err)
+	}
+}
+
+// recorded writes down what has changed.
+func (c *controller) recorded(ctx context.Context) error {
 	c.mu.Lock()
 	memo := c.memo
 	changed := memo != c.kept
 	c.mu.Unlock()
 	if !changed {
-		return
+		return nil
 	}
 	if err := c.p.memory.Remember(ctx, c.key, memo); err != nil {
-		c.p.log.Warn("could not remember what was learned of a BMC", "bmc", c.key, "error", err)
-		return
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept = memo
+	return nil
 }
 
 // exclusive waits until nobody else changes anything through this BMC.

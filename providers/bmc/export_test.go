@@ -35,3 +35,6 @@ func SourcesOfQuirks() (all []string) {
 func IPMIError(ctx context.Context, err error, out string) error {
 	return ipmiError(ctx, "ipmitool", err, out)
 }
+
+// ParseLight reads a chassis status.
+func ParseLight(out string) providers.LightState { return parseLight(out) }

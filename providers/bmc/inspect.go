@@ -3,8 +3,6 @@ package bmc
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -110,77 +108,4 @@ func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (g Pro
 		return err
 	})
 	return g, err
-}
-
-// Identify switches the locator light.
-func (p *Provider) Identify(ctx context.Context, _ providers.Op, m providers.Machine, on bool) error {
-	return p.operate(ctx, m, "switch the locator light", true, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		t, err := need[caretaker](d, by, "switch the locator light")
-		if err != nil {
-			return err
-		}
-		return t.identify(ctx, on)
-	})
-}
-
-// resetEvery is how often a BMC may be reset.
-const resetEvery = time.Hour
-
-// ResetBMC restarts the BMC itself, which leaves the host alone: at most once an hour, and not while a press of the power button may be on its
-// way. It does not ask the circuit breaker: a BMC that needs it does not answer much. Where Redfish does not answer, IPMI is asked.
-func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	what := "reset the BMC of " + m.GetMachineId()
-	if err := providers.InTime(ctx, what); err != nil {
-		return err
-	}
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
-	if err != nil {
-		return providers.Errorf(providers.Unsupported, what, "%w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
-	defer cancel()
-	c, err := p.controllerOf(ctx, m, e)
-	if err != nil {
-		return classify(what, err, false)
-	}
-	defer p.panicking(ctx, c)
-	leave, err := c.exclusive(ctx)
-	if err != nil {
-		return classify(what, err, false)
-	}
-	defer leave()
-	if err := c.mayReset(what); err != nil {
-		return err
-	}
-	by, driver, err := c.choose(ctx, m, e)
-	if err != nil {
-		return classify(what, err, false)
-	}
-	t, err := need[caretaker](driver, by, what)
-	if err != nil {
-		return err
-	}
-	err = t.resetBMC(ctx)
-	if err == nil || providers.ClassOf(classify(what, err, true)) == providers.Timeout { // it may have happened
-		c.mu.Lock()
-		c.memo.ResetAt = time.Now()
-		c.mu.Unlock()
-		c.remember(ctx)
-		p.log.Warn("reset a BMC", "bmc", c.key, "machine", m.GetMachineId(), "by", by)
-	}
-	return classify(what, err, true)
-}
-
-// mayReset says whether the BMC may be reset now.
-func (c *controller) mayReset(what string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ago := time.Since(c.memo.ResetAt); ago < resetEvery {
-		return providers.Errorf(providers.Transient, what, "%w", fmt.Errorf("not done: it was reset %s ago, and once an hour is the most: %w",
-			ago.Round(time.Second), &Stuck{Next: Intervene, Until: c.memo.ResetAt.Add(resetEvery)}))
-	}
-	if c.pressing > 0 || time.Now().Before(c.powerEnd) {
-		return providers.Errorf(providers.Transient, what, "not done: a press of the power button may be on its way; it is over at %s", c.powerEnd.UTC().Format(time.RFC3339))
-	}
-	return nil
 }

@@ -2,10 +2,13 @@ package bmc
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
+
+	"github.com/holdfast-metal/holdfast/providers"
 )
 
 // fields reads lines like "Product Serial        : X".
@@ -105,6 +108,38 @@ func (h *ipmiHost) identify(ctx context.Context, on bool) error {
 		how = "force"
 	}
 	_, err := h.run(ctx, true, "chassis", "identify", how)
+	return err
+}
+
+// light reads the Get Chassis Status command (IPMI 2.0 §28.2): bits 6 to 4 of the third byte, where the BMC has them.
+func (h *ipmiHost) light(ctx context.Context) (providers.LightState, error) {
+	out, err := h.run(ctx, false, "raw", "0x00", "0x01")
+	if err != nil {
+		return providers.LightUnknown, err
+	}
+	return parseLight(out), nil
+}
+
+// parseLight reads the bytes of a chassis status as ipmitool prints them in hex.
+func parseLight(out string) providers.LightState {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	f := strings.Fields(lines[len(lines)-1])
+	if len(f) < 3 {
+		return providers.LightUnknown
+	}
+	b, err := strconv.ParseUint(f[2], 16, 8)
+	switch {
+	case err != nil || b&0x40 == 0:
+		return providers.LightUnknown
+	case b&0x30 == 0:
+		return providers.LightOff
+	}
+	return providers.LightOn
+}
+
+// clearEvents empties the event log.
+func (h *ipmiHost) clearEvents(ctx context.Context) error {
+	_, err := h.run(ctx, true, "sel", "clear")
 	return err
 }
 

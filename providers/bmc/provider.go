@@ -30,6 +30,10 @@ var (
 	_ providers.BootController  = (*Provider)(nil)
 	_ providers.MediaController = (*Provider)(nil)
 	_ providers.Console         = (*Provider)(nil)
+	_ providers.Identifier      = (*Provider)(nil)
+	_ providers.EventLog        = (*Provider)(nil)
+	_ providers.BMCResetter     = (*Provider)(nil)
+	_ providers.InventoryReader = (*Provider)(nil)
 	_ providers.Settler         = (*Provider)(nil)
 )
 

@@ -15,23 +15,9 @@ import (
 
 // events reads the event log: the log services of the system of type SEL, else all of them. The oldest comes first.
 func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
-	s, err := h.known(ctx, bootFresh)
+	services, err := h.eventLogs(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if s.LogServices.ID == "" {
-		return nil, providers.Errorf(providers.Unsupported, "read the event log", "the BMC shows no log services for the system")
-	}
-	at := view{ctx, h.c}
-	services, err := redfish.ListReferencedLogServices(at, s.LogServices.ID)
-	if err != nil {
-		return nil, err
-	}
-	sel := slices.DeleteFunc(slices.Clone(services), func(l *redfish.LogService) bool {
-		return l.LogEntryType != redfish.SELLogEntryTypes && !strings.EqualFold(l.ID, "SEL")
-	})
-	if len(sel) > 0 {
-		services = sel
 	}
 	var all []Event
 	for _, l := range services {
@@ -50,6 +36,61 @@ func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 	return all, nil
 }
 
+// eventLogs finds the log services that are the event log.
+func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, error) {
+	s, err := h.known(ctx, bootFresh)
+	if err != nil {
+		return nil, err
+	}
+	if s.LogServices.ID == "" {
+		return nil, providers.Errorf(providers.Unsupported, "find the event log", "the BMC shows no log services for the system")
+	}
+	services, err := redfish.ListReferencedLogServices(view{ctx, h.c}, s.LogServices.ID)
+	if err != nil {
+		return nil, err
+	}
+	sel := slices.DeleteFunc(slices.Clone(services), func(l *redfish.LogService) bool {
+		return l.LogEntryType != redfish.SELLogEntryTypes && !strings.EqualFold(l.ID, "SEL")
+	})
+	if len(sel) > 0 {
+		return sel, nil
+	}
+	return services, nil
+}
+
+// clearEvents empties the event log: one log service after the other, where there are several.
+func (h *redfishHost) clearEvents(ctx context.Context) error {
+	services, err := h.eventLogs(unhurried(ctx))
+	if err != nil {
+		return err
+	}
+	var targets []string
+	for _, l := range services {
+		var log struct {
+			Actions struct {
+				Clear struct {
+					Target string `json:"target"`
+				} `json:"#LogService.ClearLog"`
+			}
+		}
+		if _, err := h.c.get(unhurried(ctx), l.ODataID, &log); err != nil {
+			return err
+		}
+		if t := log.Actions.Clear.Target; t != "" {
+			targets = append(targets, t)
+		}
+	}
+	if len(targets) == 0 {
+		return providers.Errorf(providers.Unsupported, "clear the event log", "the BMC shows no action ClearLog for it")
+	}
+	for _, t := range targets {
+		if err := h.post(ctx, t, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (h *redfishHost) progress(ctx context.Context) (Progress, error) {
 	s, err := h.read(ctx)
 	if err != nil {
@@ -57,6 +98,20 @@ func (h *redfishHost) progress(ctx context.Context) (Progress, error) {
 	}
 	t, _ := time.Parse(time.RFC3339, s.BootProgress.LastStateTime)
 	return Progress{State: s.BootProgress.LastState, At: t}, nil
+}
+
+// light reads the locator light of the system, by the new property or the old one.
+func (h *redfishHost) light(ctx context.Context) (providers.LightState, error) {
+	s, err := h.read(ctx)
+	switch {
+	case err != nil:
+		return providers.LightUnknown, err
+	case s.LocationIndicator != nil && *s.LocationIndicator, s.LocationIndicator == nil && (s.IndicatorLED == "Blinking" || s.IndicatorLED == "Lit"):
+		return providers.LightOn, nil
+	case s.LocationIndicator != nil, s.IndicatorLED == "Off":
+		return providers.LightOff, nil
+	}
+	return providers.LightUnknown, nil
 }
 
 // identify switches the locator light of the system, by the new property or the old one.

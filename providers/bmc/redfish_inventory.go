@@ -58,7 +58,7 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 		}
 		return err
 	})
-	part("disks", s.Storage.ID, func() error { return v.disks(at, s.Storage.ID) })
+	part("disks", s.Storage.ID, func() error { return readDisks(v, at, s.Storage.ID) })
 	part("network ports", s.EthernetInterfaces.ID, func() error {
 		all, err := redfish.ListReferencedEthernetInterfaces(at, s.EthernetInterfaces.ID)
 		for _, e := range all {
@@ -67,12 +67,12 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 		}
 		return err
 	})
-	v.sort()
+	sortParts(v)
 	return v, nil
 }
 
-// disks reads the drives of all storage controllers.
-func (v *Inventory) disks(at view, storage string) error {
+// readDisks reads the drives of all storage controllers.
+func readDisks(v *Inventory, at view, storage string) error {
 	controllers, err := redfish.ListReferencedStorages(at, storage)
 	if err != nil {
 		return err
@@ -93,8 +93,8 @@ func (v *Inventory) disks(at view, storage string) error {
 	return nil
 }
 
-// sort puts everything into one order: members are read in parallel.
-func (v *Inventory) sort() {
+// sortParts puts everything into one order: members are read in parallel.
+func sortParts(v *Inventory) {
 	slices.SortFunc(v.CPUs, func(a, b CPU) int { return strings.Compare(a.Slot, b.Slot) })
 	slices.SortFunc(v.Memory, func(a, b DIMM) int { return strings.Compare(a.Slot, b.Slot) })
 	slices.SortFunc(v.Disks, func(a, b Disk) int { return strings.Compare(a.Slot, b.Slot) })

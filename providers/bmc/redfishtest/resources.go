@@ -132,7 +132,8 @@ func (m *system) inside() map[string]map[string]any {
 	}
 	all["Storage/1"] = map[string]any{"@odata.type": "#Storage.v1_17_0.Storage", "Name": "Storage", "Drives": drives, "Drives@odata.count": len(drives), "Status": health("Enabled", "OK")}
 	all["LogServices/SEL"] = map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "LogEntryType": "SEL", "OverWritePolicy": "WrapsWhenFull",
-		"Entries": ref(m.path() + "/LogServices/SEL/Entries")}
+		"Entries": ref(m.path() + "/LogServices/SEL/Entries"),
+		"Actions": map[string]any{"#LogService.ClearLog": map[string]any{"target": m.path() + "/" + clearLog}}}
 	for i, e := range m.log {
 		all[fmt.Sprint("LogServices/SEL/Entries/", i+1)] = map[string]any{"@odata.type": "#LogEntry.v1_17_0.LogEntry", "Name": "Log Entry", "EntryType": "SEL", "Severity": e.severity,
 			"Created": stamp(e.at), "Message": e.message, "SensorType": "System Event"}

@@ -1,0 +1,107 @@
+package bmc_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+// providerWith makes another provider for the same BMC, with a memory of its own.
+func (l *lab) providerWith(memory bmc.Memory, change func(*bmc.Config)) *bmc.Provider {
+	l.t.Helper()
+	c := config()
+	change(&c)
+	p, err := bmc.New(c, bmc.Deps{Credentials: l.acct, Memory: memory})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = p.Close(context.WithoutCancel(l.ctx)) })
+	return p
+}
+
+func TestParseLight(t *testing.T) {
+	for out, want := range map[string]providers.LightState{
+		" 01 00 40 00\n":                      providers.LightOff,
+		"Running Get PICMG\n 21 10 50 70\n":   providers.LightOn,
+		" 21 10 60 70\n":                      providers.LightOn, // until it is switched off
+		" 21 10 00 70\n":                      providers.LightUnknown,
+		"":                                    providers.LightUnknown,
+		"Unable to send RAW command (rsp=0x)": providers.LightUnknown,
+	} {
+		if got := bmc.ParseLight(out); got != want {
+			t.Errorf("light of %q = %q, want %q", out, got, want)
+		}
+	}
+}
+
+func TestLightReadsBack(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	for _, on := range []bool{true, false} {
+		want := map[bool]providers.LightState{true: providers.LightOn, false: providers.LightOff}[on]
+		l.ok("identify", l.p.Identify(l.ctx, op("identify"), l.m, on))
+		got, err := l.p.Light(l.ctx, l.m)
+		l.ok("read the light", err)
+		if got != want {
+			t.Errorf("light = %q, want %q", got, want)
+		}
+	}
+}
+
+func TestEventsAreCleared(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.s.Log("1", "Critical", "Power supply 2 has failed.")
+	l.ok("clear", l.p.ClearEvents(l.ctx, op("clear"), l.m))
+	all, err := l.p.Events(l.ctx, l.m)
+	l.ok("events", err)
+	if len(all) != 0 {
+		t.Errorf("events = %+v, want none", all)
+	}
+	if diff := cmp.Diff([]string{"clear_log "}, l.effects("")); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
+
+// forgetful is a memory that cannot be written while it is broken.
+type forgetful struct {
+	*bmc.InMemory
+	broken bool
+}
+
+func (f *forgetful) Remember(ctx context.Context, name string, m bmc.Memo) error {
+	if f.broken && !m.ResetAt.IsZero() {
+		return errors.New("no quorum")
+	}
+	return f.InMemory.Remember(ctx, name, m)
+}
+
+// A reset is on record before it is done, so that the next leader does not do it again.
+func TestResetIsOnRecordFirst(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	memory := &forgetful{InMemory: bmc.NewInMemory(), broken: true}
+	p := l.providerWith(memory, redfishOnly)
+	l.class("reset without a record", p.ResetBMC(l.ctx, op("reset"), l.m), providers.Transient)
+	at, err := p.BMCResetAt(l.ctx, l.m)
+	l.ok("last reset", err)
+	if got := l.effects("bmc_reset"); len(got) != 0 || !at.IsZero() {
+		t.Errorf("%d resets, the last one at %v; want none", len(got), at)
+	}
+	memory.broken = false
+	l.ok("reset", p.ResetBMC(l.ctx, op("reset"), l.m))
+	other := l.providerWith(memory, redfishOnly) // of the next leader
+	at, err = other.BMCResetAt(l.ctx, l.m)
+	l.ok("last reset", err)
+	if time.Since(at) > time.Minute {
+		t.Errorf("the next leader thinks that the last reset was at %v", at)
+	}
+	l.class("reset by the next leader", other.ResetBMC(l.ctx, op("reset"), l.m), providers.Transient)
+	if got := l.effects("bmc_reset"); len(got) != 1 {
+		t.Errorf("%d resets, want 1", len(got))
+	}
+}
