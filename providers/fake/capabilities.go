@@ -19,6 +19,11 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return get[providers.Facts](ctx, p, opInspect, m, nil)
 }
 
+// Health tells what is broken, by the faults in force.
+func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
+	return get[providers.Health](ctx, p, opHealth, m, nil)
+}
+
 // PowerState asks the BMC.
 func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (providers.PowerState, error) {
 	return get[providers.PowerState](ctx, p, opPowerState, m, nil)

@@ -43,6 +43,14 @@ func setup(f *fake.Fleet, p providers.Provider, id string) providertest.Setup {
 		Provider: p, Machine: machine(id), Silent: machine("silent"), Missing: machine("missing"),
 		Wait: 5 * time.Second, Poll: 5 * time.Millisecond, Rollback: 100 * time.Millisecond,
 		Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso",
+		Broken: func(context.Context) providers.Problem {
+			all, machines := f.Faults()
+			machines[id] = fake.Faults{Broken: map[providers.Kind]string{providers.DiskFailed: "disk 2 failed"}}
+			if err := f.SetFaults(all, machines); err != nil {
+				panic(err)
+			}
+			return providers.Problem{Kind: providers.DiskFailed, Text: "disk 2 failed"}
+		},
 		Effects: func(context.Context) (out []providertest.Effect, err error) {
 			for _, e := range f.Effects(id, "", 0) {
 				out = append(out, providertest.Effect{Name: e.Effect,

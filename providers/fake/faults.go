@@ -2,11 +2,14 @@ package fake
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/holdfast-metal/holdfast/providers"
 )
 
 // Faults say what goes wrong with a machine. Operations are named as in Operations; "*" is all of them.
@@ -19,11 +22,14 @@ type Faults struct {
 	Flap      Duration `json:"flap"`       // host and BMC answer for that long, then not for that long, and so on
 	Auth      bool     `json:"auth"`       // the BMC refuses our credentials
 	Gone      bool     `json:"gone"`       // neither machine nor BMC exist any more
-	OnlyFirst int      `json:"only_first"` // faults strike the first N calls of an operation only; 0 is all. Counted since the faults were set
+	// Broken are parts of the hardware that have failed, by the kind of the problem (providers.Kind), e.g. DiskFailed: disk 2 failed. It strikes
+	// every look at the health, whatever only_first says.
+	Broken    map[providers.Kind]string `json:"broken,omitempty"`
+	OnlyFirst int                       `json:"only_first"` // faults strike the first N calls of an operation only; 0 is all. Counted since the faults were set
 }
 
 func (f Faults) clone() Faults {
-	f.Hang, f.Lie = slices.Clone(f.Hang), slices.Clone(f.Lie)
+	f.Hang, f.Lie, f.Broken = slices.Clone(f.Hang), slices.Clone(f.Lie), maps.Clone(f.Broken)
 	return f
 }
 
@@ -34,6 +40,11 @@ func (f Faults) validate() error {
 	if f.Latency < 0 || f.Flap < 0 || f.OnlyFirst < 0 {
 		return fmt.Errorf("latency %v, flap %v, only_first %d: none may be negative",
 			time.Duration(f.Latency), time.Duration(f.Flap), f.OnlyFirst)
+	}
+	for kind, text := range f.Broken {
+		if kind == "" || text == "" {
+			return fmt.Errorf("broken has %q: %q, want a kind such as %s and what is broken", kind, text, providers.DiskFailed)
+		}
 	}
 	if err := checkNames("hang", f.Hang, Operations(false)); err != nil {
 		return err

@@ -110,10 +110,9 @@ func (f *Fleet) setFaults(all Faults, machines map[string]Faults) {
 }
 
 func equalFaults(a, b Faults) bool {
-	if !slices.Equal(a.Hang, b.Hang) || !slices.Equal(a.Lie, b.Lie) {
+	if !slices.Equal(a.Hang, b.Hang) || !slices.Equal(a.Lie, b.Lie) || !maps.Equal(a.Broken, b.Broken) {
 		return false
 	}
-	a.Hang, a.Lie, b.Hang, b.Lie = nil, nil, nil, nil
 	return a.Latency == b.Latency && a.Fail == b.Fail && a.FailAfter == b.FailAfter && a.Flap == b.Flap &&
 		a.Auth == b.Auth && a.Gone == b.Gone && a.OnlyFirst == b.OnlyFirst
 }

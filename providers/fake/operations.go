@@ -9,6 +9,7 @@ import (
 // effect that it leaves behind.
 const (
 	opInspect       = "inspect"
+	opHealth        = "health"
 	opPowerState    = "power_state"
 	opBootDevice    = "get_boot_device"
 	opMedia         = "get_media"
@@ -68,6 +69,7 @@ func typed[A any](f func(c *call, args A) (any, error)) func(*call, json.RawMess
 func operations() []operation {
 	return []operation{
 		{name: opInspect, observes: true, run: typed((*call).inspect)},
+		{name: opHealth, bmc: true, run: typed((*call).health)},
 		{name: opPowerState, bmc: true, run: typed((*call).powerState)},
 		{name: opBootDevice, bmc: true, run: typed((*call).bootDevice)},
 		{name: opMedia, bmc: true, run: typed((*call).mediaURL)},

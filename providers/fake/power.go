@@ -31,6 +31,16 @@ func (c *call) inspect(struct{}) (any, error) {
 	return f, nil
 }
 
+// health tells of the parts that the faults have broken.
+func (c *call) health(struct{}) (any, error) {
+	var h providers.Health
+	for kind, text := range c.fleet.faults.Load().of(c.id).Broken {
+		h.Problems = append(h.Problems, providers.Problem{Kind: kind, Text: text})
+	}
+	h.Sort()
+	return h, nil
+}
+
 func (c *call) powerState(struct{}) (any, error) {
 	if c.power {
 		return providers.PowerOn, nil

@@ -37,6 +37,7 @@ var (
 	_ providers.NetConfigurator = (*Provider)(nil)
 	_ providers.Console         = (*Provider)(nil)
 	_ providers.Settler         = (*Provider)(nil)
+	_ providers.HealthReader    = (*Provider)(nil)
 	_ providers.Factory         = Factory
 )
 

@@ -30,6 +30,8 @@ func mutants() map[string]struct {
 		"NeverPresses":      {func(p *fake.Provider) providers.Provider { return neverPresses{p} }, "Power/HardOffThenOn"},
 		"TakesAnyAction":    {func(p *fake.Provider) providers.Provider { return takesAnyAction{p} }, "Power/UnknownActionIsRefused"},
 		"InspectPresses":    {func(p *fake.Provider) providers.Provider { return inspectPresses{p} }, "Inspect/ChangesNothing"},
+		"HealthPresses":     {func(p *fake.Provider) providers.Provider { return healthPresses{p} }, "Health/ChangesNothing"},
+		"AlwaysHealthy":     {func(p *fake.Provider) providers.Provider { return alwaysHealthy{p} }, "Health/TellsOfParts"},
 		"ForgetsPersistent": {func(p *fake.Provider) providers.Provider { return forgetsPersistent{p} }, "Boot/Persistent"},
 		"NeverEjects":       {func(p *fake.Provider) providers.Provider { return neverEjects{p} }, "Media/InsertAndEject"},
 		"InstallsAnew":      {func(p *fake.Provider) providers.Provider { return &installsAnew{Provider: p} }, "Install/StartTwiceIsOnce"},
@@ -71,6 +73,14 @@ func TestMutant(t *testing.T) {
 			Provider: p, Machine: machine("m-1"), Silent: machine("silent"), Missing: machine("missing"),
 			Wait: time.Second, Poll: time.Millisecond, Rollback: 30 * time.Millisecond,
 			Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso",
+			Broken: func(context.Context) providers.Problem {
+				all, machines := f.Faults()
+				machines["m-1"] = fake.Faults{Broken: map[providers.Kind]string{providers.DiskFailed: "disk 2 failed"}}
+				if err := f.SetFaults(all, machines); err != nil {
+					panic(err)
+				}
+				return providers.Problem{Kind: providers.DiskFailed, Text: "disk 2 failed"}
+			},
 			Effects: func(context.Context) (out []providertest.Effect, err error) {
 				for _, e := range f.Effects("m-1", "", 0) {
 					out = append(out, providertest.Effect{Name: e.Effect,

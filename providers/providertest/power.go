@@ -21,15 +21,23 @@ func inspectTests() map[string]func(*harness) {
 		},
 		"ChangesNothing": func(h *harness) {
 			i := need[providers.Inspector](h, providers.CanInspect)
-			before := h.everything()
-			for range 5 {
+			h.unchanged("inspecting", func() error {
 				_, err := i.Inspect(h.ctx, h.Machine)
-				h.ok("inspect", err)
-			}
-			if after := h.everything(); !reflect.DeepEqual(before, after) {
-				h.Fatalf("inspecting changed %+v to %+v", before, after)
-			}
+				return err
+			})
 		},
+	}
+}
+
+// unchanged looks several times, and sees that nothing is other than before.
+func (h *harness) unchanged(what string, look func() error) {
+	h.Helper()
+	before := h.everything()
+	for range 5 {
+		h.ok(what, look())
+	}
+	if after := h.everything(); !reflect.DeepEqual(before, after) {
+		h.Fatalf("%s changed %+v to %+v", what, before, after)
 	}
 }
 

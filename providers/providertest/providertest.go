@@ -39,6 +39,9 @@ type Setup struct {
 	Silent  providers.Machine // optional: never answers
 	Missing providers.Machine // optional: does not exist, or refuses us
 
+	// Broken is optional: it breaks a part of Machine, and tells how that has to show.
+	Broken func(ctx context.Context) providers.Problem
+
 	// Effects is an optional witness: what really happened to Machine, in order.
 	Effects func(ctx context.Context) ([]Effect, error)
 }
@@ -51,6 +54,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		tests map[string]func(*harness)
 	}{
 		{"Inspect", inspectTests()},
+		{"Health", healthTests()},
 		{"Power", powerTests()},
 		{"Boot", bootTests()},
 		{"Media", mediaTests()},

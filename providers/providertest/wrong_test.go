@@ -14,6 +14,8 @@ type (
 	neverPresses      struct{ *fake.Provider }
 	takesAnyAction    struct{ *fake.Provider }
 	inspectPresses    struct{ *fake.Provider }
+	healthPresses     struct{ *fake.Provider }
+	alwaysHealthy     struct{ *fake.Provider }
 	forgetsPersistent struct{ *fake.Provider }
 	neverEjects       struct{ *fake.Provider }
 	runsTwice         struct{ *fake.Provider }
@@ -41,6 +43,17 @@ func (p takesAnyAction) SetPower(ctx context.Context, op providers.Op, m provide
 		return nil
 	}
 	return p.Provider.SetPower(ctx, op, m, a)
+}
+
+func (p healthPresses) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
+	if err := p.SetPower(ctx, providers.Op{}, m, providers.ActionOn); err != nil {
+		return providers.Health{}, err
+	}
+	return p.Provider.Health(ctx, m)
+}
+
+func (alwaysHealthy) Health(context.Context, providers.Machine) (providers.Health, error) {
+	return providers.Health{}, nil
 }
 
 func (p inspectPresses) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
