@@ -31,6 +31,12 @@ type heartbeatService struct {
 
 // KeepMachineAlive takes a keepalive (machine registration §Keepalive API).
 func (s *heartbeatService) KeepMachineAlive(ctx context.Context, r *holdfastv1.KeepMachineAliveRequest) (*holdfastv1.KeepMachineAliveResponse, error) {
+	known(r.GetMetrics())
+	return s.keepMachineAlive(ctx, r)
+}
+
+// keepMachineAlive is KeepMachineAlive for a message without fields that this build does not know.
+func (s *heartbeatService) keepMachineAlive(ctx context.Context, r *holdfastv1.KeepMachineAliveRequest) (*holdfastv1.KeepMachineAliveResponse, error) {
 	id := r.GetMachineId()
 	if err := required("machine_id", id); err != nil {
 		return nil, err
@@ -39,7 +45,7 @@ func (s *heartbeatService) KeepMachineAlive(ctx context.Context, r *holdfastv1.K
 		return nil, err
 	}
 	a, err := s.beat(ctx, internalv1.LeaseRef_MACHINE, id, &internalv1.Renewal{
-		AgentVersion: clip(r.GetAgentVersion()), Metrics: known(r.GetMetrics()), PoolName: clip(r.GetPoolName()), ProviderName: clip(r.GetProviderName()),
+		AgentVersion: clip(r.GetAgentVersion()), Metrics: r.GetMetrics(), PoolName: clip(r.GetPoolName()), ProviderName: clip(r.GetProviderName()),
 	})
 	if err != nil {
 		return nil, err

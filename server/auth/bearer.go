@@ -47,7 +47,11 @@ func parseBearer(values []string) (string, *Error) {
 
 // token68 says whether a byte may stand in a bearer token (RFC 6750 §2.1).
 func token68(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~+/=", c) >= 0
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c == '-' || c == '.' || c == '_' || c == '~' || c == '+' || c == '/' || c == '='
 }
 
 // isJWT tells a signed access token, three parts with dots between, from a token of ours, which has none.

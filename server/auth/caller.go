@@ -25,6 +25,9 @@ type seen struct {
 	expires time.Time // zero: never
 }
 
+// lasts says whether the token has not expired yet.
+func (s *seen) lasts(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
+
 type callerKey struct{}
 
 // NewContext gives a context for calls of that caller. Nothing that comes over the network can do so.

@@ -58,6 +58,7 @@ type Gate struct {
 	limits  *limits
 	denials *Denials
 	second  *secondLooks
+	known   known
 	oidc    *issuers
 	builtIn *builtIn
 	metrics *metrics

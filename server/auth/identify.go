@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net"
 	"net/http"
@@ -112,24 +113,29 @@ func (g *Gate) unknown(p *presented) *Caller {
 
 // bearer says who a token stands for.
 func (g *Gate) bearer(ctx context.Context, token string, c *Caller) error {
-	hash := sum(token)
+	hash, now := sha256.Sum256([]byte(token)), g.now()
 	r := g.deps.Records()
-	t, ok := r.TokenByHash(hash)
+	if k, ok := g.known.get(r, hash, now); ok {
+		c.Identity, c.seen = k.identity, k.seen
+		return nil
+	}
+	t, ok := r.TokenByHash(hash[:])
 	if !ok {
 		// It may have been made on another peer a moment ago.
 		var err error
-		if r, err = g.lookAgain(ctx, hash, c.Source); err != nil {
+		if r, err = g.lookAgain(ctx, hash[:], c.Source); err != nil {
 			return err
 		}
-		if t, ok = r.TokenByHash(hash); !ok {
-			g.second.remember(hash)
+		if t, ok = r.TokenByHash(hash[:]); !ok {
+			g.second.remember(hash[:])
 			return errUnknownToken()
 		}
 	}
-	if err := alive(t, g.now()); err != nil {
+	if err := alive(t, now); err != nil {
 		return err
 	}
 	c.Identity, c.seen = fromToken(t), sawToken(r, t)
+	g.known.put(hash, knownCaller{c.Identity, c.seen})
 	return nil
 }
 
@@ -155,7 +161,7 @@ func (g *Gate) still(id *holdfastv1.Identity, before seen) (seen, *Error) {
 		return before, nil
 	}
 	r, now := g.deps.Records(), g.now()
-	if before.in == r && (before.expires.IsZero() || now.Before(before.expires)) {
+	if before.in == r && before.lasts(now) {
 		return before, nil
 	}
 	t, ok := r.Token(id.GetTokenId())

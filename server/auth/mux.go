@@ -95,7 +95,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, h http.Handler) htt
 	})
 }
 
-// mayEnter is authorize for a route. What it gives is an *Error, or nil.
+// mayEnter is Authorize for a route. What it gives is an *Error, or nil.
 func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
 	_, err := g.still(c.Identity, c.seen)
 	if err == nil {

@@ -123,7 +123,7 @@ func TestNoRule(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	ctx := NewContext(t.Context(), &Caller{Identity: anonymous()})
-	if err := g.authorize(ctx, "/holdfast.v1.RunService/Nothing", nil); reasonOf(err) != ReasonNoRule {
+	if err := g.Authorize(ctx, "/holdfast.v1.RunService/Nothing", nil); reasonOf(err) != ReasonNoRule {
 		t.Errorf("got %v", err)
 	}
 	defer func() {
@@ -137,7 +137,7 @@ func TestNoRule(t *testing.T) {
 // TestNobodyCameIn: a handler is not reached when nobody has said who calls.
 func TestNobodyCameIn(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{Insecure: true})
-	if err := g.authorize(t.Context(), "/holdfast.v1.RunService/GetRun", nil); reasonOf(err) != ReasonNoCredentials {
+	if err := g.Authorize(t.Context(), "/holdfast.v1.RunService/GetRun", nil); reasonOf(err) != ReasonNoCredentials {
 		t.Errorf("got %v", err)
 	}
 }

@@ -95,7 +95,7 @@ func (g *Gate) stranger(p *presented, err error) error {
 // record before its caller is answered.
 func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	m, _ := req.(proto.Message)
-	if err := g.authorize(ctx, call.FullMethod, m); err != nil {
+	if err := g.Authorize(ctx, call.FullMethod, m); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
@@ -103,7 +103,7 @@ func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 
 // Stream is Unary for streams. It looks at the token again before each message: what was revoked shows nothing any more.
 func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := g.authorize(ss.Context(), call.FullMethod, nil); err != nil {
+	if err := g.Authorize(ss.Context(), call.FullMethod, nil); err != nil {
 		return err
 	}
 	if c := CallerFrom(ss.Context()); c != nil && c.Identity.GetTokenId() != "" {
@@ -128,7 +128,9 @@ func (s *tokenStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-func (g *Gate) authorize(ctx context.Context, method string, req proto.Message) error {
+// Authorize says whether the caller of a method, by its full name, may call it with this request; nil where it has not been read yet. What
+// serves a call without Unary asks it.
+func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) error {
 	rule, refusal := g.rule(method)
 	if refusal == nil && rule.Public {
 		return nil

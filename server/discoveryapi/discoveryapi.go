@@ -23,17 +23,23 @@ type Watcher interface {
 	Services(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error
 }
 
+// Beats takes pings (server.Heartbeats). Its errors are statuses.
+type Beats interface {
+	PingService(ctx context.Context, r *holdfastv1.PingServiceRequest) (*holdfastv1.PingServiceResponse, error)
+}
+
 type api struct {
 	registry holdfastv1.RegistryServiceClient
-	beats    holdfastv1.HeartbeatServiceClient
+	beats    Beats
 	access   holdfastv1.AccessServiceClient
 	watch    Watcher
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc; streams come from watch.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, watch Watcher) {
+// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc; pings go to beats, streams come from
+// watch.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, watch Watcher) {
 	a := &api{
-		registry: holdfastv1.NewRegistryServiceClient(rpc), beats: holdfastv1.NewHeartbeatServiceClient(rpc), access: holdfastv1.NewAccessServiceClient(rpc), watch: watch,
+		registry: holdfastv1.NewRegistryServiceClient(rpc), beats: beats, access: holdfastv1.NewAccessServiceClient(rpc), watch: watch,
 	}
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "POST " + base + "/register", RPC: "RegistryService/RegisterService", Handler: a.register},

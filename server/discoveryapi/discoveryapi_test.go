@@ -14,7 +14,9 @@ import (
 )
 
 func lab(t testing.TB) *apitest.Lab {
-	return apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) { discoveryapi.Register(m, rpc, s) })
+	return apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
+		discoveryapi.Register(m, rpc, s.Heartbeats(), s)
+	})
 }
 
 const (

@@ -1,6 +1,7 @@
 package machineapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -12,16 +13,22 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
+// Beats takes keepalives (server.Heartbeats). Its errors are statuses.
+type Beats interface {
+	KeepMachineAlive(ctx context.Context, r *holdfastv1.KeepMachineAliveRequest) (*holdfastv1.KeepMachineAliveResponse, error)
+}
+
 // api serves the routes.
 type api struct {
 	agents holdfastv1.AgentServiceClient
-	beats  holdfastv1.HeartbeatServiceClient
+	beats  Beats
 	log    *slog.Logger
 }
 
-// Register adds the routes to a mux. Each is there with a slash at its end too. The services are called through rpc.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
-	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: holdfastv1.NewHeartbeatServiceClient(rpc), log: log}
+// Register adds the routes to a mux. Each is there with a slash at its end too. The services are called through rpc; keepalives go
+// to beats.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, log *slog.Logger) {
+	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log}
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "POST /api/v1/machine/register", RPC: "AgentService/RegisterAgent", Handler: a.register},
 		httpjson.Route{Pattern: "POST /api/v1/machine/keepalive", RPC: "HeartbeatService/KeepMachineAlive", Handler: a.keepalive},

@@ -12,17 +12,19 @@ import (
 
 // keepalive is the body of POST keepalive. Metrics may be missing.
 type keepalive struct {
-	MachineID    text `json:"machine_id"`
-	ProviderName text `json:"provider_name"`
-	PoolName     text `json:"pool_name"`
-	AgentVersion text `json:"agent_version"`
-	Metrics      *struct {
-		CPUUtilization    number `json:"cpu_utilization_pct"`
-		MemoryUtilization number `json:"memory_utilization_pct"`
-		TotalCPU          number `json:"total_cpu_available"`
-		TotalMemory       number `json:"total_memory_available"` // MiB; bytes in the field
-		FreeGPUs          number `json:"free_gpu_count"`
-	} `json:"metrics"`
+	MachineID    text     `json:"machine_id"`
+	ProviderName text     `json:"provider_name"`
+	PoolName     text     `json:"pool_name"`
+	AgentVersion text     `json:"agent_version"`
+	Metrics      *metrics `json:"metrics"`
+}
+
+type metrics struct {
+	CPUUtilization    number `json:"cpu_utilization_pct"`
+	MemoryUtilization number `json:"memory_utilization_pct"`
+	TotalCPU          number `json:"total_cpu_available"`
+	TotalMemory       number `json:"total_memory_available"` // MiB; bytes in the field
+	FreeGPUs          number `json:"free_gpu_count"`
 }
 
 // alive is the answer of POST keepalive. The interval is ours: agents may follow it.

@@ -16,8 +16,8 @@ import (
 )
 
 func lab(t testing.TB) *apitest.Lab {
-	return apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, _ *server.Server) {
-		machineapi.Register(m, rpc, slog.New(slog.DiscardHandler))
+	return apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
+		machineapi.Register(m, rpc, s.Heartbeats(), slog.New(slog.DiscardHandler))
 	})
 }
 

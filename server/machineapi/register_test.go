@@ -41,7 +41,7 @@ func ask(t *testing.T, b *behind, method, path, body string) *httptest.ResponseR
 	rpc := inproc.New()
 	holdfastv1.RegisterAgentServiceServer(grpc.ServiceRegistrar(rpc), b)
 	mux := auth.Open().NewMux()
-	Register(mux, rpc, slog.New(slog.DiscardHandler))
+	Register(mux, rpc, nil, slog.New(slog.DiscardHandler))
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
 	return w

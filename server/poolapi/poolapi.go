@@ -6,6 +6,7 @@
 package poolapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"net/http"
 	"strconv"
@@ -18,14 +19,19 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-type api struct {
-	pools holdfastv1.PoolServiceClient
-	beats holdfastv1.HeartbeatServiceClient
+// Beats takes heartbeats (server.Heartbeats). Its errors are statuses.
+type Beats interface {
+	HeartbeatPool(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (*holdfastv1.HeartbeatPoolResponse, error)
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
-	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: holdfastv1.NewHeartbeatServiceClient(rpc)}
+type api struct {
+	pools holdfastv1.PoolServiceClient
+	beats Beats
+}
+
+// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc, heartbeats go to beats.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats) {
+	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: beats}
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "POST /v2/pools/register", RPC: "PoolService/RegisterPool", Handler: a.register},
 		httpjson.Route{Pattern: "POST /v2/pools/{id}/heartbeat", RPC: "HeartbeatService/HeartbeatPool", Handler: a.heartbeat},

@@ -15,7 +15,9 @@ import (
 )
 
 func lab(t testing.TB) *apitest.Lab {
-	return apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, _ *server.Server) { poolapi.Register(m, rpc) })
+	return apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
+		poolapi.Register(m, rpc, s.Heartbeats())
+	})
 }
 
 const (

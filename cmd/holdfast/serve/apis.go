@@ -15,10 +15,11 @@ import (
 
 // apis are the HTTP APIs of the specs.
 func apis(srv *server.Server, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
+	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
-		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, log) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, beats, log) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { nodeapi.Register(m, rpc, log) },
-		poolapi.Register,
-		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, srv) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, beats) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, beats, srv) },
 	}
 }
