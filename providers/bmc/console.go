@@ -71,7 +71,8 @@ type console struct {
 	out    *bufio.Reader
 	pipe   *io.PipeReader
 	cancel context.CancelFunc // kills it
-	ended  chan struct{}
+	ended  chan struct{} // closed when ipmitool has ended
+	gone   chan struct{} // closed when another one may be opened
 	close  sync.Once
 }
 
@@ -104,7 +105,7 @@ func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 		cancel()
 		return nil, err
 	}
-	c := &console{in: in, pipe: pr, out: bufio.NewReader(pr), cancel: cancel, ended: make(chan struct{})}
+	c := &console{in: in, pipe: pr, out: bufio.NewReader(pr), cancel: cancel, ended: make(chan struct{}), gone: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // it ends with the thread that starts it: this one stays until then
@@ -133,6 +134,7 @@ func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 				<-c.ended
 				over()
 				free()
+				close(c.gone)
 			}()
 			return c, nil
 		}
@@ -141,6 +143,7 @@ func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 			continue
 		}
 		late := ctx.Err() != nil
+		close(c.gone) // it never was open: the caller has its place
 		_ = c.Close()
 		if opening.Err() == nil && late {
 			return nil, providers.Errorf(providers.Timeout, "activate serial over LAN", "it was not open after %v", h.cfg.CommandTime)
@@ -164,7 +167,7 @@ func (c *console) Write(b []byte) (int, error) { return c.in.Write(b) }
 // consoleEnd is how long ipmitool gets to tell the BMC that the console is closed.
 const consoleEnd = 3 * time.Second
 
-// Close ends the console, on the BMC too.
+// Close ends the console, on the BMC too. After it another one can be opened.
 func (c *console) Close() error {
 	c.close.Do(func() {
 		_ = c.in.Close() // ipmitool deactivates the console then
@@ -177,6 +180,7 @@ func (c *console) Close() error {
 		}
 		c.cancel()
 		<-c.ended
+		<-c.gone
 	})
 	return nil
 }

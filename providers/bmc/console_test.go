@@ -5,6 +5,7 @@ package bmc_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -49,4 +50,15 @@ func TestConsole(t *testing.T) {
 	l.m.Labels[bmc.ProtocolLabel] = "redfish"
 	_, err = l.p.OpenConsole(l.ctx, l.m)
 	l.class("where IPMI is not to be spoken", err, providers.Unsupported)
+}
+
+// A console that was closed can be opened again at once.
+func TestConsoleIsFreeWhenClosed(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	for i := range 20 {
+		c, err := l.p.OpenConsole(l.ctx, l.m)
+		l.ok(fmt.Sprintf("open console %d", i), err)
+		l.ok("close", c.Close())
+	}
 }
