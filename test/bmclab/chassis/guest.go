@@ -48,7 +48,7 @@ func BuildGuests(ctx context.Context, dir string) (Guests, error) {
 		err = os.WriteFile(g.CD, elTorito(boot), 0o600)
 	}
 	if err == nil {
-		err = os.Truncate(g.Disk, 64*sector)
+		err = os.Truncate(g.Disk, 1<<20) // a smaller one has no geometry, and is not booted
 	}
 	if err != nil {
 		return g, fmt.Errorf("build guests: %w", err)

@@ -23,7 +23,7 @@ func (m *Machine) arguments(b Boot, image string) []string {
 		cd += ",format=raw,file=" + image
 	}
 	return []string{
-		"-name", m.cfg.Name, "-machine", "pc,graphics=off", "-accel", "tcg,thread=single,tb-size=8", "-cpu", "qemu64", "-m", "32", "-smp", "1",
+		"-name", m.cfg.Name, "-machine", "pc", "-accel", "tcg,thread=single,tb-size=8", "-cpu", "qemu64", "-m", "32", "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none",
 		"-chardev", "socket,id=monitor,path=" + m.path("monitor.sock"), "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=line,path=" + m.path("serial.sock"), "-serial", "chardev:line",

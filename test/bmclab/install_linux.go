@@ -1,0 +1,61 @@
+package bmclab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// programs are what the lab needs, with the Debian package that has each.
+func programs() map[string]string {
+	return map[string]string{"qemu-system-x86_64": "qemu-system-x86", "ipmi_sim": "openipmi", "ipmitool": "ipmitool", "gcc": "gcc"}
+}
+
+// missing gives the packages of programs that are not there.
+func missing() (packages []string) {
+	for program, pkg := range programs() {
+		if _, err := exec.LookPath(program); err != nil {
+			packages = append(packages, pkg)
+		}
+	}
+	slices.Sort(packages)
+	return packages
+}
+
+// Install installs what is missing, with apt-get. Without root or apt-get it fails and names what is missing.
+func Install(ctx context.Context) error {
+	packages := missing()
+	if len(packages) == 0 {
+		return nil
+	}
+	names := strings.Join(packages, " ")
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("missing: %s: install them (apt-get install %s), or run this as root", names, names)
+	}
+	apt, err := exec.LookPath("apt-get")
+	if err != nil {
+		return fmt.Errorf("missing: %s: there is no apt-get to install them", names)
+	}
+	run := func(args ...string) error {
+		cmd := exec.CommandContext(ctx, apt, append([]string{"-q", "-o", "DPkg::Lock::Timeout=300"}, args...)...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, out)
+		}
+		return nil
+	}
+	install := append([]string{"install", "-y", "--no-install-recommends"}, packages...)
+	if run(install...) == nil {
+		return nil
+	}
+	if err := run("update"); err != nil { // the lists may be old, or not there
+		return fmt.Errorf("missing: %s: %w", names, err)
+	}
+	if err := run(install...); err != nil {
+		return fmt.Errorf("missing: %s: %w", names, err)
+	}
+	return nil
+}

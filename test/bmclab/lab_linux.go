@@ -1,0 +1,166 @@
+package bmclab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
+	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
+)
+
+// The account of every BMC of the lab.
+const (
+	User     = "admin"
+	Password = "secret"
+)
+
+// patience is how long the lab waits for what should take a second or two: the machine may be busy.
+const patience = 60 * time.Second
+
+// Bench is what all labs share: programs, and what machines boot.
+type Bench struct {
+	dir    string
+	front  string
+	guests chassis.Guests
+}
+
+// Open installs what is missing, and builds the rest into a directory that Close removes.
+func Open(ctx context.Context) (*Bench, error) {
+	if err := Install(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "bmclab-")
+	if err != nil {
+		return nil, fmt.Errorf("open the lab: %w", err)
+	}
+	b := &Bench{dir: dir, front: filepath.Join(dir, "front")}
+	out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.front, "github.com/holdfast-metal/holdfast/test/bmclab/front").CombinedOutput()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("build front: %w\n%s", err, out), b.Close())
+	}
+	if b.guests, err = chassis.BuildGuests(ctx, dir); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// Close removes what Open has built.
+func (b *Bench) Close() error { return os.RemoveAll(b.dir) }
+
+// Lab is some machines and BMCs of one test. All of it ends with the test, or with the process.
+type Lab struct {
+	b       *Bench
+	t       testing.TB
+	dir     string
+	ports   *freeport.Block
+	starter *proc.Starter
+	made    int
+}
+
+// Lab opens a lab. Its directory is removed when the test has ended, or kept and named when it has failed.
+func (b *Bench) Lab(t testing.TB) *Lab {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bmc-") // short: sockets go there
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports, err := freeport.Claim(t.Context(), 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Lab{b: b, t: t, dir: dir, ports: ports, starter: proc.NewStarter()}
+	t.Cleanup(func() {
+		l.starter.Close()
+		if err := ports.Release(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("kept %s", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return l
+}
+
+// Machine makes a machine, and turns it on.
+func (l *Lab) Machine(name string) *Machine {
+	l.t.Helper()
+	m, err := chassis.New(chassis.Config{Name: name, Dir: l.dir, Guests: l.b.guests, QEMU: "qemu-system-x86_64", Starter: l.starter})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	socket, stop, err := m.Serve()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		m.OnEffect(nil)
+		m.OnLook(nil)
+		if err := errors.Join(stop(), m.Close()); err != nil {
+			l.t.Error(err)
+		}
+	})
+	if err := m.Press("lab", chassis.On); err != nil {
+		l.t.Fatal(err)
+	}
+	return &Machine{Machine: m, socket: socket, l: l, skip: len(m.Effects())}
+}
+
+// Machine is a machine of the lab.
+type Machine struct {
+	*chassis.Machine
+	socket string
+	l      *Lab
+	skip   int // effects that the lab itself had
+}
+
+// Done gives what BMCs had done, and what happened by itself.
+func (m *Machine) Done() []chassis.Effect { return m.Effects()[m.skip:] }
+
+// Is waits until the machine is as wanted.
+func (m *Machine) Is(what string, ok func(chassis.State) bool) {
+	m.l.t.Helper()
+	m.l.Until(what, func() bool { return ok(m.State()) })
+}
+
+// Until polls.
+func (l *Lab) Until(what string, ok func() bool) {
+	l.t.Helper()
+	for end := time.Now().Add(patience); !ok(); {
+		if time.Now().After(end) {
+			l.t.Fatalf("%s: not seen within %s", what, patience)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-l.t.Context().Done():
+			l.t.Fatalf("%s: not seen until the test was over", what)
+		}
+	}
+}
+
+// Files serves the guests' directory over HTTP, and gives the URL of the CD.
+func (l *Lab) Files() (cd string) {
+	l.t.Helper()
+	s := &http.Server{Handler: http.FileServer(http.Dir(filepath.Dir(l.b.guests.CD))), ReadHeaderTimeout: patience}
+	ln, err := net.Listen("tcp", l.ports.Address("127.0.0.1"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	l.t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+	})
+	return "http://" + ln.Addr().String() + "/" + filepath.Base(l.b.guests.CD)
+}
