@@ -1020,11 +1020,12 @@ func (x *SshCommand) GetUser() string {
 
 // Reboot powers off and on (bmc), asks the host (inband), or picks what the machine has (auto, the default).
 type Reboot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`    // bmc | inband | auto
-	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"` // hard power off without asking the operating system first
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Mode            string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`                                                // bmc | inband | auto
+	Force           bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`                                             // hard power off without asking the operating system first
+	ShutdownSeconds int32                  `protobuf:"varint,50,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // how long the operating system has to power off when asked, else the run's parameter of that name, else 60
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Reboot) Reset() {
@@ -1069,6 +1070,13 @@ func (x *Reboot) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *Reboot) GetShutdownSeconds() int32 {
+	if x != nil {
+		return x.ShutdownSeconds
+	}
+	return 0
 }
 
 // SetNetboot sets the next boot device.
@@ -1309,11 +1317,14 @@ func (x *VerifyInCluster) GetTimeout() *durationpb.Duration {
 
 // NetReconfig applies a network configuration, rolled back unless it is confirmed over the new path.
 type NetReconfig struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`          // else the run's parameter "net_config"
-	Confirm       *bool                  `protobuf:"varint,2,opt,name=confirm,proto3,oneof" json:"confirm,omitempty"` // default true
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Config  string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`          // else the run's parameter "net_config"
+	Confirm *bool                  `protobuf:"varint,2,opt,name=confirm,proto3,oneof" json:"confirm,omitempty"` // default true
+	// Where the host's SSH answers with the new configuration, when that is somewhere else: host or host:port; else the run's parameter
+	// "new_ssh_endpoint". The configuration is confirmed there, and becomes the machine's ssh_endpoint when the step has succeeded.
+	NewSshEndpoint string `protobuf:"bytes,50,opt,name=new_ssh_endpoint,json=newSshEndpoint,proto3" json:"new_ssh_endpoint,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NetReconfig) Reset() {
@@ -1360,14 +1371,23 @@ func (x *NetReconfig) GetConfirm() bool {
 	return false
 }
 
-// RmaAction finishes taking a machine out: power off, wipe if asked, note the ticket.
+func (x *NetReconfig) GetNewSshEndpoint() string {
+	if x != nil {
+		return x.NewSshEndpoint
+	}
+	return ""
+}
+
+// RmaAction finishes taking a machine out: drained, wiped if asked, shut down and powered off, its locator light on, the ticket noted.
 type RmaAction struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	Ticket        string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`
-	Wipe          bool                   `protobuf:"varint,3,opt,name=wipe,proto3" json:"wipe,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Reason          string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Ticket          string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Wipe            bool                   `protobuf:"varint,3,opt,name=wipe,proto3" json:"wipe,omitempty"`                                               // erase all disks: by the provider's installer, else by a command on the host. Or the run's parameter "wipe" (true)
+	Force           bool                   `protobuf:"varint,50,opt,name=force,proto3" json:"force,omitempty"`                                            // also while the machine is in a cluster and not drained. Or the run's parameter "force" (true)
+	ShutdownSeconds int32                  `protobuf:"varint,51,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // how long the operating system has to power off when asked, else the run's parameter of that name, else 60
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RmaAction) Reset() {
@@ -1421,14 +1441,29 @@ func (x *RmaAction) GetWipe() bool {
 	return false
 }
 
+func (x *RmaAction) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+func (x *RmaAction) GetShutdownSeconds() int32 {
+	if x != nil {
+		return x.ShutdownSeconds
+	}
+	return 0
+}
+
 // Power turns the power on, off, or off and on again (cycle: off, seen off, on, seen on). It waits for the power, not
 // for the host: a reboot does that.
 type Power struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Action        string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // on | off | cycle
-	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`  // press the button at once; else the operating system is asked first. Or the run's parameter "force" (true)
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Action          string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`                                            // on | off | cycle
+	Force           bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`                                             // press the button at once; else the operating system is asked first. Or the run's parameter "force" (true)
+	ShutdownSeconds int32                  `protobuf:"varint,50,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // as in Reboot
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Power) Reset() {
@@ -1473,6 +1508,13 @@ func (x *Power) GetForce() bool {
 		return x.Force
 	}
 	return false
+}
+
+func (x *Power) GetShutdownSeconds() int32 {
+	if x != nil {
+		return x.ShutdownSeconds
+	}
+	return 0
 }
 
 // Inspect looks at the machine through its provider and changes nothing: a run of such steps leaves the machine's phase as
@@ -1896,10 +1938,11 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x04user\x18\x05 \x01(\tR\x04user\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"]\n" +
 	"\x06Reboot\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\"T\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x12)\n" +
+	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds\"T\n" +
 	"\n" +
 	"SetNetboot\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1e\n" +
@@ -1920,19 +1963,23 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x0fVerifyInCluster\x12\x1f\n" +
 	"\vcluster_ref\x18\x01 \x01(\tR\n" +
 	"clusterRef\x123\n" +
-	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"P\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"z\n" +
 	"\vNetReconfig\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\x12\x1d\n" +
-	"\aconfirm\x18\x02 \x01(\bH\x00R\aconfirm\x88\x01\x01B\n" +
+	"\aconfirm\x18\x02 \x01(\bH\x00R\aconfirm\x88\x01\x01\x12(\n" +
+	"\x10new_ssh_endpoint\x182 \x01(\tR\x0enewSshEndpointB\n" +
 	"\n" +
-	"\b_confirm\"O\n" +
+	"\b_confirm\"\x90\x01\n" +
 	"\tRmaAction\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x12\n" +
-	"\x04wipe\x18\x03 \x01(\bR\x04wipe\"5\n" +
+	"\x04wipe\x18\x03 \x01(\bR\x04wipe\x12\x14\n" +
+	"\x05force\x182 \x01(\bR\x05force\x12)\n" +
+	"\x10shutdown_seconds\x183 \x01(\x05R\x0fshutdownSeconds\"`\n" +
 	"\x05Power\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\"\t\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\x12)\n" +
+	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds\"\t\n" +
 	"\aInspect\"=\n" +
 	"\bIdentify\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
