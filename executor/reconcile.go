@@ -111,11 +111,15 @@ func (r *Reconciler) pass(ctx context.Context, epoch uint64, view *fsm.View, due
 		defer close(results)
 		looks, lctx := errgroup.WithContext(gctx)
 		looks.SetLimit(r.cfg.Parallel)
-		for m := range view.Machines("") {
+		for id := range view.MachineIDs() {
 			if lctx.Err() != nil {
 				break
 			}
-			if !due(m.GetMachineId()) {
+			if !due(id) {
+				continue
+			}
+			m, ok := view.Machine(id)
+			if !ok {
 				continue
 			}
 			looks.Go(func() error {

@@ -373,6 +373,9 @@ func TestMachinesPages(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("machines (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff(want, slices.Collect(p.View().MachineIDs())); diff != "" {
+		t.Errorf("ids of machines (-want +got):\n%s", diff)
+	}
 	if got := p.View().MachineCount(); got != 25 {
 		t.Errorf("count: got %d, want 25", got)
 	}

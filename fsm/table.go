@@ -171,6 +171,13 @@ func (t *table[M, P]) ascend(prefix, after string) iter.Seq[P] {
 	}
 }
 
+// keys gives the keys of all rows, in order.
+func (t *table[M, P]) keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		t.rows.Scan(func(r *record) bool { return yield(r.key) })
+	}
+}
+
 // descend gives the rows with key < before that start with prefix, by key, last first.
 func (t *table[M, P]) descend(prefix, before string) iter.Seq[P] {
 	return func(yield func(P) bool) {
