@@ -147,9 +147,10 @@ type InstallStatus struct {
 	Stage    string // what it waits for
 	Error    string // when it failed
 	Image    string // what is on the disk, when it is done
+	Due      string // while it is running: what it cannot go on without, e.g. "power on". StartInstall with the same token does that
 }
 
-// Imager installs images. Start with a token that was started before does nothing.
+// Imager installs images. Start with a token that was started before does no more than what is due, and nothing when nothing is.
 type Imager interface {
 	StartInstall(ctx context.Context, op Op, m Machine, s InstallSpec) error
 	InstallStatus(ctx context.Context, m Machine, token string) (InstallStatus, error)

@@ -30,6 +30,10 @@ type withoutConsole struct {
 	providers.BootController
 	providers.MediaController
 	providers.Settler
+	providers.Identifier
+	providers.EventLog
+	providers.BMCResetter
+	providers.InventoryReader
 }
 
 func TestConformanceOverRedfish(t *testing.T) {
@@ -48,8 +52,8 @@ func TestConformanceOverRedfish(t *testing.T) {
 				l := newLab(t, redfishtest.Config{PowerTime: 20 * time.Millisecond, PostTime: 20 * time.Millisecond, BootTime: 20 * time.Millisecond}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
 				l.s.Set(quirks)
 				return providertest.Setup{
-					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
-					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, MediaURL: "http://192.0.2.1/boot.iso",
+					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
+					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true, ResetBMC: true,
 				}
 			})
 		})

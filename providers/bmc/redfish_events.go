@@ -135,7 +135,12 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 		return err
 	}
 	_, err = h.c.do(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
-	h.stale()
+	if statusOf(err) == http.StatusPreconditionFailed { // nothing was done; and nothing of what others may have changed matters to a light
+		_, err = h.c.do(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body})
+	}
+	if providers.ClassOf(err) != providers.Late {
+		h.stale()
+	}
 	return err
 }
 

@@ -46,6 +46,7 @@ type Config struct {
 	InstallTime Duration `json:"install_time"` // of an install or a wipe, with the boot after it; default 300ms
 	CommandTime Duration `json:"command_time"` // of a command, without its sleeps; default 30ms
 	JoinTime    Duration `json:"join_time"`    // of joining a cluster; default 50ms
+	ResetTime   Duration `json:"reset_time"`   // of a restart of the BMC; default 100ms
 
 	Faults // of every machine
 
@@ -91,7 +92,7 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 // Validate checks a configuration that was put together by hand. The error names the key,
 // the value and what is allowed.
 func (c Config) Validate() error {
-	for _, d := range []Duration{c.PowerTime, c.BootTime, c.InstallTime, c.CommandTime, c.JoinTime} {
+	for _, d := range []Duration{c.PowerTime, c.BootTime, c.InstallTime, c.CommandTime, c.JoinTime, c.ResetTime} {
 		if d < 0 {
 			return fmt.Errorf("a duration is %v: it must not be negative", time.Duration(d))
 		}
@@ -164,6 +165,7 @@ func (c Config) withDefaults() Config {
 	set(&c.InstallTime, 300*time.Millisecond)
 	set(&c.CommandTime, 30*time.Millisecond)
 	set(&c.JoinTime, 50*time.Millisecond)
+	set(&c.ResetTime, 100*time.Millisecond)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -40,6 +40,8 @@ type machine struct {
 	boot  providers.BootDevice
 	media string
 
+	care // of the BMC
+
 	console     []byte
 	consoleBase int64 // offset of its first byte
 	commands    map[string]*command
@@ -70,6 +72,7 @@ func newMachine(id string, f *Fleet) *machine {
 		id: id, fleet: f, born: f.config.Now(), calls: make(map[string]*calls),
 		power: true, target: true, image: "factory", boot: providers.BootDevice{Mode: "DISK", Persistent: true},
 	}
+	m.note(m.born, "OK", "Event Logging Disabled", "Log area reset/cleared")
 	m.booted()
 	return m
 }
@@ -130,6 +133,9 @@ func (m *machine) run(o operation, s strike, r request) (any, error) {
 	// be of it. How long the hardware takes to act is not the sender's fault.
 	if err := m.tooLate(o, r, now.Add(-s.latency)); err != nil {
 		return nil, err
+	}
+	if o.bmc && now.Before(m.backAt) {
+		return nil, providers.Errorf(providers.Transient, o.name+" of "+m.id, "BMC does not answer: it restarts")
 	}
 	if up, why := m.reachable(); o.host && !up {
 		return nil, providers.Errorf(providers.Transient, o.name+" of "+m.id, "host does not answer: %s", why)

@@ -18,6 +18,10 @@ const (
 	opNodeStatus    = "node_status"
 	opJoinStatus    = "join_status"
 	opNetworkStatus = "net_status"
+	opLight         = "light"
+	opEvents        = "events"
+	opResetAt       = "bmc_reset_at"
+	opInventory     = "inventory"
 	opConsole       = "console"
 	opConsoleWrite  = "console_write"
 
@@ -26,6 +30,9 @@ const (
 	opSetBoot        = "boot_device"
 	opInsertMedia    = "media_insert"
 	opEjectMedia     = "media_eject"
+	opIdentify       = "identify"
+	opClearEvents    = "clear_log"
+	opResetBMC       = "bmc_reset"
 	opInstall        = "install"
 	opStartCommand   = "command"
 	opKillCommand    = "kill"
@@ -78,6 +85,10 @@ func operations() []operation {
 		{name: opNodeStatus, observes: true, run: typed((*call).nodeStatus)},
 		{name: opJoinStatus, host: true, run: typed((*call).joinStatus)},
 		{name: opNetworkStatus, host: true, run: typed((*call).networkStatus)},
+		{name: opLight, bmc: true, run: typed((*call).lightState)},
+		{name: opEvents, bmc: true, run: typed((*call).readEvents)},
+		{name: opResetAt, run: typed((*call).resetWhen)},
+		{name: opInventory, bmc: true, run: typed((*call).inventory)},
 		{name: opConsole, bmc: true, run: typed((*call).readConsole)},
 		{name: opConsoleWrite, bmc: true, run: typed((*call).writeConsole)},
 
@@ -86,6 +97,9 @@ func operations() []operation {
 		{name: opSetBoot, effect: true, bmc: true, exclusive: true, run: typed((*call).setBootDevice)},
 		{name: opInsertMedia, effect: true, bmc: true, exclusive: true, run: typed((*call).insertMedia)},
 		{name: opEjectMedia, effect: true, bmc: true, exclusive: true, run: typed((*call).ejectMedia)},
+		{name: opIdentify, effect: true, bmc: true, exclusive: true, run: typed((*call).identify)},
+		{name: opClearEvents, effect: true, bmc: true, exclusive: true, run: typed((*call).clearEvents)},
+		{name: opResetBMC, effect: true, bmc: true, exclusive: true, run: typed((*call).resetBMC)},
 		{name: opInstall, effect: true, exclusive: true, run: typed((*call).startInstall)},
 		{name: opStartCommand, effect: true, host: true, run: typed((*call).startCommand)},
 		{name: opKillCommand, effect: true, host: true, run: typed((*call).killCommand)},

@@ -18,6 +18,9 @@ type call struct {
 func (c *call) inspect(struct{}) (any, error) {
 	f := providers.Facts{BMCReachable: true, BMCReason: "RedfishOK", BootID: c.bootID, Image: c.image}
 	f.Reachable, f.ReachableReason = c.reachable()
+	if c.now.Before(c.backAt) {
+		f.BMCReachable, f.BMCReason = false, "RedfishTimeout"
+	}
 	if c.strike.auth {
 		f.BMCReachable, f.BMCReason = false, "AuthFailed"
 	}
@@ -98,10 +101,14 @@ func (m *machine) turnOn(at time.Time) {
 		return
 	}
 	m.power = true
+	m.note(at, "OK", "Power Unit", "Power on")
 	m.start(at)
 }
 
 func (m *machine) turnOff(at time.Time) {
+	if m.power {
+		m.note(at, "OK", "Power Unit", "Power off/down")
+	}
 	m.power = false
 	m.down(at, "PoweredOff")
 	m.say("\r\n[power off]\r\n")

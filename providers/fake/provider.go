@@ -36,6 +36,10 @@ var (
 	_ providers.ClusterJoiner   = (*Provider)(nil)
 	_ providers.NetConfigurator = (*Provider)(nil)
 	_ providers.Console         = (*Provider)(nil)
+	_ providers.Identifier      = (*Provider)(nil)
+	_ providers.EventLog        = (*Provider)(nil)
+	_ providers.BMCResetter     = (*Provider)(nil)
+	_ providers.InventoryReader = (*Provider)(nil)
 	_ providers.Settler         = (*Provider)(nil)
 	_ providers.HealthReader    = (*Provider)(nil)
 	_ providers.Factory         = Factory

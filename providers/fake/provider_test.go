@@ -49,7 +49,8 @@ func TestFactory(t *testing.T) {
 
 func TestItHasEveryCapability(t *testing.T) {
 	want := []providers.Capability{providers.CanInspect, providers.CanPower, providers.CanBoot, providers.CanMedia, providers.CanImage,
-		providers.CanExec, providers.CanJoin, providers.CanNet, providers.CanConsole, providers.CanHealth}
+		providers.CanExec, providers.CanJoin, providers.CanNet, providers.CanConsole, providers.CanHealth,
+		providers.CanIdentify, providers.CanEvents, providers.CanReset, providers.CanInventory}
 	if diff := cmp.Diff(want, providers.Capabilities(fake.New(fake.NewFleet(fake.Config{})))); diff != "" {
 		t.Fatal(diff)
 	}

@@ -95,6 +95,7 @@ type (
 	imageArgs   struct{ Spec providers.InstallSpec }
 	tokenArgs   struct{ Token string }
 	mediaArgs   struct{ URL string }
+	lightArgs   struct{ On bool }
 	clusterArgs struct{ ClusterRef string }
 	commandArgs struct {
 		Token   string

@@ -20,7 +20,7 @@ func installTests() map[string]func(*harness) {
 			op, spec := h.op("repave"), providers.InstallSpec{Image: h.Image}
 			h.ok("start", p.StartInstall(h.ctx, op, h.Machine, spec))
 			h.ok("start again", p.StartInstall(h.ctx, op, h.Machine, spec))
-			s := h.installed(p, op)
+			s := h.installed(p, op, spec)
 			if s.State != providers.WorkDone || s.Image != h.Image || s.Progress != 100 {
 				h.Fatalf("got %+v, want %q installed", s, h.Image)
 			}
@@ -46,8 +46,8 @@ func installTests() map[string]func(*harness) {
 	}
 }
 
-// installed waits for the end of an install. Progress must not go back.
-func (h *harness) installed(p providers.Imager, op providers.Op) (s providers.InstallStatus) {
+// installed waits for the end of an install, and does what is due for it, as the executor does. Progress must not go back.
+func (h *harness) installed(p providers.Imager, op providers.Op, spec providers.InstallSpec) (s providers.InstallStatus) {
 	h.Helper()
 	last := 0
 	h.eventually("end of the install", func() (bool, error) {
@@ -63,6 +63,9 @@ func (h *harness) installed(p providers.Imager, op providers.Op) (s providers.In
 			h.Fatalf("progress was %d, is %d", last, s.Progress)
 		}
 		last = s.Progress
+		if s.Due != "" && s.State == providers.WorkRunning {
+			h.ok(s.Due, p.StartInstall(h.ctx, op, h.Machine, spec))
+		}
 		return s.State != providers.WorkRunning, nil
 	})
 	return s

@@ -49,6 +49,10 @@ func mutants() map[string]struct {
 		"TimeoutsTransient": {func(p *fake.Provider) providers.Provider { return timeoutsTransient{p} }, "Errors/OfASilentMachineAreTimeouts"},
 		"IgnoresNotAfter":   {func(p *fake.Provider) providers.Provider { return ignoresNotAfter{p} }, "Late/NothingIsDoneTooLate"},
 		"AlwaysTooLate":     {func(p *fake.Provider) providers.Provider { return alwaysTooLate{p} }, "Late/InTimeIsDone"},
+		"NeverLights":       {func(p *fake.Provider) providers.Provider { return neverLights{p} }, "Care/LightReadsBack"},
+		"NeverClears":       {func(p *fake.Provider) providers.Provider { return neverClears{p} }, "Care/EventsAreCleared"},
+		"ResetsAlways":      {func(p *fake.Provider) providers.Provider { return resetsAlways{p} }, "Care/ResetComesBack"},
+		"LosesParts":        {func(p *fake.Provider) providers.Provider { return losesParts{p} }, "Care/InventoryIsSound"},
 		"IgnoresContext":    {func(p *fake.Provider) providers.Provider { return ignoresContext{p} }, "Errors/CancelReturnsPromptly"},
 	}
 }
@@ -72,7 +76,7 @@ func TestMutant(t *testing.T) {
 		return providertest.Setup{
 			Provider: p, Machine: machine("m-1"), Silent: machine("silent"), Missing: machine("missing"),
 			Wait: time.Second, Poll: time.Millisecond, Rollback: 30 * time.Millisecond,
-			Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso",
+			Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true, ResetBMC: true,
 			Broken: func(context.Context) providers.Problem {
 				all, machines := f.Faults()
 				machines["m-1"] = fake.Faults{Broken: map[providers.Kind]string{providers.DiskFailed: "disk 2 failed"}}

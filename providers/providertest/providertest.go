@@ -35,6 +35,8 @@ type Setup struct {
 	NetConfig  string        // optional: a network configuration that works
 	Rollback   time.Duration // of that; default a tenth of Wait
 	MediaURL   string        // optional: an image to insert
+	ClearLog   bool          // optional: the event log may be cleared
+	ResetBMC   bool          // optional: the BMC may be reset, and has not been for an hour
 
 	Silent  providers.Machine // optional: never answers
 	Missing providers.Machine // optional: does not exist, or refuses us
@@ -63,6 +65,7 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 		{"Join", joinTests()},
 		{"Network", networkTests()},
 		{"Console", consoleTests()},
+		{"Care", careTests()},
 		{"Errors", errorTests()},
 		{"Late", lateTests()},
 		{"Install", installTests()},

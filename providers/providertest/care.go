@@ -1,0 +1,95 @@
+package providertest
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+func careTests() map[string]func(*harness) {
+	mac := regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+	return map[string]func(*harness){
+		"LightReadsBack": func(h *harness) {
+			p := need[providers.Identifier](h, providers.CanIdentify)
+			for on, want := range map[bool]providers.LightState{true: providers.LightOn, false: providers.LightOff} {
+				op := h.op("identify-" + string(want))
+				h.ok("switch the light "+string(want), p.Identify(h.ctx, op, h.Machine, on))
+				h.eventually("light "+string(want), func() (bool, error) {
+					got, err := p.Light(h.ctx, h.Machine)
+					return got == want || got == providers.LightUnknown, err
+				})
+				h.counted(op, "identify", 1)
+			}
+		},
+		"EventsAreCleared": func(h *harness) {
+			p := need[providers.EventLog](h, providers.CanEvents)
+			before, err := p.Events(h.ctx, h.Machine)
+			h.ok("read the event log", err)
+			for i, e := range before[min(1, len(before)):] {
+				if e.At.Before(before[i].At) && !e.At.IsZero() {
+					h.Fatalf("event %s of %v stands behind %s of %v: the oldest comes first", e.ID, e.At, before[i].ID, before[i].At)
+				}
+			}
+			if !h.ClearLog {
+				h.Skip("setup does not let the event log be cleared")
+			}
+			op := h.op("clear-log")
+			h.ok("clear the event log", p.ClearEvents(h.ctx, op, h.Machine))
+			h.eventually("an empty event log", func() (bool, error) {
+				after, err := p.Events(h.ctx, h.Machine)
+				for _, e := range after {
+					for _, old := range before {
+						if e == old {
+							return false, err
+						}
+					}
+				}
+				return true, err
+			})
+			h.counted(op, "clear_log", 1)
+		},
+		"InventoryIsSound": func(h *harness) {
+			p := need[providers.InventoryReader](h, providers.CanInventory)
+			first, err := p.Inventory(h.ctx, h.Machine)
+			h.ok("read the inventory", err)
+			second, err := p.Inventory(h.ctx, h.Machine)
+			h.ok("read the inventory again", err)
+			if first.Serial != second.Serial || len(first.Disks) != len(second.Disks) || len(first.NICs) != len(second.NICs) {
+				h.Fatalf("two readings differ: %+v and %+v", first, second)
+			}
+			for _, n := range first.NICs {
+				if n.MAC != "" && !mac.MatchString(n.MAC) {
+					h.Fatalf("MAC address of %s is %q: lower case with colons is wanted", n.Name, n.MAC)
+				}
+			}
+			if len(first.CPUs)+len(first.Disks)+len(first.NICs)+len(first.Missing) == 0 {
+				h.Fatalf("inventory has no parts, and does not say what is missing: %+v", first)
+			}
+		},
+		"ResetComesBack": func(h *harness) {
+			p := need[providers.BMCResetter](h, providers.CanReset)
+			look := need[providers.PowerController](h, providers.CanPower)
+			if !h.ResetBMC {
+				h.Skip("setup does not let the BMC be reset")
+			}
+			power, err := look.PowerState(h.ctx, h.Machine)
+			h.ok("read the power", err)
+			op, start := h.op("bmc-reset"), time.Now()
+			h.ok("reset the BMC", p.ResetBMC(h.ctx, op, h.Machine))
+			at, err := p.BMCResetAt(h.ctx, h.Machine)
+			h.ok("last reset of the BMC", err)
+			if at.Before(start.Add(-time.Minute)) || at.After(time.Now().Add(time.Minute)) {
+				h.Fatalf("the BMC says that it was reset at %v, it was at %v", at, start)
+			}
+			h.eventually("the BMC to answer again", func() (bool, error) {
+				got, err := look.PowerState(h.ctx, h.Machine)
+				return got == power, err // the host was left alone
+			})
+			if c := h.classed("reset the BMC again", p.ResetBMC(h.ctx, h.op("bmc-reset"), h.Machine)); c != providers.Transient {
+				h.Fatalf("a second reset within the hour is refused as %s, want %s", c, providers.Transient)
+			}
+			h.counted(op, "bmc_reset", 1)
+		},
+	}
+}
