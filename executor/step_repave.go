@@ -49,6 +49,9 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 			stage = st.Stage
 			a.say("install: %s (%d %%)", clean(stage), st.Progress)
 		}
+		if st.Due != "" && st.State == providers.WorkRunning {
+			return false, a.effect(ctx, st.Due, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
+		}
 		switch st.State {
 		case providers.WorkFailed:
 			return false, &failure{fmt.Errorf("install failed: %s", clean(st.Error))}

@@ -1,0 +1,59 @@
+package ironic
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Inspect tells what Ironic knows. A node that it cannot tell of is a fact, not an error.
+func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
+	f := providers.Facts{ReachableReason: "NotProbed"}
+	err := p.call(ctx, m, "inspect the node", false, func(ctx context.Context, s *session, id string) error {
+		n, err := p.read(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		f.BMCReachable, f.BMCReason = true, "IronicOK"
+		switch {
+		case n.Fault == "power failure":
+			f.BMCReachable, f.BMCReason = false, "PowerFailure"
+		case n.Maintenance:
+			f.BMCReason = "Maintenance"
+		}
+		switch n.power() {
+		case providers.PowerOn:
+			f.Reachable, f.ReachableReason, f.BootID = true, "PoweredOn", n.powerChangedAt()
+		case providers.PowerOff:
+			f.ReachableReason = "PoweredOff"
+		}
+		if r := n.record(); r != nil && n.ProvisionState == "active" && r.last() {
+			f.Image = r.Image
+		}
+		return nil
+	})
+	if err == nil {
+		return f, nil
+	}
+	if errors.Is(err, context.Canceled) {
+		return providers.Facts{}, err
+	}
+	f.BMCReachable, f.BMCReason = false, reasonOf(err)
+	return f, nil
+}
+
+// reasonOf gives an error as the reason of a condition.
+func reasonOf(err error) string {
+	switch providers.ClassOf(err) {
+	case providers.Auth:
+		return "AuthFailed"
+	case providers.Timeout:
+		return "Timeout"
+	case providers.Unsupported:
+		return "Unsupported"
+	case providers.Gone:
+		return "Gone"
+	}
+	return "Unreachable"
+}

@@ -1,0 +1,166 @@
+package ironic
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// due is what is to be done next for an install.
+type due string
+
+const (
+	nothing due = ""        // Ironic is at work, or the install has ended
+	ask     due = "ask"     // for the change of the provision state
+	advance due = "advance" // to the next one on the record
+)
+
+// clockTick is how long a node has to be in a state before it is asked to go round and come back to it: some databases keep whole seconds, and
+// two changes in one second would look like one that was not made.
+const clockTick = 2 * time.Second
+
+// judge tells from a node alone how far the install on its record is, and what is due.
+func judge(n *node, r *record) (providers.InstallStatus, due) {
+	w := r.verb().way()
+	st := providers.InstallStatus{State: providers.WorkRunning, Image: r.Image, Progress: 100 * r.At / len(r.Todo), Stage: fmt.Sprintf("%s: the node is %s", r.verb(), clip(n.ProvisionState))}
+	failed := func(format string, args ...any) (providers.InstallStatus, due) {
+		st.State, st.Error = providers.WorkFailed, fmt.Sprintf(format, args...)
+		return st, nothing
+	}
+	moved := n.ProvisionState != r.From || n.ProvisionUpdatedAt != r.Since
+	switch {
+	case !moved && n.Reservation != "":
+		st.Stage = fmt.Sprintf("%s: %s has locked the node", r.verb(), clip(n.Reservation))
+		return st, nothing
+	case !moved && r.circles() && n.now.Sub(n.updated()) < clockTick:
+		return st, nothing
+	case !moved:
+		st.Due = fmt.Sprintf("ask Ironic to bring the node from %s to %s (%s)", clip(n.ProvisionState), w.end, r.verb())
+		return st, ask
+	case slices.Contains(w.on, n.ProvisionState):
+		st.Progress += 50 / len(r.Todo)
+		st.Stage += n.CleanStep.String() + n.DeployStep.String()
+		return st, nothing
+	case n.ProvisionState == w.end && n.Reservation != "": // it is about to let go
+		return st, nothing
+	case n.ProvisionState == w.end && r.last():
+		st.State, st.Progress, st.Stage = providers.WorkDone, 100, "done"
+		return st, nothing
+	case n.ProvisionState == w.end:
+		st.Due = fmt.Sprintf("note that the node is %s, and go on with %s", w.end, r.Todo[r.At+1])
+		return st, advance
+	case slices.Contains(w.fail, n.ProvisionState):
+		return failed("%s ended in state %q: %s", r.verb(), n.ProvisionState, clip(n.LastError))
+	}
+	return failed("the node is in state %q, to which %s does not lead: somebody else has changed it", clip(n.ProvisionState), r.verb())
+}
+
+// updated is when the provision state last changed, by Ironic's clock; zero when it never did.
+func (n *node) updated() time.Time {
+	t, err := time.Parse(time.RFC3339, n.ProvisionUpdatedAt)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// InstallStatus looks at the node.
+func (p *Provider) InstallStatus(ctx context.Context, m providers.Machine, token string) (st providers.InstallStatus, err error) {
+	err = p.call(ctx, m, "read the install", false, func(ctx context.Context, s *session, id string) error {
+		n, err := p.read(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		r := n.record()
+		if r == nil || r.Token != token {
+			st = providers.InstallStatus{State: providers.WorkNone}
+			return nil
+		}
+		var do due
+		if st, do = judge(n, r); do == ask {
+			return n.sick("go on with the install of " + m.GetMachineId())
+		}
+		return nil
+	})
+	return st, err
+}
+
+// StartInstall does what is due: at first it writes on the node what is to be done, then it asks Ironic for one change after the other. What is under way
+// or done is left alone.
+func (p *Provider) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
+	what := "install " + m.GetMachineId()
+	if spec.Image == "" && !spec.Wipe {
+		return providers.Errorf(providers.Unsupported, what, "there is neither an image nor a disk to wipe")
+	}
+	var info map[string]any
+	if spec.Image != "" {
+		i, err := p.cfg.image(spec.Image)
+		if err != nil {
+			return providers.Errorf(providers.Unsupported, what, "%w", err)
+		}
+		info = i.instanceInfo(spec.Disk)
+	}
+	return p.call(ctx, m, "go on with the install", true, func(ctx context.Context, s *session, id string) error {
+		n, err := p.known(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		r := n.record()
+		if r == nil || r.Token != op.Token() {
+			return p.begin(ctx, s, n, &record{Token: op.Token(), Image: spec.Image}, spec, info)
+		}
+		switch _, do := judge(n, r); do {
+		case ask:
+			if err := n.sick(what); err != nil {
+				return err
+			}
+			return nodes.ChangeProvisionState(ctx, s.ServiceClient, n.UUID, p.request(r, n, m, spec)).ExtractErr()
+		case advance:
+			r.At++
+			return p.write(ctx, s, n, r, info)
+		}
+		return nil
+	})
+}
+
+// begin writes the record of an install that is new.
+func (p *Provider) begin(ctx context.Context, s *session, n *node, r *record, spec providers.InstallSpec, info map[string]any) error {
+	if n.InstanceUUID != "" {
+		return providers.Errorf(providers.Unsupported, "install", "the node belongs to instance %s of somebody else (Nova, or an allocation)", clip(n.InstanceUUID))
+	}
+	if err := n.sick("install"); err != nil && n.ProvisionState != "clean failed" {
+		return err
+	}
+	var err error
+	if r.Todo, err = plan(n.ProvisionState, spec); err != nil {
+		return err
+	}
+	return p.write(ctx, s, n, r, info)
+}
+
+func (p *Provider) write(ctx context.Context, s *session, n *node, r *record, info map[string]any) error {
+	r.From, r.Since = n.ProvisionState, n.ProvisionUpdatedAt
+	return nodes.Update(ctx, s.ServiceClient, n.UUID, r.patch(info)).Err
+}
+
+// request is what Ironic is asked for.
+func (p *Provider) request(r *record, n *node, m providers.Machine, spec providers.InstallSpec) nodes.ProvisionStateOpts {
+	o := nodes.ProvisionStateOpts{Target: nodes.TargetProvisionState(r.verb())}
+	switch r.verb() {
+	case wipe:
+		for _, c := range p.cfg.CleanSteps {
+			o.CleanSteps = append(o.CleanSteps, nodes.CleanStep{Interface: nodes.StepInterface(c.Interface), Step: c.Step, Args: c.Args})
+		}
+	case deploy, rebuild:
+		if spec.CloudInit != "" {
+			o.ConfigDrive = nodes.ConfigDrive{UserData: spec.CloudInit,
+				MetaData: map[string]any{"uuid": n.UUID, "name": m.GetMachineId(), "hostname": m.GetMachineId()}}
+		}
+	}
+	return o
+}

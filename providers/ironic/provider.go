@@ -1,0 +1,129 @@
+package ironic
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Deps are what a provider needs of others.
+type Deps struct {
+	Credentials Credentials // may be nil with auth: none
+	Log         *slog.Logger
+}
+
+// Provider drives machines through one Ironic. It is safe for concurrent use.
+type Provider struct {
+	cfg  Config
+	door *door
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	seen    map[string]*node     // by how a machine names it, as it was read a moment ago
+	pressed map[string]time.Time // nodes whose power was asked to change, and did not yet
+}
+
+var (
+	_ providers.Inspector       = (*Provider)(nil)
+	_ providers.PowerController = (*Provider)(nil)
+	_ providers.BootController  = (*Provider)(nil)
+	_ providers.Imager          = (*Provider)(nil)
+	_ providers.Settler         = (*Provider)(nil)
+)
+
+// New makes a provider. It does not speak to Ironic before it is asked to.
+func New(c Config, d Deps) (*Provider, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	if c.Auth != AuthNone && d.Credentials == nil {
+		return nil, errors.New("make the provider ironic: it has no Credentials")
+	}
+	client, err := c.http()
+	if err != nil {
+		return nil, err
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Provider{cfg: c, log: d.Log, seen: map[string]*node{}, pressed: map[string]time.Time{},
+		door: &door{cfg: c, credentials: d.Credentials, http: client, turn: make(chan struct{}, 1)}}, nil
+}
+
+// Kind is "ironic".
+func (p *Provider) Kind() string { return "ironic" }
+
+// Close closes the connections to Ironic. A token that keystone gave ends by itself.
+func (p *Provider) Close() { p.door.http.CloseIdleConnections() }
+
+// Settle is how late an accepted request can show.
+func (p *Provider) Settle(providers.Machine) time.Duration { return time.Duration(p.cfg.SettleTime) }
+
+// unhurried is ctx without its not-after time, for what only prepares an effect.
+func unhurried(ctx context.Context) context.Context {
+	if _, ok := providers.NotAfter(ctx); !ok {
+		return ctx
+	}
+	return providers.WithNotAfter(ctx, time.Now().Add(24*time.Hour))
+}
+
+// call does one thing about a node: f gets a session, and may be called again when Ironic has refused and nothing was done, because the session had expired,
+// it speaks other versions than before, or the node was locked.
+func (p *Provider) call(ctx context.Context, m providers.Machine, what string, effect bool, f func(ctx context.Context, s *session, id string) error) error {
+	what += " of " + m.GetMachineId()
+	if err := ctx.Err(); err != nil {
+		return classify(what, err, false)
+	}
+	if effect {
+		if err := providers.InTime(ctx, what); err != nil {
+			return err
+		}
+	}
+	id, err := nodeOf(m)
+	if err != nil {
+		return providers.Errorf(providers.Unsupported, what, "%w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.cfg.Timeout))
+	defer cancel()
+	err = p.try(ctx, what, id, f)
+	if effect && providers.ClassOf(err) != providers.Late {
+		p.forget(id)
+	}
+	return classify(what, err, effect)
+}
+
+func (p *Provider) try(ctx context.Context, what, id string, f func(ctx context.Context, s *session, id string) error) error {
+	patience := time.Now().Add(time.Duration(p.cfg.LockTime))
+	for again := true; ; {
+		s, err := p.door.open(unhurried(ctx))
+		if err != nil {
+			return classify(what, err, false) // nothing was sent
+		}
+		err = f(ctx, s, id)
+		switch code := status(err); {
+		case code == http.StatusUnauthorized && again:
+			if again, err = p.door.rejected(s); !again {
+				return err
+			}
+			again = false
+		case code == http.StatusNotAcceptable && again:
+			p.door.leave(s)
+			again = false
+		case locked(err) && time.Now().Before(patience):
+			if waited := p.unlocked(unhurried(ctx), s, id, patience); waited != nil {
+				return err
+			}
+		default:
+			if err == nil {
+				p.door.welcome(s)
+			}
+			return err
+		}
+	}
+}
