@@ -25,10 +25,22 @@ func (m *Manager) postJSON(ctx context.Context, path string, body any) (*rest.An
 	return m.peers.Post(ctx, rest.Request{Path: base + path, Body: b, JSON: true})
 }
 
+// postNew is postJSON of a target without an id: each router that takes it makes another service.
+func (m *Manager) postNew(ctx context.Context, path string, body any) (*rest.Answer, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("write the request: %w", err)
+	}
+	return m.peers.Post(ctx, rest.Request{Path: base + path, Body: b, JSON: true, OneByOne: true})
+}
+
 // tryRegister registers once, with the id that is known, and keeps the one that is answered.
 func (m *Manager) tryRegister(ctx context.Context) error {
-	sent := m.Target()
-	answer, err := m.postJSON(ctx, "/register", sent)
+	sent, post := m.Target(), m.postJSON
+	if sent.ID == "" {
+		post = m.postNew
+	}
+	answer, err := post(ctx, "/register", sent)
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
@@ -30,11 +30,13 @@ type oauth struct {
 	plaintext        bool // the secret may go over http to other machines
 	http             *http.Client
 
-	mu        sync.Mutex // held while a token is fetched: the others wait for it
 	endpoints []endpoint
-	current   int // index into endpoints
-	token     *oauth2.Token
-	renewAt   time.Time // zero: never
+	order     *hedge.Order // indices into endpoints
+	pace      hedge.Pace
+
+	turn    chan struct{} // holds one element while a token is fetched: the others wait for it, for as long as they like
+	token   *oauth2.Token
+	renewAt time.Time // zero: never
 }
 
 // endpoint is one of the places that give tokens.
@@ -47,7 +49,8 @@ type endpoint struct {
 func newOAuth(cfg Config, transport http.RoundTripper) (*oauth, error) {
 	o := &oauth{
 		clientID: cfg.ClientID, secret: cfg.Secret, plaintext: cfg.AllowPlaintext,
-		http: &http.Client{Transport: transport, CheckRedirect: rest.NoRedirect, Timeout: cfg.Timeout},
+		http:  &http.Client{Transport: transport, CheckRedirect: rest.NoRedirect, Timeout: cfg.Timeout},
+		order: hedge.NewOrder(len(cfg.TokenEndpoints), 0), turn: make(chan struct{}, 1),
 	}
 	for _, s := range cfg.TokenEndpoints {
 		s = strings.TrimRight(s, "/")
@@ -71,34 +74,55 @@ func (o *oauth) check(s string) error {
 	return nil
 }
 
-// Token implements rest.Tokens.
+// Token implements rest.Tokens. An endpoint that takes long is raced by the next one: a token more does no harm.
 func (o *oauth) Token(ctx context.Context) (string, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	select {
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("get an access token: %w", context.Cause(ctx))
+	}
 	if o.token != nil && o.token.AccessToken != "" && (o.renewAt.IsZero() || time.Now().Before(o.renewAt)) {
 		return o.token.AccessToken, nil
 	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.http)
-	var errs []error
-	for range o.endpoints {
-		token, err := o.fetch(ctx, &o.endpoints[o.current])
-		if err == nil {
-			o.keep(token)
-			return token.AccessToken, nil
-		}
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-		o.current = (o.current + 1) % len(o.endpoints)
+	order := o.order.List()
+	if token := o.refresh(ctx, &o.endpoints[order[0]]); token != nil {
+		o.keep(token)
+		return token.AccessToken, nil
 	}
-	return "", fmt.Errorf("get an access token: %w", errors.Join(errs...))
+	type fetched struct {
+		token *oauth2.Token
+		err   error
+	}
+	var token *oauth2.Token
+	var errs []error
+	late := hedge.Race(ctx, &o.pace, len(order), func(ctx context.Context, i int) fetched {
+		token, err := o.fetch(ctx, &o.endpoints[order[i]])
+		return fetched{token, err}
+	}, func(i int, got fetched) bool {
+		if got.err != nil {
+			errs = append(errs, got.err)
+			o.order.Leave(order[i])
+			return false
+		}
+		token = got.token
+		return true
+	})
+	for _, i := range late {
+		o.order.Late(order[i])
+	}
+	if token == nil {
+		return "", fmt.Errorf("get an access token: %w", errors.Join(errs...))
+	}
+	o.keep(token)
+	return token.AccessToken, nil
 }
 
 // Refused implements rest.Tokens: a new token may be good where this one was not.
 func (o *oauth) Refused(token string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.turn <- struct{}{}
+	defer func() { <-o.turn }()
 	if o.token != nil && o.token.AccessToken == token {
 		o.token.AccessToken = "" // what it can be refreshed with stays
 	}
@@ -113,23 +137,45 @@ func (o *oauth) keep(token *oauth2.Token) {
 	}
 }
 
-// fetch gets a token from one endpoint: with the refresh token if there is one, or else with the credentials.
-func (o *oauth) fetch(ctx context.Context, e *endpoint) (*oauth2.Token, error) {
-	if e.grant == nil {
-		tokenURL, err := o.discover(ctx, e.base)
-		if err != nil {
-			return nil, err
-		}
-		// How the client proves itself is found out by trying: HTTP Basic first, then form fields.
-		e.grant = &clientcredentials.Config{ClientID: o.clientID, ClientSecret: o.secret, TokenURL: tokenURL}
+// refresh gets a token with the refresh token, nil when there is none or it does not work, or not soon: the credentials do. It is shown
+// to one endpoint only, and once: there are issuers that take a second use for a theft.
+func (o *oauth) refresh(ctx context.Context, e *endpoint) *oauth2.Token {
+	if o.token == nil || o.token.RefreshToken == "" {
+		return nil
 	}
-	if o.token != nil && o.token.RefreshToken != "" {
-		refresh := oauth2.Config{ClientID: o.clientID, ClientSecret: o.secret, Endpoint: oauth2.Endpoint{TokenURL: e.grant.TokenURL}}
-		token, err := refresh.TokenSource(ctx, &oauth2.Token{RefreshToken: o.token.RefreshToken}).Token()
-		if err == nil {
-			return token, nil
-		}
-		o.token.RefreshToken = ""
+	ctx, cancel := context.WithTimeout(ctx, hedge.First)
+	defer cancel()
+	old := &oauth2.Token{RefreshToken: o.token.RefreshToken}
+	o.token.RefreshToken = ""
+	if err := o.find(ctx, e); err != nil {
+		return nil
+	}
+	conf := oauth2.Config{ClientID: o.clientID, ClientSecret: o.secret, Endpoint: oauth2.Endpoint{TokenURL: e.grant.TokenURL}}
+	token, err := conf.TokenSource(ctx, old).Token()
+	if err != nil {
+		return nil
+	}
+	return token
+}
+
+// find fills in how to ask an endpoint.
+func (o *oauth) find(ctx context.Context, e *endpoint) error {
+	if e.grant != nil {
+		return nil
+	}
+	tokenURL, err := o.discover(ctx, e.base)
+	if err != nil {
+		return err
+	}
+	// How the client proves itself is found out by trying: HTTP Basic first, then form fields.
+	e.grant = &clientcredentials.Config{ClientID: o.clientID, ClientSecret: o.secret, TokenURL: tokenURL}
+	return nil
+}
+
+// fetch gets a token from one endpoint with the credentials.
+func (o *oauth) fetch(ctx context.Context, e *endpoint) (*oauth2.Token, error) {
+	if err := o.find(ctx, e); err != nil {
+		return nil, err
 	}
 	token, err := e.grant.Token(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
@@ -139,6 +140,24 @@ func TestTokensComeFromAnyPeer(t *testing.T) {
 		stop()
 		if len(s.registers) != 1 || len(s.pings) < 15*12-4 {
 			t.Errorf("%d registrations, %d pings in 15 minutes", len(s.registers), len(s.pings))
+		}
+	})
+}
+
+// An issuer that hangs costs the two seconds after which the next one is asked, not a timeout: no ping is late.
+func TestASilentIssuerIsRaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &issuer{discovery: true, lives: time.Minute}
+		s, n, cfg := guarded(i, "https://issuer/realm")
+		n.Serve("second", i.ServeHTTP)
+		n.Serve("issuer", resttest.Silent)
+		cfg.TokenEndpoints = append(cfg.TokenEndpoints, "https://second/realm")
+		began := time.Now()
+		m, stop := start(t, cfg)
+		defer stop()
+		sleep(hedge.First + 100*time.Millisecond)
+		if m.Phase() != Registered {
+			t.Errorf("phase %s after %v with %d registrations, want REGISTERED", m.Phase(), time.Since(began), len(s.registers))
 		}
 	})
 }

@@ -10,12 +10,14 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
 const (
-	// DefaultTimeout bounds one try: a peer itself waits up to 8 s for a leader before it answers 503.
+	// DefaultTimeout bounds one try: a peer itself waits up to 8 s for a leader before it answers 503. Long before
+	// that another peer is asked as well.
 	DefaultTimeout = 10 * time.Second
 	// dialTimeout bounds connecting: a host that is gone does not cost a whole try.
 	dialTimeout = 3 * time.Second
@@ -41,7 +43,7 @@ type Config struct {
 	UserAgent string
 }
 
-// Peers asks one peer after the other until one answers. It is safe for concurrent use.
+// Peers asks one peer after the other until one answers, and a second one when the first takes long. It is safe for concurrent use.
 type Peers struct {
 	bases     []*url.URL
 	tokens    Tokens
@@ -49,7 +51,8 @@ type Peers struct {
 	owned     *http.Transport // nil when it is the caller's
 	timeout   time.Duration
 	userAgent string
-	current   atomic.Int64 // index into bases
+	order     *hedge.Order // indices into bases
+	pace      hedge.Pace
 }
 
 // New checks the addresses. Nothing is connected yet.
@@ -78,7 +81,7 @@ func New(cfg Config) (*Peers, error) {
 		return nil, errors.New("no address: give one or more base URLs, e.g. https://peer-1:7401")
 	}
 	// Where all clients have the same list, each begins elsewhere in it.
-	p.current.Store(rand.Int64N(int64(len(p.bases))))
+	p.order = hedge.NewOrder(len(p.bases), rand.IntN(len(p.bases)))
 	transport := cfg.Transport
 	if transport == nil {
 		p.owned = NewTransport(cfg.TLS)

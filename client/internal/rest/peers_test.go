@@ -49,15 +49,15 @@ func TestNewChecksAddresses(t *testing.T) {
 
 // A thousand agents with one list do not all begin with its first address.
 func TestNewBeginsAnywhere(t *testing.T) {
-	seen := make(map[int64]int)
+	seen := make(map[int]int)
 	for range 300 {
 		p, err := New(Config{URLs: []string{"https://a", "https://b", "https://c"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen[p.current.Load()]++
+		seen[p.order.List()[0]]++
 	}
-	for i := range int64(3) {
+	for i := range 3 {
 		if seen[i] < 50 {
 			t.Errorf("%d of 300 begin with address %d", seen[i], i)
 		}

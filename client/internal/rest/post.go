@@ -11,16 +11,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
 // Request is a POST. Every one of these APIs can be asked twice for the same thing: what is sent
-// again after a try whose outcome is unknown says the same as before.
+// again after a try whose outcome is unknown, or to another peer while one is at work on it, says the same as before.
 type Request struct {
 	Path string // begins with a slash
 	Body []byte
 	JSON bool // sets the Content-Type; otherwise none is sent
 	// Final says of an answer that is not one of success that another peer would say the same.
 	Final func(*Answer) bool
+	// OneByOne is for the request that makes something new each time it is taken: another peer is asked only after one has failed.
+	OneByOne bool
 }
 
 // Answer is what a server said.
@@ -91,7 +95,8 @@ func (a *Answer) message() string {
 }
 
 // Post asks one peer after the other, each at most once (twice where a new token is at hand), until
-// one gives an answer that another would give too. If none does, it returns the last answer, or the
+// one gives an answer that another would give too: the next one when one has failed, and, unless the request is OneByOne, also
+// when it takes long (package hedge). If none does, it returns the last answer, or the
 // errors of all when no peer has answered. The next request begins with the peer that answered
 // well, or with another one.
 func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
@@ -99,29 +104,59 @@ func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
 	if _, err := p.tokens.Token(ctx); err != nil {
 		return nil, err
 	}
-	var answer *Answer
-	var errs []error
-	for range p.bases {
-		at := p.current.Load()
-		a, err := p.ask(ctx, int(at), req)
-		if err != nil {
-			errs = append(errs, err)
-		} else if answer = a; a.OK() || req.Final != nil && req.Final(a) {
-			return a, nil
+	order := p.order.List()
+	r := reply{req: req}
+	if req.OneByOne {
+		for _, at := range order {
+			if a, err := p.ask(ctx, at, req); p.judge(ctx, at, &r, tried{a, err}) {
+				break
+			}
 		}
-		if ctx.Err() != nil {
-			break
-		}
-		// Once for all the requests that failed there.
-		p.current.CompareAndSwap(at, (at+1)%int64(len(p.bases)))
-		if err == nil && !elsewhere(a.Status) {
-			return a, nil
-		}
+		return r.give()
 	}
-	if answer != nil {
-		return answer, nil
+	late := hedge.Race(ctx, &p.pace, len(order), func(ctx context.Context, i int) tried {
+		a, err := p.ask(ctx, order[i], req)
+		return tried{a, err}
+	}, func(i int, t tried) bool { return p.judge(ctx, order[i], &r, t) })
+	for _, i := range late {
+		p.order.Late(order[i])
 	}
-	return nil, errors.Join(errs...)
+	return r.give()
+}
+
+// tried is what one peer has brought.
+type tried struct {
+	answer *Answer
+	err    error
+}
+
+// reply is what is known so far.
+type reply struct {
+	req    Request
+	answer *Answer
+	errs   []error
+}
+
+func (r *reply) give() (*Answer, error) {
+	if r.answer != nil {
+		return r.answer, nil
+	}
+	return nil, errors.Join(r.errs...)
+}
+
+// judge notes what a peer has brought, and says whether that is the end of it.
+func (p *Peers) judge(ctx context.Context, at int, r *reply, t tried) bool {
+	if t.err != nil {
+		r.errs = append(r.errs, t.err)
+	} else if r.answer = t.answer; t.answer.OK() || r.req.Final != nil && r.req.Final(t.answer) {
+		return true
+	}
+	if ctx.Err() != nil {
+		return true
+	}
+	// Once for all the requests that failed there.
+	p.order.Leave(at)
+	return t.err == nil && !elsewhere(t.answer.Status)
 }
 
 // elsewhere says of a status that another peer may give another one: this one is ill or overloaded, or is no peer at
@@ -153,7 +188,7 @@ func (p *Peers) ask(ctx context.Context, at int, req Request) (*Answer, error) {
 
 func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*Answer, error) {
 	timeout := p.timeout
-	if end, ok := ctx.Deadline(); ok {
+	if end, ok := ctx.Deadline(); ok && req.OneByOne {
 		// A caller in a hurry still gets to ask everybody.
 		timeout = min(timeout, time.Until(end)/time.Duration(len(p.bases)))
 	}

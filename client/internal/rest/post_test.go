@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
 // server answers as the test says, and counts.
@@ -52,7 +54,7 @@ func peers(t *testing.T, cfg Config) *Peers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.current.Store(0)
+	p.order = hedge.NewOrder(len(cfg.URLs), 0)
 	t.Cleanup(p.Close)
 	return p
 }
