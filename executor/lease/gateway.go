@@ -36,10 +36,25 @@ type Gateway struct {
 	peers  Leadership
 	log    *slog.Logger
 
+	waiters sync.Pool
+
 	mu    sync.Mutex
 	links map[string]*link // by peer; at most one is in use, others end
 	life  context.Context  // of Run; nil before
 	work  sync.WaitGroup
+}
+
+// waiter waits for one answer. Once that has come nobody else knows it, and it is used for another one.
+type waiter struct {
+	answer chan *internalv1.RenewalAnswer
+	give   reply
+	late   *time.Timer
+}
+
+func newWaiter() any {
+	w := &waiter{answer: make(chan *internalv1.RenewalAnswer, 1), late: time.NewTimer(lostAfter)}
+	w.give = func(a *internalv1.RenewalAnswer) { w.answer <- a }
+	return w
 }
 
 // NewGateway gives a Gateway. It carries nothing until Run is called.
@@ -47,7 +62,7 @@ func NewGateway(engine *Engine, peers Leadership, log *slog.Logger) *Gateway {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Gateway{engine: engine, peers: peers, log: log, links: map[string]*link{}}
+	return &Gateway{engine: engine, peers: peers, log: log, links: map[string]*link{}, waiters: sync.Pool{New: newWaiter}}
 }
 
 // Run keeps the connection to the leader until ctx ends.
@@ -105,19 +120,20 @@ func (g *Gateway) try(ctx context.Context, c call) (*internalv1.RenewalAnswer, e
 	if !ok {
 		return nil, cluster.ErrNoLeader
 	}
-	answer := make(chan *internalv1.RenewalAnswer, 1)
-	c.give = func(a *internalv1.RenewalAnswer) { answer <- a }
+	w := g.waiters.Get().(*waiter)
+	w.late.Reset(lostAfter) // a leader that hangs keeps its connections
+	c.give = w.give
 	if self {
 		g.engine.Take(c.rn, c.give)
 	} else if err := g.send(id, c); err != nil { //nolint:contextcheck // the link is shared and lives as long as the gateway
 		return nil, err
 	}
-	t := time.NewTimer(lostAfter) // a leader that hangs keeps its connections
-	defer t.Stop()
 	select {
-	case a := <-answer:
+	case a := <-w.answer:
+		w.late.Stop()
+		g.waiters.Put(w)
 		return a, nil
-	case <-t.C:
+	case <-w.late.C:
 		g.cut(id)
 		return nil, fmt.Errorf("leader %s does not answer", id)
 	case <-ctx.Done():
