@@ -148,6 +148,7 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	}
 	switch {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
+		t.keepHardware(run, c.GetInventory())
 		t.stepSucceeded(run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
 		why := canceledError(run)

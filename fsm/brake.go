@@ -53,7 +53,8 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 func braked(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
 		switch s.GetKind().(type) {
-		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot:
+		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot, *holdfastv1.Step_Identify, *holdfastv1.Step_EventLog,
+			*holdfastv1.Step_ClearEventLog, *holdfastv1.Step_ResetBmc, *holdfastv1.Step_Media, *holdfastv1.Step_Inventory, *holdfastv1.Step_Console:
 			return false
 		}
 		return true

@@ -35,13 +35,28 @@ func DefaultPlanID(canonicalType string) string {
 // single machine. The first leader stores them, so that every peer has the same ones whatever its version.
 func DefaultPlans() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
 
-// verbPlans are what `holdfast machine power`, `boot-device` and `inspect` run.
+// verbPlans are what `holdfast machine power`, `boot-device`, `inspect` and the other verbs of one machine run.
 func verbPlans() []*holdfastv1.Plan {
 	plan := func(name, display string, seconds int32, step *holdfastv1.Step) *holdfastv1.Plan {
 		step.Name, step.TimeoutSeconds, step.MaxRetries = name, seconds, proto.Int32(2)
 		return &holdfastv1.Plan{PlanId: "plan/" + name, DisplayName: display, Steps: []*holdfastv1.Step{step}}
 	}
 	plans := []*holdfastv1.Plan{plan("inspect", "Look at the machine", 120, &holdfastv1.Step{Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}})}
+	once := func(p *holdfastv1.Plan) *holdfastv1.Plan { // what may not be repeated without a look
+		p.Steps[0].MaxRetries = proto.Int32(0)
+		return p
+	}
+	plans = append(plans,
+		plan("identify-on", "Switch the locator light on", 120+maxLight, &holdfastv1.Step{Kind: &holdfastv1.Step_Identify{Identify: &holdfastv1.Identify{}}}),
+		plan("identify-off", "Switch the locator light off", 120, &holdfastv1.Step{Kind: &holdfastv1.Step_Identify{Identify: &holdfastv1.Identify{Off: true}}}),
+		plan("sel", "Read the event log of the BMC", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_EventLog{EventLog: &holdfastv1.ReadEventLog{}}}),
+		plan("sel-clear", "Read and clear the event log of the BMC", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_ClearEventLog{ClearEventLog: &holdfastv1.ClearEventLog{}}}),
+		once(plan("bmc-reset", "Restart the BMC", 900, &holdfastv1.Step{Kind: &holdfastv1.Step_ResetBmc{ResetBmc: &holdfastv1.ResetBmc{}}})),
+		plan("media-insert", "Insert virtual media", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_Media{Media: &holdfastv1.Media{}}}),
+		plan("media-eject", "Eject virtual media", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_Media{Media: &holdfastv1.Media{Eject: true}}}),
+		plan("inventory", "Read what is in the machine", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_Inventory{Inventory: &holdfastv1.ReadInventory{}}}),
+		once(plan("console", "Keep the serial console open", 8*3600, &holdfastv1.Step{Kind: &holdfastv1.Step_Console{Console: &holdfastv1.SerialConsole{}}})),
+	)
 	for _, action := range []string{"on", "off", "cycle"} {
 		plans = append(plans, plan("power-"+action, "Power "+action, 600, &holdfastv1.Step{Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: action}}}))
 	}

@@ -50,6 +50,7 @@ const (
 	ReasonLogGap          = "LOG_GAP"          // the log would have a hole
 	ReasonProviderChanged = "PROVIDER_CHANGED" // capabilities were checked for another provider
 	ReasonIDTaken         = "ID_TAKEN"         // a generated id is in use: generate another
+	ReasonConsoleOpen     = "CONSOLE_OPEN"
 	ReasonActiveRun       = "ACTIVE_RUN"       // the machine has an active run
 	ReasonRequestConflict = "REQUEST_CONFLICT" // the request id names a run with another body
 	ReasonCursorGone      = "CURSOR_GONE"      // the cursor is older than what is kept

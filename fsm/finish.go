@@ -42,7 +42,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	c := change{by: t.runTrigger(), run: run.GetRunId(), comment: msg}
 	t.noteDrained(m, run)
 	switch {
-	case onlyLooks(run):
+	case leavesAlone(run):
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_SUCCEEDED:
 		t.runSucceeded(m, run, c)
@@ -70,7 +70,7 @@ func (t *tx) noteDrained(m *holdfastv1.Machine, run *holdfastv1.Run) {
 			continue
 		}
 		switch {
-		case s.GetName() == "drain-node", s.GetName() == "drain-check":
+		case Drains(s):
 			t.observe(m, &holdfastv1.Condition{Type: condDrained, Status: true, Reason: "Drained", Message: "by step " + s.GetName()})
 		case s.GetName() == "uncordon-node":
 			t.setCondition(m, condDrained, false, "Uncordoned")
@@ -82,10 +82,13 @@ func (t *tx) noteDrained(m *holdfastv1.Machine, run *holdfastv1.Run) {
 	}
 }
 
-// onlyLooks says whether a run changes nothing: the machine is afterwards what it was, also when the look has failed.
-func onlyLooks(run *holdfastv1.Run) bool {
+// leavesAlone says whether a run does nothing to what the machine does: it is afterwards what it was, also when the run has failed. It looks,
+// or it changes what is beside the machine: a light, a log, a virtual drive.
+func leavesAlone(run *holdfastv1.Run) bool {
 	for _, s := range run.GetSteps() {
-		if s.GetKind() != "inspect" {
+		switch s.GetKind() {
+		case "inspect", "inventory", "event_log", "clear_event_log", "identify", "media", kindConsole:
+		default:
 			return false
 		}
 	}

@@ -190,7 +190,11 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	if !ok {
 		return machineNotFound(c.GetMachineId())
 	}
-	if run := m.GetStatus().GetActiveRunId(); run != "" {
+	run := m.GetStatus().GetActiveRunId()
+	if console, ok := t.consoleOf(m.GetMachineId()); ok && run == "" {
+		run = console.GetRunId()
+	}
+	if run != "" {
 		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), run).
 			with("run_id", run)
 	}
@@ -198,6 +202,7 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	t.revokeAgents(m.GetMachineId())
 	t.endMachineLeases(m.GetMachineId())
 	t.forgetHost(m.GetMachineId())
+	t.hardware.delete(m.GetMachineId())
 	t.machines.delete(m.GetMachineId())
 	return nil
 }

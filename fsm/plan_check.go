@@ -1,7 +1,9 @@
 package fsm
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -15,7 +17,24 @@ const (
 	maxStepRetries  = 100
 	maxStepPayload  = 128 << 10 // bytes of script, cloud-init or network configuration
 	maxPlanIDLength = 128
+	maxLight        = 3600 // seconds
+	maxMediaURL     = 2048 // bytes
 )
+
+// CheckMediaURL says what is wrong with the URL of an image for a virtual drive. It goes on record, and people who may only look can see it:
+// a password has no place in it.
+func CheckMediaURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme == "" || u.Host == "":
+		return errors.New("is not a URL like https://images.example/rescue.iso")
+	case u.User != nil:
+		return errors.New("names a user: it goes on record, where others can read it. Use a URL that needs none, or one that expires")
+	case len(s) > maxMediaURL:
+		return fmt.Errorf("has %d bytes, at most %d are allowed", len(s), maxMediaURL)
+	}
+	return nil
+}
 
 // KindOf gives the name of a step's kind, as run status and filters show it; "" for none.
 func KindOf(s *holdfastv1.Step) string {
@@ -59,6 +78,9 @@ func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 			add(at+v.Field, "%s", v.Description)
 		}
 	}
+	if len(p.GetSteps()) > 1 && slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool { return s.GetConsole() != nil }) {
+		add("steps", "a console stands alone: nothing comes before or after it")
+	}
 	return bad
 }
 
@@ -80,7 +102,7 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 	}
 	switch k := s.GetKind().(type) {
 	case nil:
-		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma, power, inspect is needed")
+		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma, power, inspect, identify, event_log, clear_event_log, reset_bmc, media, inventory, console is needed")
 	case *holdfastv1.Step_Ssh:
 		if (k.Ssh.GetCommand() == "") == (k.Ssh.GetScript() == "") {
 			add("ssh", "needs a command or a script, and not both")
@@ -109,6 +131,20 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 		}
 	case *holdfastv1.Step_Net:
 		short("net.config", k.Net.GetConfig())
+	case *holdfastv1.Step_Identify:
+		if n := k.Identify.GetForSeconds(); n < 0 || n > maxLight || n > 0 && k.Identify.GetOff() {
+			add("identify.for_seconds", "%d is not 0 to %d, and 0 where the light is switched off", n, maxLight)
+		}
+	case *holdfastv1.Step_Media:
+		if u := k.Media.GetUrl(); u != "" && k.Media.GetEject() {
+			add("media.url", "is not for a step that ejects")
+		} else if err := CheckMediaURL(u); u != "" && err != nil {
+			add("media.url", "%v", err)
+		}
+	case *holdfastv1.Step_Console:
+		if n := k.Console.GetIdleSeconds(); n < 0 || n > maxStepTimeout {
+			add("console.idle_seconds", "%d is not 0 to %d", n, maxStepTimeout)
+		}
 	case *holdfastv1.Step_Power:
 		oneOf("power.action", &k.Power.Action, strings.ToLower, "on", "off", "cycle")
 	}

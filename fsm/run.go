@@ -18,6 +18,7 @@ const (
 	runsActive             // PENDING and RUNNING, by time
 	runsPending            // PENDING, by time
 	runsUncompacted        // ended, with a log that is not compressed yet
+	runsBeside             // active beside the machine's active run, by machine
 )
 
 func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
@@ -42,6 +43,12 @@ func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
 			runsUncompacted: when(func(r *holdfastv1.Run) bool {
 				return Ended(r) && r.GetLogBytes() > 0 && !r.GetLogCompacted()
 			}),
+			runsBeside: func(r *holdfastv1.Run) []string {
+				if r.GetBeside() && !Ended(r) {
+					return []string{r.GetMachineId()}
+				}
+				return nil
+			},
 		},
 	}
 }
@@ -123,7 +130,8 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
-	if err := startable(m, plan, c); err != nil {
+	beside := standsBeside(plan)
+	if err := t.startable(m, plan, c, beside); err != nil {
 		return nil, err
 	}
 	if !validName(c.GetRunId(), 64) { // without one the machine would seem to be free
@@ -134,10 +142,12 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	}
 	run := newRun(c, plan)
 	run.CreatedAt, run.WaitingSince, run.Principal = t.now, t.now, t.cmd.GetPrincipal()
-	run.MachinePhaseBefore = m.GetStatus().GetPhase()
-	m.Status.ActiveRunId = run.GetRunId()
-	t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{by: "run", run: run.GetRunId(), comment: "run started", node: nodeDuring(plan)})
-	t.putMachine(m)
+	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
+	if !beside {
+		m.Status.ActiveRunId = run.GetRunId()
+		t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{by: "run", run: run.GetRunId(), comment: "run started", node: nodeDuring(plan)})
+		t.putMachine(m)
+	}
 	if !plan.GetReferenced() {
 		plan.Referenced = true
 		t.plans.put(plan)
@@ -146,7 +156,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	return t.withQueue(run), nil
 }
 
-func startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun) *Error {
+func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, beside bool) *Error {
 	if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
 		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed", m.GetMachineId())
 	}
@@ -156,6 +166,9 @@ func startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.Start
 	if missing := c.GetMissingCapability(); missing != "" {
 		return refuse(FailedPrecondition, "CAPABILITY_MISSING", "step %q of plan %q cannot run on machine %q: %s",
 			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).with("step", c.GetMissingForStep())
+	}
+	if beside {
+		return t.consoleFree(m.GetMachineId())
 	}
 	if run := m.GetStatus().GetActiveRunId(); run != "" {
 		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: wait for it or cancel it", m.GetMachineId(), run).

@@ -11,6 +11,7 @@ import (
 type state struct {
 	meta          *internalv1.Meta
 	machines      *table[holdfastv1.Machine, *holdfastv1.Machine]
+	hardware      *table[internalv1.MachineHardware, *internalv1.MachineHardware]
 	devices       *table[internalv1.DeviceNote, *internalv1.DeviceNote]
 	plans         *table[holdfastv1.Plan, *holdfastv1.Plan]
 	runs          *table[holdfastv1.Run, *holdfastv1.Run]
@@ -33,6 +34,7 @@ func newState() *state {
 	return &state{
 		meta:          &internalv1.Meta{FeatureLevel: 1},
 		machines:      newTable(machineSchema()),
+		hardware:      newTable(hardwareSchema()),
 		devices:       newTable(deviceSchema()),
 		plans:         newTable(planSchema()),
 		runs:          newTable(runSchema()),
@@ -57,6 +59,7 @@ func (s *state) freeze() *state {
 	return &state{
 		meta:          proto.CloneOf(s.meta),
 		machines:      s.machines.freeze(),
+		hardware:      s.hardware.freeze(),
 		devices:       s.devices.freeze(),
 		plans:         s.plans.freeze(),
 		runs:          s.runs.freeze(),
@@ -86,7 +89,7 @@ type encoded interface {
 func (s *state) tables() []encoded {
 	return []encoded{
 		s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers, s.tokens, s.secrets, s.signingKeys, s.audit,
-		s.leases, s.pools, s.providers, s.services, s.serviceEvents, s.devices,
+		s.leases, s.pools, s.providers, s.services, s.serviceEvents, s.devices, s.hardware,
 	}
 }
 
@@ -127,6 +130,8 @@ func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
 		return s.serviceEvents
 	case internalv1.SnapshotRecord_DEVICE_NOTES:
 		return s.devices
+	case internalv1.SnapshotRecord_MACHINE_HARDWARE:
+		return s.hardware
 	}
 	return nil
 }

@@ -48,7 +48,9 @@ func runToExplain(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.Run {
 		}
 	}
 	for _, run := range v.MachineRuns(m.GetMachineId(), "") {
-		return run
+		if !run.GetBeside() { // a console says nothing of what becomes of the machine
+			return run
+		}
 	}
 	return nil
 }

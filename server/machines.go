@@ -60,6 +60,7 @@ func (s *machineService) GetMachine(ctx context.Context, r *holdfastv1.GetMachin
 	if !ok {
 		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
+	m.Hardware = v.Hardware(m.GetMachineId())
 	return m, nil
 }
 

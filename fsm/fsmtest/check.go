@@ -12,17 +12,22 @@ import (
 func Check(v *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	active := map[string]string{} // machine: its active run
+	active := map[string]string{}   // machine: its active run
+	consoles := map[string]string{} // machine: its console, beside that
 	requests := map[string]string{}
 	for _, r := range v.Runs("") {
 		if err := checkRun(r); err != nil {
 			errs = append(errs, err)
 		}
-		if other, dup := active[r.GetMachineId()]; dup && !fsm.Ended(r) {
+		on := active
+		if r.GetBeside() {
+			on = consoles
+		}
+		if other, dup := on[r.GetMachineId()]; dup && !fsm.Ended(r) {
 			add("machine %s has two active runs: %s and %s", r.GetMachineId(), other, r.GetRunId())
 		}
 		if !fsm.Ended(r) {
-			active[r.GetMachineId()] = r.GetRunId()
+			on[r.GetMachineId()] = r.GetRunId()
 		}
 		key := r.GetMachineId() + "/" + r.GetRequestId()
 		if other, dup := requests[key]; dup {
@@ -43,6 +48,7 @@ func Check(v *fsm.View) error {
 			errs = append(errs, err)
 		}
 		delete(active, m.GetMachineId())
+		delete(consoles, m.GetMachineId())
 		for _, mac := range m.GetSpec().GetMacAddresses() {
 			if other, dup := owners[mac]; dup {
 				add("MAC %s belongs to %s and to %s", mac, other, m.GetMachineId())
@@ -50,8 +56,10 @@ func Check(v *fsm.View) error {
 			owners[mac] = m.GetMachineId()
 		}
 	}
-	for m, r := range active {
-		add("run %s is active on machine %s, which is gone", r, m)
+	for _, on := range []map[string]string{active, consoles} {
+		for m, r := range on {
+			add("run %s is active on machine %s, which is gone", r, m)
+		}
 	}
 	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v))...)
 }

@@ -165,6 +165,10 @@ func (g *Generator) createPlan(*fsm.View) proto.Message {
 		if !g.rarely("name twice") {
 			s.Name += fmt.Sprintf("-%d", len(p.GetSteps()))
 		}
+		if s.GetConsole() != nil && !g.rarely("a console among others") {
+			p.Steps = []*holdfastv1.Step{s}
+			break
+		}
 		p.Steps = append(p.Steps, s)
 	}
 	return &internalv1.CreatePlan{Plan: p, Replace: g.Chooser.Choose("replace", 2) == 1, BuiltIn: g.rarely("built in")}

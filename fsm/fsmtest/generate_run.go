@@ -123,6 +123,9 @@ func (g *Generator) advance(v *fsm.View) proto.Message {
 			Evidence: map[string]string{g.id("key", 2): g.id("value", 3)}, Log: g.logAppend(r)}
 	}
 	end := &internalv1.EndAttempt{RunId: r.GetRunId(), Step: name, Attempt: n, Outcome: holdfastv1.Attempt_SUCCEEDED, Log: g.logAppend(r)}
+	if step.GetKind() == "inventory" {
+		end.Inventory = &holdfastv1.HardwareInventory{Serial: g.id("serial", 3), Parts: []*holdfastv1.HardwarePart{{Kind: "disk", Slot: "1", Serial: g.id("disk", 3)}}}
+	}
 	if g.Chooser.Choose("fails", 3) == 0 {
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, g.id("error", 3), "transient"
 		end.Permanent = g.rarely("for good")

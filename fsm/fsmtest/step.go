@@ -8,7 +8,8 @@ import (
 
 // Kinds lists the kinds of steps.
 func Kinds() []string {
-	return []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power", "inspect"}
+	return []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power", "inspect",
+		"identify", "event_log", "clear_event_log", "reset_bmc", "media", "inventory", "console"}
 }
 
 // Step gives a valid step of a kind, named after it.
@@ -35,6 +36,20 @@ func Step(kind string) *holdfastv1.Step {
 		s.Kind = &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off"}}
 	case "inspect":
 		s.Kind = &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}
+	case "identify":
+		s.Kind = &holdfastv1.Step_Identify{Identify: &holdfastv1.Identify{}}
+	case "event_log":
+		s.Kind = &holdfastv1.Step_EventLog{EventLog: &holdfastv1.ReadEventLog{}}
+	case "clear_event_log":
+		s.Kind = &holdfastv1.Step_ClearEventLog{ClearEventLog: &holdfastv1.ClearEventLog{}}
+	case "reset_bmc":
+		s.Kind = &holdfastv1.Step_ResetBmc{ResetBmc: &holdfastv1.ResetBmc{}}
+	case "media":
+		s.Kind = &holdfastv1.Step_Media{Media: &holdfastv1.Media{}}
+	case "inventory":
+		s.Kind = &holdfastv1.Step_Inventory{Inventory: &holdfastv1.ReadInventory{}}
+	case "console":
+		s.Kind = &holdfastv1.Step_Console{Console: &holdfastv1.SerialConsole{}}
 	default:
 		panic(fmt.Sprintf("step kind %q is not known", kind))
 	}

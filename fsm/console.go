@@ -1,0 +1,36 @@
+package fsm
+
+import (
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// A console is a run, so that it is on record. It does nothing to the machine, and people want it most while something else is done to the
+// machine: it stands beside the active run and takes no place (docs/decisions/0016).
+
+// kindConsole is the kind of a console's step.
+const kindConsole = "console"
+
+// standsBeside says whether the runs of a plan stand beside the active run of their machine.
+func standsBeside(p *holdfastv1.Plan) bool {
+	for _, s := range p.GetSteps() {
+		if s.GetConsole() == nil {
+			return false
+		}
+	}
+	return len(p.GetSteps()) > 0
+}
+
+// consoleOf gives the run that keeps the console of a machine open.
+func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
+	return s.runs.lookup(runsBeside, machineID)
+}
+
+// consoleFree refuses a second console of a machine. The refusal names the run that has it: one can attach to that.
+func (t *tx) consoleFree(machineID string) *Error {
+	run, ok := t.consoleOf(machineID)
+	if !ok {
+		return nil
+	}
+	return refuse(FailedPrecondition, ReasonConsoleOpen, "the console of machine %q is open in run %s: attach to it, or cancel it", machineID, run.GetRunId()).
+		with("run_id", run.GetRunId()).with("machine_id", machineID)
+}

@@ -1,0 +1,141 @@
+package fsm
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// What a BMC says is in a machine is kept beside the machine's record and not in it: a machine is written often, its parts change once a year.
+// It claims nothing, and overwrites nothing that an operator or an agent has said.
+
+// Bounds of what is kept of one machine, some 40 KiB at most.
+const (
+	maxParts    = 200
+	maxPartText = 64 // bytes
+	maxMissing  = 8
+	maxDiff     = 20 // changes that one history entry tells
+)
+
+// hardwareFromBMC is the source of an inventory that a step has read.
+const hardwareFromBMC = "bmc"
+
+func hardwareSchema() *schema[internalv1.MachineHardware, *internalv1.MachineHardware] {
+	return &schema[internalv1.MachineHardware, *internalv1.MachineHardware]{
+		kind: internalv1.SnapshotRecord_MACHINE_HARDWARE,
+		key:  (*internalv1.MachineHardware).GetMachineId,
+	}
+}
+
+// keepHardware takes over what a run has read of its machine. What is another than before is one history entry.
+func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
+	m, ok := t.machines.get(run.GetMachineId())
+	if !ok || in == nil {
+		return
+	}
+	is := boundHardware(in)
+	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.now, run.GetRunId()
+	if was, ok := t.hardware.get(m.GetMachineId()); ok {
+		if diff := hardwareDiff(was.GetHardware(), is); len(diff) > 0 {
+			t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "hardware: " + strings.Join(diff, ", "), TriggeredBy: t.runTrigger(),
+				RunId: run.GetRunId(), Comment: "as the BMC tells"})
+		}
+	}
+	t.hardware.put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
+}
+
+// boundHardware gives a copy that is not too large.
+func boundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInventory {
+	h := proto.CloneOf(in)
+	text := func(fields ...*string) {
+		for _, f := range fields {
+			*f = clip(strings.ToValidUTF8(*f, "\uFFFD"), maxPartText)
+		}
+	}
+	text(&h.Manufacturer, &h.Model, &h.Serial, &h.Uuid, &h.BiosVersion, &h.BmcVersion)
+	if over := len(h.GetParts()) - maxParts; over > 0 {
+		h.Parts, h.LeftOut = h.GetParts()[:maxParts], h.GetLeftOut()+int32(over)
+	}
+	for _, p := range h.GetParts() {
+		text(&p.Kind, &p.Slot, &p.Model, &p.Serial, &p.Firmware, &p.Mac, &p.State)
+	}
+	h.Missing = h.GetMissing()[:min(len(h.GetMissing()), maxMissing)]
+	for i := range h.GetMissing() {
+		h.Missing[i] = clip(strings.ToValidUTF8(h.Missing[i], "\uFFFD"), 4*maxPartText)
+	}
+	return h
+}
+
+// hardwareDiff words what is another than before. What could not be read this time has not changed.
+func hardwareDiff(was, is *holdfastv1.HardwareInventory) []string {
+	var diff []string
+	field := func(name, was, is string) {
+		if was != is && was != "" && is != "" {
+			diff = append(diff, fmt.Sprintf("%s %s -> %s", name, was, is))
+		}
+	}
+	field("serial", was.GetSerial(), is.GetSerial())
+	field("model", was.GetModel(), is.GetModel())
+	field("bios", was.GetBiosVersion(), is.GetBiosVersion())
+	field("bmc", was.GetBmcVersion(), is.GetBmcVersion())
+	for _, kind := range []string{"cpu", "memory", "disk", "nic"} {
+		before, now := partsOf(was, kind), partsOf(is, kind)
+		if len(now) == 0 && len(is.GetMissing()) > 0 {
+			continue
+		}
+		gone, come := without(before, now), without(now, before)
+		for _, p := range gone {
+			diff = append(diff, fmt.Sprintf("%s %s gone", kind, partName(p)))
+		}
+		for _, p := range come {
+			diff = append(diff, fmt.Sprintf("%s %s new", kind, partName(p)))
+		}
+	}
+	if len(diff) > maxDiff {
+		diff = append(diff[:maxDiff:maxDiff], fmt.Sprintf("and %d more", len(diff)-maxDiff))
+	}
+	return diff
+}
+
+func partsOf(h *holdfastv1.HardwareInventory, kind string) []*holdfastv1.HardwarePart {
+	var ps []*holdfastv1.HardwarePart
+	for _, p := range h.GetParts() {
+		if p.GetKind() == kind {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// without gives the parts that have no like among others: the same one in the same slot, in whatever state.
+func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePart {
+	seen := map[string]bool{}
+	for _, p := range others {
+		seen[partName(p)] = true
+	}
+	var left []*holdfastv1.HardwarePart
+	for _, p := range parts {
+		if !seen[partName(p)] {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// partName tells a part from the others of its kind.
+func partName(p *holdfastv1.HardwarePart) string {
+	return strings.Join(strings.Fields(p.GetSlot()+" "+firstOf(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
+}
+
+// Hardware gives what the BMC of a machine has told of it; nil when nobody has asked.
+func (v *View) Hardware(machineID string) *holdfastv1.HardwareInventory {
+	h, ok := v.hardware.get(machineID)
+	if !ok {
+		return nil
+	}
+	return h.GetHardware()
+}
