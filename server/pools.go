@@ -158,7 +158,7 @@ func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.Regist
 	return &holdfastv1.RegisterProviderResponse{Provider: p, PlatformMarginPercent: s.cfg.PlatformMarginPercent}, nil
 }
 
-// ListProviders lists marketplace providers by id.
+// ListProviders lists marketplace providers by id. Who is scoped to pools sees those of them: one that an operator has registered is of none.
 func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvidersRequest) (*holdfastv1.ListProvidersResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "providers")
 	if err != nil {
@@ -168,9 +168,9 @@ func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvi
 	if err != nil {
 		return nil, err
 	}
-	resp := &holdfastv1.ListProvidersResponse{}
+	who, resp := auth.From(ctx), &holdfastv1.ListProvidersResponse{}
 	resp.Providers, resp.NextPageToken, err = collect(ctx, p, keyed(v.Providers(p.after), (*holdfastv1.PlatformProvider).GetProviderId),
-		func(*holdfastv1.PlatformProvider) bool { return true })
+		func(p *holdfastv1.PlatformProvider) bool { return auth.InScope(who, p.GetPoolId()) })
 	return resp, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -135,6 +136,41 @@ func TestScopedLists(t *testing.T) {
 	for _, e := range w.got {
 		if e.GetSnapshot().GetMachineId() != "m-a" {
 			t.Errorf("got an event of %s", e.GetSnapshot().GetMachineId())
+		}
+	}
+}
+
+// TestScopedProviders: who is scoped to pools sees the providers of those; one that an operator has registered is of no pool.
+func TestScopedProviders(t *testing.T) {
+	n, s := twoPools(t)
+	for id, pool := range map[string]string{"p-1": "b", "p-2": "a", "p-3": "", "p-4": "b", "p-5": "a"} {
+		n.do(t, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool}})
+	}
+	ps := &poolService{Server: s}
+	for _, tt := range []struct {
+		pools []string
+		want  []string
+	}{
+		{nil, []string{"p-1", "p-2", "p-3", "p-4", "p-5"}},
+		{[]string{"a"}, []string{"p-2", "p-5"}},
+		{[]string{"a", "b"}, []string{"p-1", "p-2", "p-4", "p-5"}},
+		{[]string{"c"}, nil},
+	} {
+		var got []string
+		for token := ""; ; { // page by page: what is left out does not end a list
+			resp, err := ps.ListProviders(scopedTo(tt.pools...), &holdfastv1.ListProvidersRequest{PageSize: 1, PageToken: token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range resp.GetProviders() {
+				got = append(got, p.GetProviderId())
+			}
+			if token = resp.GetNextPageToken(); token == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("scoped to %v (-want +got):\n%s", tt.pools, diff)
 		}
 	}
 }
