@@ -31,7 +31,7 @@ type Config struct {
 	LogLevel, LogFormat                                             string
 	RaftMultiplier                                                  float64
 	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
-	ReconcileIntervalSeconds                                        int
+	ReconcileIntervalSeconds, HealthIntervalSeconds, LookCalls      int
 	AutoDiscover                                                    bool
 	PlatformMarginPercent                                           float64
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
@@ -76,6 +76,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
 	fs.Float64Var(&c.RateLimitPerSecond, "rate-limit-per-second", 1000, "`calls` a second of one user; agents may make a twentieth of it; 0: any number")
 	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30, "`seconds` between two looks at a machine's conditions")
+	fs.IntVar(&c.HealthIntervalSeconds, "health-interval-seconds", 900, "`seconds` between two looks at the health of its hardware, which are dear")
+	fs.IntVar(&c.LookCalls, "look-calls-per-second", 500, "`calls` a second that all such looks may make; calls_per_second of a provider is its own budget")
 	fs.BoolVar(&c.AutoDiscover, "auto-discover", false, "make machines of reports from MAC addresses that nobody knows; they await approval")
 	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0, "`percent` that marketplace providers are told at registration")
 	c.hidden(fs)

@@ -116,7 +116,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns, StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
 		Logger: peerLog, Boundary: boundaryHook()}, p.node, state, set)
-	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second, Logger: peerLog}, p.node, state, set)
+	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
+		HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second, Calls: cfg.LookCalls, Logger: peerLog, Registerer: reg}, p.node, state, set)
 	retries := int32(cfg.DefaultStepMaxRetries)
 	if retries == 0 {
 		retries = -1 // none: zero is the server's word for its default
