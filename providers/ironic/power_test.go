@@ -1,0 +1,123 @@
+package ironic_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/ironic"
+	"github.com/holdfast-metal/holdfast/providers/ironic/ironictest"
+)
+
+// A lock that is released soon is waited for. By then it is too late for the effect, which is refused like any that is late, and was not done.
+func TestLockedNode(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		released bool
+		valid    time.Duration
+		want     providers.Class
+	}{
+		"released in time":  {true, time.Minute, ""},
+		"released too late": {true, 50 * time.Millisecond, providers.Late},
+		"not released":      {false, time.Minute, providers.Transient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p, m := newLab(t, ironictest.Node{Locked: "conductor-9"}, func(c *ironic.Config) { c.LockTime = ironic.Duration(600 * time.Millisecond) })
+			if tt.released {
+				free := time.AfterFunc(150*time.Millisecond, func() { s.Change("n1", func(n *ironictest.Node) { n.Locked = "" }) })
+				defer free.Stop()
+			}
+			_, _ = p.PowerState(t.Context(), m) // the session is open
+			err := p.SetPower(providers.WithNotAfter(t.Context(), time.Now().Add(tt.valid)), providers.Op{}, m, providers.ActionHardOff)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || providers.ClassOf(err) != tt.want) {
+				t.Errorf("got %v, want class %q", err, tt.want)
+			}
+			if tt.want == providers.Transient && !strings.Contains(err.Error(), "is locked by host conductor-9") {
+				t.Errorf("got %v, want who holds the lock", err)
+			}
+			want := 0
+			if tt.want == "" {
+				want = 1
+			}
+			if n := s.Count("n1 power: power off"); n != want {
+				t.Errorf("pressed %d times, want %d", n, want)
+			}
+		})
+	}
+}
+
+// Ironic answers 202 and fails later: what it says of that is the error of looking at the power.
+func TestPressThatFails(t *testing.T) {
+	t.Parallel()
+	for says, class := range map[string]providers.Class{
+		"Failed to set power: BMC is busy":            providers.Transient,
+		"HTTP POST https://b returned code 401":       providers.Auth,
+		"Driver x does not support power off by wire": providers.Unsupported,
+	} {
+		s, p, m := newLab(t, ironictest.Node{})
+		s.Set(func(f *ironictest.Faults) { f.FailPower = says })
+		if err := p.SetPower(inTime(t), providers.Op{}, m, providers.ActionHardOff); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, says, func() (bool, error) {
+			_, err := p.PowerState(t.Context(), m)
+			if err != nil && (providers.ClassOf(err) != class || !strings.Contains(err.Error(), says)) {
+				t.Fatalf("got %v, want class %s and what Ironic says", err, class)
+			}
+			return err != nil, err
+		})
+		s.Set(func(f *ironictest.Faults) { f.FailPower = "" })
+		if err := p.SetPower(inTime(t), providers.Op{}, m, providers.ActionHardOff); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "off in the end", func() (bool, error) {
+			state, err := p.PowerState(t.Context(), m)
+			return state == providers.PowerOff, err
+		})
+	}
+}
+
+func TestBoot(t *testing.T) {
+	t.Parallel()
+	s, p, m := newLab(t, ironictest.Node{BootMode: "bios"})
+	set := func(d providers.BootDevice) error { return p.SetBootDevice(inTime(t), providers.Op{}, m, d) }
+	if err := set(providers.BootDevice{Mode: "VIRTUAL_MEDIA"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.BootDevice(t.Context(), m); err != nil || got != (providers.BootDevice{Mode: "VIRTUAL_MEDIA"}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if err := set(providers.BootDevice{Mode: "PXE", UEFI: true}); providers.ClassOf(err) != providers.Unsupported {
+		t.Errorf("UEFI on a node that boots by BIOS: %v, want class unsupported", err)
+	}
+	s.Set(func(f *ironictest.Faults) { f.IgnoreBoot = true })
+	if err := set(providers.BootDevice{Mode: "PXE"}); providers.ClassOf(err) != providers.Transient || !strings.Contains(err.Error(), "reads back as VIRTUAL_MEDIA") {
+		t.Errorf("a device that was not set: %v, want that it reads back as another", err)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		node ironictest.Node
+		want providers.Facts // without the boot id
+	}{
+		"on":          {ironictest.Node{}, providers.Facts{Reachable: true, ReachableReason: "PoweredOn", BMCReachable: true, BMCReason: "IronicOK"}},
+		"off":         {ironictest.Node{Power: "power off"}, providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "IronicOK"}},
+		"maintenance": {ironictest.Node{Power: "power off", Maintenance: "fan"}, providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "Maintenance"}},
+		"no BMC":      {ironictest.Node{Power: "error", Maintenance: "x", Fault: "power failure"}, providers.Facts{ReachableReason: "NotProbed", BMCReason: "PowerFailure"}},
+	} {
+		_, p, m := newLab(t, tt.node)
+		got, err := p.Inspect(t.Context(), m)
+		got.BootID = ""
+		if err != nil || got != tt.want {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, tt.want)
+		}
+	}
+	_, p, _ := newLab(t, ironictest.Node{})
+	if got, err := p.Inspect(t.Context(), machine("gone", "")); err != nil || got.BMCReason != "Gone" {
+		t.Errorf("no such node: got %+v, %v, want the reason Gone", got, err)
+	}
+}
