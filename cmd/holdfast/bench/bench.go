@@ -24,6 +24,8 @@ type options struct {
 	rounds   int           // of slices
 	slice    time.Duration
 	patience float64 // of Raft: the factor of its timeouts
+
+	redisGateway string // a program; empty: beside this one
 }
 
 // benchmark is one subcommand: parts that can be run by themselves.

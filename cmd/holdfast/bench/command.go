@@ -82,6 +82,7 @@ func (o *options) flags(cmd *cobra.Command) {
 	fs.DurationVar(&o.beat, "beat", fleetBeat, "`time` between two keepalives of an agent of the fleet")
 	fs.DurationVar(&o.duration, "duration", 2*time.Minute, "how `long` the fleet is watched when all are ready")
 	fs.IntVar(&o.storm, "storm", stormAgents, "`agents` that come back all at once")
+	fs.StringVar(&o.redisGateway, "redis-gateway", "", "`program` of tools/redisgateway to compare with (default: redisgateway beside this one)")
 	fs.IntVar(&o.conns, "connections", 64, "`connections` of the load driver where it asks as fast as it is answered")
 	fs.IntVar(&o.rounds, "rounds", 7, "`rounds` of slices that count")
 	fs.Float64Var(&o.patience, "raft-multiplier", 1, "`factor` of Raft's timeouts: more than 1 where a machine with other work makes leaders change")

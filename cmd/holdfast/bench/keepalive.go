@@ -16,7 +16,7 @@ func keepalive() benchmark {
 		long: `Measure keepalives of agents (machine registration API, over HTTP with TLS and tokens) in three parts:
 
   http   a follower takes keepalives as fast as it answers them, each after the leader has it; in turn with an empty net/http handler and
-         with a gateway that keeps its machines in Redis (lock, HSET, EXPIRE). All are driven by the same connections.
+         with a gateway that keeps its machines in Redis (go-redis, redislock; lock, HSET, EXPIRE). All are driven by the same connections.
   fleet  100,000 agents that beat once a minute, spread over the peers: entries of the Raft log, processor time, memory.
   storm  10,000 agents that all come back within a second: after all peers were killed, and after the leader was.`,
 		example: `  holdfast bench keepalive

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -19,45 +20,33 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The processes that peers are compared with. They are this binary, with a command that no help shows.
-const (
-	targetCommand = "bench-target"
-	targetEmpty   = "empty"
-	targetRedis   = "redis"
-)
+// targetCommand runs the empty handler that peers are compared with: it is this binary, with a command that no help shows.
+const targetCommand = "bench-target"
 
-// TargetCommand gives the command that runs what the product is compared with. It ends with its standard input, so that nothing is left
-// behind when a benchmark is killed.
+// TargetCommand gives the command that runs the empty handler that the product is compared with. It ends with its standard input, so that
+// nothing is left behind when a benchmark is killed.
 func TargetCommand() *cobra.Command {
-	var cert, key, dir string
+	var cert, key string
 	cmd := &cobra.Command{
-		Use: targetCommand + " " + targetEmpty + "|" + targetRedis, Hidden: true, Args: cobra.ExactArgs(1),
-		Short: "Run what a benchmark compares a peer with",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Use: targetCommand, Hidden: true, Args: cobra.NoArgs, Short: "Run what a benchmark compares a peer with",
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := context.WithCancel(cmd.Context())
 			defer stop()
 			go func() { // ends with the process
 				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
 				stop()
 			}()
-			switch args[0] {
-			case targetEmpty:
-				return serveTarget(ctx, cmd.OutOrStdout(), cert, key, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-			case targetRedis:
-				return runRedisGateway(ctx, cmd.OutOrStdout(), cert, key, dir)
-			}
-			return fmt.Errorf("run %q: want %s or %s", args[0], targetEmpty, targetRedis)
+			return serveTarget(ctx, cmd.OutOrStdout(), cert, key, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&cert, "cert", "", "`file` with its certificate; none: no TLS")
 	fs.StringVar(&key, "key", "", "`file` with the key")
-	fs.StringVar(&dir, "dir", "", "`directory` for data")
 	return cmd
 }
 
-// serveTarget serves on a free port of loopback until ctx ends. It writes the address, and the ids of more processes that belong to it.
-func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Handler, more ...int) error {
+// serveTarget serves on a free port of loopback until ctx ends. It writes the address and its process id.
+func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Handler) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -70,11 +59,7 @@ func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Ha
 		}
 		srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
-	line := ln.Addr().String()
-	for _, pid := range append([]int{os.Getpid()}, more...) {
-		line += " " + strconv.Itoa(pid)
-	}
-	if _, err := fmt.Fprintln(out, line); err != nil {
+	if _, err := fmt.Fprintln(out, ln.Addr(), os.Getpid()); err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -103,9 +88,10 @@ type rival struct {
 	in   io.Closer
 }
 
-// startRival starts one and waits until it serves.
-func startRival(binary, kind string, args ...string) (*rival, error) {
-	cmd := exec.Command(binary, append([]string{targetCommand, kind}, args...)...) //nolint:gosec // our own executable; it ends with its standard input
+// startRival starts one and waits until it serves: it writes its address, and the ids of all its processes.
+func startRival(program string, args ...string) (*rival, error) {
+	kind := filepath.Base(program)
+	cmd := exec.Command(program, args...) //nolint:gosec // our own executables; they end with their standard input
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
@@ -144,7 +130,7 @@ func (r *rival) close() error {
 	late := time.AfterFunc(callTimeout, func() { _ = r.cmd.Process.Kill() })
 	defer late.Stop()
 	if err := r.cmd.Wait(); err != nil {
-		return fmt.Errorf("end %s: %w", strings.Join(r.cmd.Args[1:3], " "), err)
+		return fmt.Errorf("end %s: %w", r.cmd.Path, err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
@@ -15,6 +16,12 @@ const (
 
 // perConn is how many agents take turns on a connection of the load driver.
 const perConn = 32
+
+// opponent is a program that a peer is compared with.
+type opponent struct {
+	name, program string
+	args          []string
+}
 
 // throughput has a follower take keepalives as fast as it answers them, in turn with an HTTP server that does nothing and with a gateway
 // that keeps its machines in Redis.
@@ -34,20 +41,22 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	all := []*contender{{name: "follower", procs: map[string][]int{"follower": {follower.PID()}, "leader": {leader.PID()}}}}
 	targets := []target{l.target(follower)}
 	cert, key := l.cluster.Files().Peer(follower.ID)
-	rivals := []struct{ name, kind string }{{"empty TLS", targetEmpty}, {"empty", targetEmpty}}
-	if _, err := exec.LookPath(redisServer); err == nil {
-		rivals = append(rivals, struct{ name, kind string }{"redis TLS", targetRedis})
+	secure := []string{"--cert", cert, "--key", key}
+	rivals := []opponent{
+		{"empty TLS", l.binary, append([]string{targetCommand}, secure...)},
+		{"empty", l.binary, []string{targetCommand}},
+	}
+	if gateway, why := l.redis(); why == "" {
+		rivals = append(rivals, opponent{"redis TLS", gateway, append([]string{"--dir", filepath.Join(l.dir, "redis")}, secure...)})
 	} else {
-		l.report.note("there is no %s on this machine, so nothing was compared with it: apt-get install redis-server", redisServer)
+		l.report.note("nothing was compared with Redis: %s", why)
 	}
 	for _, r := range rivals {
-		args := []string{"--dir", filepath.Join(l.dir, "redis")}
 		t := target{}
 		if r.name != "empty" {
-			args = append(args, "--cert", cert, "--key", key)
 			t.tls = targets[0].tls
 		}
-		p, err := startRival(l.binary, r.kind, args...)
+		p, err := startRival(r.program, r.args...)
 		if err != nil {
 			return err
 		}
@@ -72,6 +81,20 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	}
 	compare(l.report, out)
 	return nil
+}
+
+// redis gives the gateway that keeps its machines in Redis, or why there is none.
+func (l *lab) redis() (program, why string) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return "", "there is no redis-server on this machine (apt-get install redis-server)"
+	}
+	if program = l.redisGateway; program == "" {
+		program = filepath.Join(filepath.Dir(l.binary), "redisgateway")
+	}
+	if _, err := os.Stat(program); err != nil {
+		return "", "there is no " + program + " (make build-redisgateway)"
+	}
+	return program, ""
 }
 
 // compare puts what the slices have shown into the report.

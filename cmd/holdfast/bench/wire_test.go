@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,32 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func TestReadReply(t *testing.T) {
-	for _, tt := range []struct {
-		in, want string
-		err      string
-	}{
-		{"+OK\r\n", "OK", ""},
-		{":5\r\n", "5", ""},
-		{"$5\r\nab\r\nc\r\n", "ab\r\nc", ""},
-		{"$0\r\n\r\n", "", ""},
-		{"$-1\r\n", "", errNil.Error()},
-		{"-ERR no\r\n", "", "redis: ERR no"},
-		{"*1\r\n", "", `redis: an answer of kind '*'`},
-		{"\r\n", "", "redis: an answer of 2 bytes"},
-		{"$5\r\nab", "", io.ErrUnexpectedEOF.Error()},
-		{"", "", io.EOF.Error()},
-	} {
-		got, err := readReply(bufio.NewReader(strings.NewReader(tt.in)))
-		if tt.err == "" && (err != nil || got != tt.want) || tt.err != "" && (err == nil || err.Error() != tt.err) {
-			t.Errorf("%q: got %q, %v, want %q, %s", tt.in, got, err, tt.want, tt.err)
-		}
-	}
-	if _, err := readReply(bufio.NewReader(strings.NewReader("$-1\r\n"))); !errors.Is(err, errNil) {
-		t.Errorf("got %v, want %v", err, errNil)
-	}
-}
 
 // TestWire: what the driver sends is a request that net/http understands, and it reads answers of any length on a connection that is
 // kept.
