@@ -13,7 +13,7 @@ import (
 // power turns the power on, off, or off and on. On and off converge; of a cycle it is on record that the power was seen
 // off before it is turned on again, so that it cannot be done twice.
 func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) action {
-	force := a.flag(s.GetForce(), "force")
+	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
 	return action{
 		before: func(ctx context.Context) (map[string]string, error) {
 			state, err := power.PowerState(ctx, a.machine)
@@ -22,25 +22,25 @@ func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) ac
 		do: func(ctx context.Context) error {
 			switch s.GetAction() {
 			case "on":
-				return a.turn(ctx, power, providers.PowerOn, false)
+				return a.turn(ctx, power, providers.PowerOn, stopping{})
 			case "off":
-				return a.turn(ctx, power, providers.PowerOff, force)
+				return a.turn(ctx, power, providers.PowerOff, how)
 			}
 			if a.before[proofPower] != string(providers.PowerOff) && a.seen[proofOffSeen] == "" {
-				if err := a.turn(ctx, power, providers.PowerOff, force); err != nil {
+				if err := a.turn(ctx, power, providers.PowerOff, how); err != nil {
 					return err
 				}
-				if err := a.record(ctx, map[string]string{proofOffSeen: time.Now().UTC().Format(time.RFC3339Nano)}); err != nil {
+				if err := a.record(ctx, map[string]string{proofOffSeen: stamp(time.Now())}); err != nil {
 					return err
 				}
 			}
-			return a.turn(ctx, power, providers.PowerOn, false)
+			return a.turn(ctx, power, providers.PowerOn, stopping{})
 		},
 	}
 }
 
 // turn brings the power to where it should be. What an earlier leader has asked for gets time to show first.
-func (a *attempt) turn(ctx context.Context, power providers.PowerController, want providers.PowerState, force bool) error {
+func (a *attempt) turn(ctx context.Context, power providers.PowerController, want providers.PowerState, how stopping) error {
 	is := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, want) }
 	if err := a.settle(ctx, is); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (a *attempt) turn(ctx context.Context, power providers.PowerController, wan
 		if want == providers.PowerOn {
 			err = a.powerOn(ctx, power)
 		} else {
-			err = a.powerOff(ctx, power, force)
+			err = a.powerOff(ctx, power, how)
 		}
 		a.message = "power is " + string(want)
 	}

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
@@ -16,6 +15,10 @@ const (
 	proofPower   = "power"
 	proofBootID  = "boot_id"
 	proofOffSeen = "power_off_seen"
+
+	// The soft off that was asked for, on record before it is.
+	proofSoftOff   = "soft_off_at"
+	proofSoftUntil = "soft_off_until"
 )
 
 // reboot picks how: through the BMC where there is a power button, in band where there is none or the
@@ -45,19 +48,22 @@ func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 			}
 			return seen, nil
 		},
-		do: func(ctx context.Context) error { return a.rebootBMC(ctx, power, inspector, s.GetForce()) },
+		do: func(ctx context.Context) error {
+			return a.rebootBMC(ctx, power, inspector, a.stopping(s.GetForce(), s.GetShutdownSeconds()))
+		},
 	}, nil
 }
 
 // rebootBMC is off, seen off, on, seen on, booted: never "cycle" (DESIGN §7).
-func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController, inspector providers.Inspector, force bool) error {
+func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController, inspector providers.Inspector, how stopping) error {
 	rebooted := func(ctx context.Context) (bool, error) { return a.booted(ctx, inspector) }
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
 
 	// Was it off already, or has an earlier leader turned it off, or even on again?
 	wasOff := a.before[proofPower] == string(providers.PowerOff) || a.seen[proofOffSeen] != ""
 	if !wasOff {
-		if a.adopted != nil {
+		// One that was asked to power off may take its time, and nobody has pressed on: that comes after off was put on record.
+		if a.adopted != nil && a.seen[proofSoftOff] == "" {
 			done := false
 			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
 				var err error
@@ -74,13 +80,13 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 			}
 		}
 		if !wasOff {
-			if err := a.powerOff(ctx, power, force); err != nil {
+			if err := a.powerOff(ctx, power, how); err != nil {
 				return err
 			}
 		}
-		a.prove(map[string]string{proofOffSeen: time.Now().UTC().Format(time.RFC3339Nano)})
-		if a.before[proofBootID] == "" {
-			// There will be no boot id to compare: that it was off must be on record before it is on again.
+		a.prove(map[string]string{proofOffSeen: stamp(time.Now())})
+		if a.before[proofBootID] == "" || a.seen[proofSoftOff] != "" {
+			// There will be no boot id to compare, or a soft off is on record: that it was off must be, too, before it is on again.
 			if err := a.record(ctx, a.seen); err != nil {
 				return err
 			}
@@ -113,6 +119,11 @@ func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspe
 func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
 	f, err := inspector.Inspect(ctx, a.machine)
 	if err != nil || !f.Reachable {
+		if err == nil && f.ReachableReason == "HostKeyMismatch" {
+			// Borne until the deadline: an initramfs that waits for a passphrase has a key of its own.
+			err = providers.Errorf(providers.Transient, "boot "+a.machine.GetMachineId(),
+				"what answers at %s has another host key than the one on record: if the host was installed anew, put the new key on record; if not, another host has its address", a.machine.GetSpec().GetSshEndpoint())
+		}
 		return false, err
 	}
 	if old := a.before[proofBootID]; old != "" {
@@ -132,29 +143,6 @@ func (a *attempt) powerIs(ctx context.Context, power providers.PowerController, 
 	return state == want, err
 }
 
-// powerOff asks the operating system first, unless forced, and presses the button when it does not listen.
-func (a *attempt) powerOff(ctx context.Context, power providers.PowerController, force bool) error {
-	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
-	if !force {
-		err := a.press(ctx, power, providers.ActionSoftOff)
-		if err == nil {
-			softCtx, stop := context.WithTimeout(ctx, a.cfg.SoftOff)
-			err = a.poll(softCtx, "the operating system to power off", isOff)
-			stop()
-			if err == nil || ctx.Err() != nil || a.broken != nil {
-				return err
-			}
-			a.say("the operating system did not power off within %s", a.cfg.SoftOff)
-		} else if providers.ClassOf(err) != providers.Unsupported {
-			return err
-		}
-	}
-	if err := a.press(ctx, power, providers.ActionHardOff); err != nil {
-		return err
-	}
-	return a.poll(ctx, "the power to be off", isOff)
-}
-
 func (a *attempt) powerOn(ctx context.Context, power providers.PowerController) error {
 	if on, err := a.powerIs(ctx, power, providers.PowerOn); err != nil || on {
 		return err
@@ -171,86 +159,4 @@ func (a *attempt) press(ctx context.Context, power providers.PowerController, ac
 	return a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
 		return power.SetPower(ctx, a.op, a.machine, action)
 	})
-}
-
-// rebootInband asks the host to reboot. The boot id is the only evidence there can be.
-func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector providers.Inspector) action {
-	rebooted := func(ctx context.Context) (bool, error) { return a.booted(ctx, inspector) }
-	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			f, err := inspector.Inspect(ctx, a.machine)
-			if err != nil {
-				return nil, err
-			}
-			if f.BootID == "" {
-				return nil, fmt.Errorf("read the boot id of %s: the host does not answer (%s)", a.machine.GetMachineId(), f.ReachableReason)
-			}
-			return map[string]string{proofBootID: f.BootID}, nil
-		},
-		do: func(ctx context.Context) error {
-			asked := false
-			if a.adopted != nil {
-				// The host knows the attempt's command by its token, once it answers: it may be booting.
-				done := false
-				err := a.poll(ctx, "the host to tell whether it was asked to reboot", func(ctx context.Context) (bool, error) {
-					var err error
-					if done, err = rebooted(ctx); done || err != nil {
-						return done, err
-					}
-					st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
-					asked = st.State != providers.WorkNone
-					return err == nil, err
-				})
-				if err != nil || done {
-					return err
-				}
-			}
-			if !asked {
-				err := a.effect(ctx, "reboot from within", func(ctx context.Context) error {
-					return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute})
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return a.poll(ctx, "the host to boot", rebooted)
-		},
-	}
-}
-
-// rma powers the machine off for good, after wiping it where that is asked for. It converges: what is done is left alone.
-func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) action {
-	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			state, err := power.PowerState(ctx, a.machine)
-			return map[string]string{proofPower: string(state)}, err
-		},
-		do: func(ctx context.Context) error {
-			if s.GetWipe() {
-				imager, ok := a.provider.(providers.Imager)
-				if !ok {
-					return providers.Errorf(providers.Unsupported, "wipe "+a.machine.GetMachineId(), "provider %s lacks %s", a.provider.Kind(), providers.CanImage)
-				}
-				if err := a.install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
-					return err
-				}
-				a.prove(map[string]string{"wiped": "true"})
-			}
-			isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
-			if err := a.settle(ctx, isOff); err != nil {
-				return err
-			}
-			off, err := isOff(ctx)
-			if err == nil && !off {
-				err = a.powerOff(ctx, power, s.GetWipe()) // a wiped host has nothing that could be asked
-			}
-			if err != nil {
-				return err
-			}
-			reason, ticket := a.param(s.GetReason(), "reason"), a.param(s.GetTicket(), "ticket")
-			a.prove(map[string]string{proofPower: string(providers.PowerOff), "reason": reason, "ticket": ticket})
-			a.message = strings.TrimSpace("powered off for return " + strings.TrimSpace(reason+" "+ticket))
-			return nil
-		},
-	}
 }

@@ -19,7 +19,9 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 		if d, ok := ctx.Deadline(); ok {
 			cmd.Timeout = time.Until(d)
 		}
-		err := a.command(ctx, exec, cmd)
+		err := a.command(ctx, exec, "run "+describe(cmd), func(ctx context.Context) error {
+			return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)
+		})
 		if ctx.Err() != nil {
 			a.kill(exec) //nolint:contextcheck // the attempt's context has ended, the term's goes on
 		}
@@ -27,7 +29,8 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 	}}
 }
 
-func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, cmd providers.Command) error {
+// command has start begin the attempt's command unless it was begun, and follows it to its end.
+func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, what string, start func(context.Context) error) error {
 	token, offset := a.op.Token(), a.logged()
 	var st providers.CommandStatus
 	look := func(ctx context.Context) (err error) {
@@ -42,10 +45,7 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, cm
 	}
 	if st.State == providers.WorkNone {
 		offset = 0
-		err := a.effect(ctx, "run "+describe(cmd), func(ctx context.Context) error {
-			return exec.StartCommand(ctx, a.op, a.machine, token, cmd)
-		})
-		if err != nil {
+		if err := a.effect(ctx, what, start); err != nil {
 			if err := a.unstarted(ctx, err, look, &st); err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
 	}
 	exec, ok := p.(providers.RemoteExecutor)
-	if !ok || a.step.GetSsh() == nil || a.adopted == nil {
+	if !ok || a.step.GetSsh() == nil && a.step.GetRma() == nil || a.adopted == nil {
 		return nil
 	}
 	if err := a.intend(ctx, time.Now().Add(killTime)); err != nil {

@@ -41,12 +41,13 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 type Config struct {
 	Seed uint64 `json:"seed"` // of everything that looks random; the same seed gives the same decisions
 
-	PowerTime   Duration `json:"power_time"`   // from a power press to its effect; default 20ms
-	BootTime    Duration `json:"boot_time"`    // from power on to a host that answers; default 150ms
-	InstallTime Duration `json:"install_time"` // of an install or a wipe, with the boot after it; default 300ms
-	CommandTime Duration `json:"command_time"` // of a command, without its sleeps; default 30ms
-	JoinTime    Duration `json:"join_time"`    // of joining a cluster; default 50ms
-	ResetTime   Duration `json:"reset_time"`   // of a restart of the BMC; default 100ms
+	PowerTime    Duration `json:"power_time"`    // from a power press to its effect; default 20ms
+	ShutdownTime Duration `json:"shutdown_time"` // an operating system's that is asked to power off; default power_time
+	BootTime     Duration `json:"boot_time"`     // from power on to a host that answers; default 150ms
+	InstallTime  Duration `json:"install_time"`  // of an install or a wipe, with the boot after it; default 300ms
+	CommandTime  Duration `json:"command_time"`  // of a command, without its sleeps; default 30ms
+	JoinTime     Duration `json:"join_time"`     // of joining a cluster; default 50ms
+	ResetTime    Duration `json:"reset_time"`    // of a restart of the BMC; default 100ms
 
 	Faults // of every machine
 
@@ -92,7 +93,7 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 // Validate checks a configuration that was put together by hand. The error names the key,
 // the value and what is allowed.
 func (c Config) Validate() error {
-	for _, d := range []Duration{c.PowerTime, c.BootTime, c.InstallTime, c.CommandTime, c.JoinTime, c.ResetTime} {
+	for _, d := range []Duration{c.PowerTime, c.ShutdownTime, c.BootTime, c.InstallTime, c.CommandTime, c.JoinTime, c.ResetTime} {
 		if d < 0 {
 			return fmt.Errorf("a duration is %v: it must not be negative", time.Duration(d))
 		}

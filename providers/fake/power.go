@@ -67,12 +67,27 @@ func (c *call) powerOff(a struct{ Action providers.PowerAction }) (any, error) {
 	case providers.ActionSoftOff:
 		c.effect(c.op, opPowerOff, true, string(a.Action))
 		if c.up { // else there is no operating system to ask
-			c.press(false)
+			c.shutDown()
 		}
 	default:
 		return nil, fmt.Errorf("power action %q is not one of on, soft-off, hard-off", a.Action)
 	}
 	return nil, nil
+}
+
+// shutDown is an operating system that was asked to power off. It takes its time.
+func (c *call) shutDown() {
+	after := time.Duration(c.fleet.config.ShutdownTime)
+	if after == 0 {
+		c.press(false)
+		return
+	}
+	m, life := c.machine, c.life
+	c.later(c.now.Add(after), false, func(at time.Time) {
+		if m.life == life {
+			m.inBand(at, effectPoweroff)
+		}
+	})
 }
 
 // press changes the power after those presses that have not worked yet.

@@ -62,18 +62,22 @@ func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, 
 
 const joined = "prod" // the cluster that machines join
 
+// shutdown is how many seconds an operating system has. Where a leader dies between the record of a soft off and the button, the machine is powered
+// off hard after that.
+const shutdown = 4
+
 // crashCases are all kinds of steps. Two of one kind do not follow each other: see TestStopLeaderAtBoundaries.
 func crashCases() []crashCase {
 	return []crashCase{
 		{"ssh", "ssh", &holdfastv1.SshCommand{Script: "seq 20\nsleep 0.6\nseq 20\n"}, map[string]int{"command": 1}, nil},
-		{"reboot-bmc", "reboot", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off": 1, "power_on": 1}, nil},
+		{"reboot-bmc", "reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "power_on": 1}, nil},
 		{"netboot", "netboot", &holdfastv1.SetNetboot{Mode: "PXE"}, map[string]int{"boot_device": 1}, nil},
 		{"repave", "repave", &holdfastv1.RepaveImage{Image: "debian-13"}, map[string]int{"install": 1}, nil},
 		{"join", "join", &holdfastv1.KubeadmJoin{ClusterRef: joined}, map[string]int{"join": 1}, nil},
 		{"verify", "verify", &holdfastv1.VerifyInCluster{ClusterRef: joined}, map[string]int{"join": 1}, &holdfastv1.KubeadmJoin{ClusterRef: joined}},
 		{"net", "net", &holdfastv1.NetReconfig{Config: "eth0: dhcp"}, map[string]int{"net_apply": 1, "net_confirm": 1}, nil},
-		{"rma", "rma", &holdfastv1.RmaAction{Reason: "fan"}, map[string]int{"power_off": 1}, nil},
-		{"power-cycle", "power", &holdfastv1.Power{Action: "cycle"}, map[string]int{"power_off": 1, "power_on": 1}, nil},
+		{"rma", "rma", &holdfastv1.RmaAction{Reason: "fan", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "identify": 1}, nil},
+		{"power-cycle", "power", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "power_on": 1}, nil},
 		{"inspect", "inspect", &holdfastv1.Inspect{}, map[string]int{}, nil},
 		{"reboot-inband", "reboot", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"command": 1, "reboot": 1}, nil},
 	}

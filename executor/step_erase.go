@@ -1,0 +1,83 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// eraser is a host that erases its own disks, as a durable command under the op's token, which tells in its output what became of each
+// (providers.EraseReport). It refuses where the host is not known by a key that was pinned before: no other host's disks are erased by mistake.
+type eraser interface {
+	providers.RemoteExecutor
+	Erase(ctx context.Context, op providers.Op, m providers.Machine, most time.Duration) error
+}
+
+// erase has the host erase its disks, and gives how many that were. It fails unless each of them is known to be erased.
+func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
+	most := a.cfg.StepDeadline
+	if d, ok := ctx.Deadline(); ok {
+		most = time.Until(d)
+	}
+	failed := a.command(ctx, host, "erase all disks", func(ctx context.Context) error { return host.Erase(ctx, a.op, a.machine, most) })
+	if ctx.Err() != nil {
+		a.kill(host) //nolint:contextcheck // the attempt's context has ended, the term's goes on
+		return 0, ctx.Err()
+	}
+	said, err := a.output(ctx, host)
+	if failed != nil && (err != nil || said == "") {
+		return 0, failed
+	}
+	if err != nil {
+		return 0, err
+	}
+	report := providers.ReadEraseReport(said)
+	evidence, bad := map[string]string{}, []string{}
+	for _, d := range report.Disks {
+		evidence["disk "+clean(d.Name)] = clean(d.Result())
+		if !d.Erased {
+			bad = append(bad, clean(d.Name+": "+d.How))
+		}
+	}
+	a.prove(evidence)
+	switch {
+	case len(bad) > 0:
+		return 0, &failure{fmt.Errorf("%d of %d disks are not erased: %s", len(bad), len(report.Disks), strings.Join(bad, "; "))}
+	case failed != nil:
+		return 0, failed
+	case !report.Complete || len(report.Disks) == 0:
+		return 0, &failure{fmt.Errorf("the host does not say that all of its disks are erased: it has told of %d", len(report.Disks))}
+	}
+	return len(report.Disks), nil
+}
+
+// maxReport bounds what is read of a command's output to learn what it did.
+const maxReport = 64 << 10
+
+// output reads what the attempt's command has printed to stdout. What is on record of it may be cut, and may lack what was read before a takeover.
+func (a *attempt) output(ctx context.Context, exec providers.RemoteExecutor) (string, error) {
+	var b strings.Builder
+	err := a.poll(ctx, "the host to tell what it did", func(ctx context.Context) (bool, error) {
+		b.Reset()
+		for offset := int64(0); b.Len() < maxReport; {
+			st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), offset)
+			if err != nil {
+				return false, err
+			}
+			for _, o := range st.Output {
+				if o.Stream == "stdout" {
+					b.Write(o.Data)
+				}
+			}
+			if len(st.Output) == 0 {
+				break
+			}
+			offset = st.Next
+		}
+		return true, nil
+	})
+	return b.String(), err
+}

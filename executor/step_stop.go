@@ -1,0 +1,100 @@
+package executor
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// stopping is how a machine is to be powered off.
+type stopping struct {
+	force bool          // at once
+	grace time.Duration // else that is how long the operating system has
+}
+
+// stopping gives what a step asks for, else the run's parameter shutdown_seconds, else the configuration.
+func (a *attempt) stopping(force bool, seconds int32) stopping {
+	how := stopping{force, time.Duration(seconds) * time.Second}
+	if n, err := strconv.ParseUint(a.run.GetParams()["shutdown_seconds"], 10, 16); how.grace <= 0 && err == nil {
+		how.grace = time.Duration(n) * time.Second
+	}
+	if how.grace <= 0 {
+		how.grace = a.cfg.SoftOff
+	}
+	return how
+}
+
+// powerOff asks the operating system first, unless forced, and presses the button when it does not listen.
+func (a *attempt) powerOff(ctx context.Context, power providers.PowerController, how stopping) error {
+	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
+	if !how.force {
+		if off, err := a.softOff(ctx, power, isOff, how.grace); off || err != nil {
+			return err
+		}
+	}
+	if err := a.press(ctx, power, providers.ActionHardOff); err != nil {
+		return err
+	}
+	return a.poll(ctx, "the power to be off", isOff)
+}
+
+const waitSoftOff = "the operating system to power off"
+
+// softOff asks the operating system to power off and gives it its time. That it was asked, and until when it has, is on record before it
+// is: a new leader does not ask again, and waits for the rest of the time. Where a leader died between the record and the button, nobody has asked,
+// and the machine is powered off hard when the time is over: to press a button that may have been pressed would be worse to explain.
+func (a *attempt) softOff(ctx context.Context, power providers.PowerController, isOff func(context.Context) (bool, error), grace time.Duration) (off bool, err error) {
+	until, err := time.Parse(time.RFC3339Nano, a.seen[proofSoftUntil])
+	if asked := err == nil; asked {
+		// A clock that jumped must not make it longer than it was meant to be.
+		until = earliest(until, time.Now().Add(grace))
+		a.say("the operating system was asked to power off at %s, by an earlier leader", a.seen[proofSoftOff])
+		if err := a.settle(ctx, isOff); err != nil {
+			return false, err
+		}
+	} else {
+		a.waitingFor, a.since = waitSoftOff, time.Now()
+		err := a.effect(ctx, "power "+string(providers.ActionSoftOff), func(ctx context.Context) error {
+			if a.seen[proofSoftOff] == "" {
+				now := time.Now()
+				if err := a.record(ctx, map[string]string{proofSoftOff: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
+					return err
+				}
+			}
+			return power.SetPower(ctx, a.op, a.machine, providers.ActionSoftOff)
+		})
+		switch {
+		case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
+			return false, nil // there is no such button
+		case err != nil:
+			return false, err
+		}
+		until = time.Now().Add(grace)
+	}
+	softCtx, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	err = a.poll(softCtx, waitSoftOff, isOff)
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil || a.broken != nil || softCtx.Err() == nil:
+		return false, err
+	}
+	if off, err := isOff(ctx); off && err == nil { // there may have been no time left to look at it
+		return true, nil
+	}
+	a.say("the operating system did not power off within %s", grace)
+	return false, nil
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// stamp words a time as evidence.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,109 @@
+package executor
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// presses lists what was pressed on behalf of a run, in order: soft-off, hard-off, on.
+func (l *lab) presses(run string) []string {
+	var ps []string
+	for _, e := range l.fleet.Effects("", run, 0) {
+		switch e.Effect {
+		case "power_off":
+			ps = append(ps, e.Detail)
+		case "power_on":
+			ps = append(ps, "on")
+		}
+	}
+	return ps
+}
+
+// An operating system that takes longer to power off than effects take to show is asked once, whoever leads when: a new leader gives it the
+// rest of its time, and no more.
+func TestSoftOffIsAskedForOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		kind     any
+		shutdown time.Duration // that the operating system takes; the step allows 40 s
+		die      []time.Duration
+		want     []string
+		took     time.Duration // until the power is off, at most
+	}{
+		{"power off", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off"}, 33 * time.Second},
+		{"a leader every 8 s", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, 30 * time.Second,
+			[]time.Duration{5 * time.Second, 13 * time.Second, 21 * time.Second}, []string{"soft-off"}, 35 * time.Second},
+		{"cycle", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off", "on"}, 33 * time.Second},
+		{"reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off", "on"}, 33 * time.Second},
+		{"rma", &holdfastv1.RmaAction{ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off"}, 33 * time.Second},
+		{"it does not listen", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, time.Hour, []time.Duration{5 * time.Second}, []string{"soft-off", "hard-off"}, 43 * time.Second},
+		{"a reboot that does not listen", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, time.Hour, []time.Duration{5 * time.Second, 25 * time.Second}, []string{"soft-off", "hard-off", "on"}, 45 * time.Second},
+		{"nobody leads when its time is over", &holdfastv1.RmaAction{ShutdownSeconds: 3}, time.Hour, []time.Duration{2 * time.Second}, []string{"soft-off", "hard-off"}, 10 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{ShutdownTime: fake.Duration(tc.shutdown)})
+				l.machine("m-1")
+				s := step("s", tc.kind)
+				s.TimeoutSeconds = 300
+				l.plan("p", s)
+				ld := l.lead(Config{})
+				began := time.Now()
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				for _, at := range tc.die {
+					time.Sleep(time.Until(began.Add(at))) // sleep: of the bubble's clock
+					ld.kill()
+					<-ld.done
+					ld = l.lead(Config{})
+				}
+				run := l.ended(id)
+				if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+					t.Fatalf("the run is %s: %v\n%s", run.GetPhase(), run.GetError(), l.log(id, "system"))
+				}
+				if diff := cmp.Diff(tc.want, l.presses(id)); diff != "" {
+					t.Errorf("presses (-want +got):\n%s\n%s", diff, l.log(id, "system"))
+				}
+				if took := time.Since(began); took > tc.took {
+					t.Errorf("it took %s, want %s at most: a new leader waits for the rest, not anew", took, tc.took)
+				}
+				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" || seen["soft_off_until"] == "" {
+					t.Errorf("evidence %v, want when it was asked and until when it had", seen)
+				}
+				ld.stop()
+			})
+		})
+	}
+}
+
+// What is on record is not pressed again, also when nobody can tell whether it was pressed: the leader died in between.
+func TestSoftOffOnRecordIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{})
+		p := stall(l, "soft-off")
+		l.machine("m-1")
+		s := step("s", &holdfastv1.Power{Action: "off", ShutdownSeconds: 20})
+		s.TimeoutSeconds = 300
+		l.plan("p", s)
+		first := l.lead(Config{})
+		id := l.start("m-1", "", "p", nil).GetRunId()
+		<-p.come
+		if r, _ := l.fsm.View().Run(id); !strings.Contains(r.GetWaitingFor(), "the operating system") {
+			t.Errorf("before the button is pressed the run waits for %q", r.GetWaitingFor())
+		}
+		first.kill()
+		l.lead(Config{})
+		run := l.ended(id)
+		close(p.goOn)
+		<-first.done
+		if got := l.presses(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED || !cmp.Equal(got, []string{"hard-off"}) {
+			t.Errorf("the run is %s, presses %v, want one, hard, when the time was over\n%s", run.GetPhase(), got, l.log(id, "system"))
+		}
+	})
+}

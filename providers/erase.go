@@ -1,0 +1,71 @@
+package providers
+
+import (
+	"strconv"
+	"strings"
+)
+
+// EraseReport is what a host tells of its disks when it erases them, in the output of that command: a line for each disk,
+//
+//	holdfast-erase disk NAME SERIAL erased|failed HOW IN WORDS
+//
+// and in the end "holdfast-erase done N of M", which is missing when the host did not come that far.
+type EraseReport struct {
+	Disks    []ErasedDisk
+	Complete bool // the last line was there, and all disks were erased
+}
+
+// ErasedDisk is what became of one disk.
+type ErasedDisk struct {
+	Name   string // of the device, e.g. nvme0n1
+	Serial string // "-" when there is none
+	Erased bool   // and nothing of what was looked at is readable any more
+	How    string // it was erased, or why not
+}
+
+// Result words it as evidence.
+func (d ErasedDisk) Result() string {
+	what := "NOT erased: "
+	if d.Erased {
+		what = "erased: "
+	}
+	return what + d.How + " (serial " + d.Serial + ")"
+}
+
+const eraseMark = "holdfast-erase"
+
+// ReadEraseReport reads it from the output of the command. Other lines are passed over. Of a disk that is named twice the worse holds.
+func ReadEraseReport(output string) EraseReport {
+	var r EraseReport
+	for l := range strings.Lines(output) {
+		if !strings.HasSuffix(l, "\n") {
+			break // cut
+		}
+		w := strings.Fields(l)
+		switch {
+		case len(w) < 2 || w[0] != eraseMark:
+		case len(w) >= 5 && w[1] == "disk":
+			r.add(ErasedDisk{Name: w[2], Serial: w[3], Erased: w[4] == "erased", How: strings.Join(w[5:], " ")})
+		case len(w) == 5 && w[1] == "done" && w[3] == "of":
+			n, err := strconv.Atoi(w[2])
+			r.Complete = err == nil && w[2] == w[4] && n == len(r.Disks)
+		}
+	}
+	for _, d := range r.Disks {
+		r.Complete = r.Complete && d.Erased
+	}
+	return r
+}
+
+func (r *EraseReport) add(d ErasedDisk) {
+	r.Complete = false // there is more to come
+	for i, e := range r.Disks {
+		if e.Name == d.Name {
+			if e.Erased {
+				r.Disks[i] = d
+			}
+			return
+		}
+	}
+	r.Disks = append(r.Disks, d)
+}
