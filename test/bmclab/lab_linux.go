@@ -92,7 +92,7 @@ func (b *Bench) Lab(t testing.TB) *Lab {
 	return l
 }
 
-// Machine makes a machine, and turns it on.
+// Machine makes a machine, turns it on and waits until it is up.
 func (l *Lab) Machine(name string) *Machine {
 	l.t.Helper()
 	m, err := chassis.New(chassis.Config{Name: name, Dir: l.dir, Guests: l.b.guests, QEMU: "qemu-system-x86_64", Starter: l.starter})
@@ -113,7 +113,9 @@ func (l *Lab) Machine(name string) *Machine {
 	if err := m.Press("lab", chassis.On); err != nil {
 		l.t.Fatal(err)
 	}
-	return &Machine{Machine: m, socket: socket, l: l, skip: len(m.Effects())}
+	made := &Machine{Machine: m, socket: socket, l: l, skip: len(m.Effects())}
+	made.Is(name+" is up", func(st chassis.State) bool { return st.Up }) // one that is not yet hears no soft off
+	return made
 }
 
 // Machine is a machine of the lab.
