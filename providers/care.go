@@ -65,6 +65,7 @@ type Inventory struct {
 	MemoryBytes  int64 // of all modules
 	Disks        []Disk
 	NICs         []NIC
+	Traits       []string // what a third party says of it by name, e.g. HW_CPU_X86_VMX
 	Missing      []string // what could not be read, and why: the rest is complete
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/ironic"
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironictest"
@@ -119,5 +121,41 @@ func TestInspect(t *testing.T) {
 	_, p, _ := newLab(t, ironictest.Node{})
 	if got, err := p.Inspect(t.Context(), machine("gone", "")); err != nil || got.BMCReason != "Gone" {
 		t.Errorf("no such node: got %+v, %v, want the reason Gone", got, err)
+	}
+}
+
+func TestInventory(t *testing.T) {
+	t.Parallel()
+	inspected := map[string]any{
+		"cpu": map[string]any{"model_name": "Xeon", "count": 64, "frequency": ""}, "memory": map[string]any{"physical_mb": 2048},
+		"disks":         []any{map[string]any{"name": "/dev/nvme0n1", "size": 1 << 40, "serial": "S1", "vendor": "X", "model": "Y"}},
+		"interfaces":    []any{map[string]any{"name": "eno1", "mac_address": "AA:BB:CC:00:11:22", "has_carrier": true, "speed_mbps": 25000}},
+		"system_vendor": map[string]any{"manufacturer": "HPE", "product_name": "DL380", "serial_number": "CZ1", "firmware": map[string]any{"version": "U30"}},
+	}
+	for name, tt := range map[string]struct {
+		node   ironictest.Node
+		newest int
+		want   providers.Inventory
+	}{
+		"inspected": {ironictest.Node{Inventory: inspected, Traits: []string{"CUSTOM_GPU"}}, 82, providers.Inventory{
+			Manufacturer: "HPE", Model: "DL380", Serial: "CZ1", BIOS: "U30", MemoryBytes: 2 << 30, Traits: []string{"CUSTOM_GPU"},
+			CPUs: []providers.CPU{{Model: "Xeon", Threads: 64, Healthy: true}}, Disks: []providers.Disk{{Slot: "/dev/nvme0n1", Model: "X Y", Serial: "S1", Bytes: 1 << 40, Media: "SSD", Healthy: true}},
+			NICs: []providers.NIC{{Name: "eno1", MAC: "aa:bb:cc:00:11:22", Mbps: 25000, Up: true}},
+		}},
+		"not inspected": {ironictest.Node{}, 82, providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
+			Missing: []string{"Ironic has not inspected the node: what there is are the node's properties"}}},
+		"an old Ironic": {ironictest.Node{Inventory: inspected}, 80, providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
+			Missing: []string{"Ironic is older than 2023.1 and keeps no inventory: what there is are the node's properties"}}},
+	} {
+		s, p, m := newLab(t, tt.node)
+		s.Versions(1, tt.newest)
+		got, err := p.Inventory(t.Context(), m)
+		if err != nil || got.UUID == "" {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		got.UUID = ""
+		if diff := cmp.Diff(&tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

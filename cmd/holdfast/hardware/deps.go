@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/ironic"
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 	"github.com/holdfast-metal/holdfast/server/seal"
 )
@@ -71,6 +72,19 @@ func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
 	}
 	reveal := func(name string) string { return s.Values[name].Reveal() }
 	return sshexec.Login{Username: reveal("username"), PrivateKey: []byte(reveal("private_key")), Certificate: []byte(reveal("certificate")), Password: reveal("password")}, nil
+}
+
+// ironicLogins finds how to log in to Ironic.
+type ironicLogins struct{ h *Hardware }
+
+func (l ironicLogins) Login(ctx context.Context, ref string) (ironic.Login, error) {
+	s, err := l.h.open(ctx, ref, "opaque")
+	if err != nil {
+		return ironic.Login{}, err
+	}
+	reveal := func(name string) string { return s.Values[name].Reveal() }
+	return ironic.Login{Username: reveal("username"), Password: reveal("password"), AppID: reveal("application_credential_id"),
+		AppSecret: reveal("application_credential_secret"), Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
 }
 
 // memory keeps memos of BMCs as notes.

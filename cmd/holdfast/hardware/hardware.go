@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 	"github.com/holdfast-metal/holdfast/providers/datacenter"
 	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/providers/ironic"
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 	"github.com/holdfast-metal/holdfast/server/seal"
 )
@@ -49,7 +50,10 @@ type Hardware struct {
 
 	bmcs  []*bmc.Provider
 	hosts []*sshexec.Provider
-	over  chan struct{} // a term has ended
+
+	ironics []*ironic.Provider
+
+	over chan struct{} // a term has ended
 }
 
 // New gives a Hardware without providers.
@@ -60,7 +64,7 @@ func (h *Hardware) Attach(s Secrets, n Notes, i Inventory) { h.secrets, h.notes,
 
 // Factories gives the kinds that a configuration may name.
 func (h *Hardware) Factories() map[string]providers.Factory {
-	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh, "datacenter": h.datacenter}
+	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh, "datacenter": h.datacenter, "ironic": h.ironic}
 }
 
 func (h *Hardware) cloudBMC(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
@@ -98,6 +102,19 @@ func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (
 		return nil, fmt.Errorf("ssh: %w", err)
 	}
 	return datacenter.New(b, b, s), nil
+}
+
+func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	cfg, err := ironic.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ironic.New(cfg, ironic.Deps{Credentials: ironicLogins{h}, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	h.ironics = append(h.ironics, p)
+	return p, nil
 }
 
 func (h *Hardware) newBMC(raw json.RawMessage, log *slog.Logger) (*bmc.Provider, error) {
@@ -162,6 +179,9 @@ func (h *Hardware) Serve(ctx context.Context) error {
 	err := g.Wait()
 	for _, p := range h.hosts {
 		err = errors.Join(err, p.Close())
+	}
+	for _, p := range h.ironics {
+		p.Close()
 	}
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+	"github.com/holdfast-metal/holdfast/providers/ironic"
 	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
@@ -63,7 +64,9 @@ func (p *peer) note(c *internalv1.NoteDevice) error {
 func newPeer(t *testing.T) (*Hardware, *peer) {
 	t.Helper()
 	p := &peer{fsm: fsmtest.NewPeer(), secrets: map[string]seal.Secret{
-		"bmcs":  {Name: "bmcs", Type: "bmc", Version: 3, Values: map[string]seal.Value{"username": seal.NewValue("admin"), "password": seal.NewValue("secret")}},
+		"bmcs": {Name: "bmcs", Type: "bmc", Version: 3, Values: map[string]seal.Value{"username": seal.NewValue("admin"), "password": seal.NewValue("secret")}},
+		"ironic": {Name: "ironic", Type: "opaque", Version: 2, Values: map[string]seal.Value{"username": seal.NewValue("admin"), "password": seal.NewValue("secret"),
+			"application_credential_id": seal.NewValue("app"), "application_credential_secret": seal.NewValue("key")}},
 		"hosts": {Name: "hosts", Type: "ssh", Version: 1, Values: map[string]seal.Value{"password": seal.NewValue("hush")}},
 	}}
 	h := New(slog.New(slog.DiscardHandler))
@@ -80,6 +83,8 @@ func TestConfigurations(t *testing.T) {
 		"a key of no half":       {"datacenter", `{"ipmi": {}}`, "ipmi"},
 		"a key the BMC's is not": {"datacenter", `{"bmc": {"protocoll": "redfish"}}`, "protocoll"},
 		"a bad value":            {"datacenter", `{"ssh": {"idle": "soon"}}`, "soon"},
+		"ironic":                 {"ironic", `{"endpoint": "https://ironic:6385", "auth": "http_basic", "credentials_ref": "ironic"}`, ""},
+		"ironic nowhere":         {"ironic", `{}`, "endpoint is missing"},
 		"a bad protocol":         {"cloudbmc", `{"protocol": "amt"}`, "amt"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +129,17 @@ func TestCredentials(t *testing.T) {
 		if _, err := (logins{h}).Login(t.Context(), ref); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("login of %q: %v, want %q", ref, err, problem)
 		}
+	}
+}
+
+func TestLoginsAtIronic(t *testing.T) {
+	h, _ := newPeer(t)
+	got, err := ironicLogins{h}.Login(t.Context(), "ironic")
+	if want := (ironic.Login{Username: "admin", Password: "secret", AppID: "app", AppSecret: "key", Version: "ironic/2"}); err != nil || got != want {
+		t.Errorf("login: got %+v, %v, want %+v", got, err, want)
+	}
+	if _, err := (ironicLogins{h}).Login(t.Context(), "bmcs"); err == nil || !strings.Contains(err.Error(), "is of type bmc, want opaque") {
+		t.Errorf("a secret of another type: %v", err)
 	}
 }
 

@@ -85,7 +85,7 @@ func (n *Node) view() map[string]any {
 		"provision_updated_at": n.since.UTC().Truncate(time.Second).Format("2006-01-02T15:04:05+00:00"),
 		"maintenance":          n.Maintenance != "", "maintenance_reason": null(n.Maintenance), "fault": null(n.Fault), "last_error": null(n.lastError), "reservation": null(n.Locked),
 		"instance_uuid": null(n.Instance), "instance_info": n.instance, "extra": n.extra, "boot_mode": null(n.BootMode), "traits": slices.Concat([]string{}, n.Traits), "clean_step": map[string]any{}, "deploy_step": map[string]any{},
-		"properties": map[string]any{}, "driver_internal_info": map[string]any{"last_power_state_change": n.powerAt},
+		"properties": map[string]any{"cpus": "8", "memory_mb": 1024}, "driver_internal_info": map[string]any{"last_power_state_change": n.powerAt},
 	}
 }
 

@@ -1,0 +1,96 @@
+package ironic
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/inventory"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+var _ providers.InventoryReader = (*Provider)(nil)
+
+// Inventory gives what Ironic found when it last inspected the node, and its traits. Of a node that was never inspected there are the properties that somebody
+// wrote on it; Missing says so.
+func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (v *providers.Inventory, err error) {
+	err = p.call(ctx, m, "read the inventory", false, func(ctx context.Context, s *session, id string) error {
+		n, err := p.read(ctx, s, id)
+		if err != nil {
+			return err
+		}
+		v = &providers.Inventory{UUID: n.UUID, Traits: n.Traits}
+		if !speaks(s.ServiceClient, stockVersion) {
+			properties(v, n, "Ironic is older than 2023.1 and keeps no inventory")
+			return nil
+		}
+		data, err := nodes.GetInventory(ctx, s.ServiceClient, id).Extract()
+		switch {
+		case status(err) == http.StatusNotFound:
+			properties(v, n, "Ironic has not inspected the node")
+			return nil
+		case err != nil:
+			return err
+		}
+		found(v, &data.Inventory)
+		if len(v.CPUs)+len(v.Disks)+len(v.NICs) == 0 && v.MemoryBytes == 0 {
+			properties(v, n, "Ironic's inspection found nothing")
+		}
+		return nil
+	})
+	return v, err
+}
+
+func found(v *providers.Inventory, i *inventory.InventoryType) {
+	v.Manufacturer, v.Model, v.Serial = i.SystemVendor.Manufacturer, i.SystemVendor.ProductName, i.SystemVendor.SerialNumber
+	v.BIOS = i.SystemVendor.Firmware.Version
+	v.MemoryBytes = int64(i.Memory.PhysicalMb) << 20
+	if i.CPU.Count > 0 {
+		v.CPUs = []providers.CPU{{Model: i.CPU.ModelName, Threads: i.CPU.Count, Healthy: true}}
+	}
+	for _, d := range i.Disks {
+		media := "SSD"
+		if d.Rotational {
+			media = "HDD"
+		}
+		v.Disks = append(v.Disks, providers.Disk{Slot: d.Name, Model: strings.TrimSpace(d.Vendor + " " + d.Model), Serial: d.Serial, Bytes: d.Size, Media: media, Healthy: true})
+	}
+	for _, n := range i.Interfaces {
+		v.NICs = append(v.NICs, providers.NIC{Name: n.Name, MAC: strings.ToLower(n.MACAddress), Mbps: n.SpeedMbps, Up: n.HasCarrier})
+	}
+}
+
+// properties takes what somebody wrote on the node: numbers, or texts of them.
+func properties(v *providers.Inventory, n *node, why string) {
+	v.Missing = append(v.Missing, why+": what there is are the node's properties")
+	var prop map[string]any
+	if json.Unmarshal(n.Properties, &prop) != nil {
+		return
+	}
+	number := func(key string) int64 {
+		switch x := prop[key].(type) {
+		case float64:
+			return int64(x)
+		case string:
+			i, err := strconv.ParseInt(x, 10, 32)
+			if err == nil {
+				return i
+			}
+		}
+		return 0
+	}
+	v.MemoryBytes = number("memory_mb") << 20
+	if c := number("cpus"); c > 0 {
+		v.CPUs = []providers.CPU{{Threads: int(c), Healthy: true}}
+	}
+	if gb := number("local_gb"); gb > 0 {
+		v.Disks = []providers.Disk{{Bytes: gb << 30, Healthy: true}}
+	}
+	if s, ok := prop["vendor"].(string); ok {
+		v.Manufacturer = clip(s)
+	}
+}
