@@ -30,6 +30,8 @@ type attempt struct {
 	seen    map[string]string // evidence gathered since
 	message string            // what the step has to say in the end
 
+	inventory *holdfastv1.HardwareInventory // what was read of the machine, to be kept
+
 	began      time.Time // by this leader
 	waitingFor string
 	since      time.Time
@@ -145,7 +147,7 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 
 // conclude commits the outcome with its evidence and what is left of the log.
 func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*holdfastv1.Run, error) {
-	end := &internalv1.EndAttempt{RunId: a.id, Step: a.step.GetName(), Attempt: a.number, EvidenceAfter: a.seen, Message: a.message}
+	end := &internalv1.EndAttempt{RunId: a.id, Step: a.step.GetName(), Attempt: a.number, EvidenceAfter: a.seen, Message: a.message, Inventory: a.inventory}
 	switch {
 	case failure == nil:
 		end.Outcome = holdfastv1.Attempt_SUCCEEDED

@@ -25,6 +25,24 @@ func (a *attempt) choose() (action, error) {
 		return with(a, providers.CanNet, func(p providers.NetConfigurator) action { return a.net(p, k.Net) })
 	case *holdfastv1.Step_Power:
 		return with(a, providers.CanPower, func(p providers.PowerController) action { return a.power(p, k.Power) })
+	case *holdfastv1.Step_Identify:
+		return with(a, providers.CanIdentify, func(p providers.Identifier) action { return a.identify(p, k.Identify) })
+	case *holdfastv1.Step_EventLog:
+		return with(a, providers.CanEvents, a.readEvents)
+	case *holdfastv1.Step_ClearEventLog:
+		return with(a, providers.CanEvents, a.clearEvents)
+	case *holdfastv1.Step_ResetBmc:
+		look, ok := a.provider.(providers.Inspector)
+		if !ok {
+			return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(), "provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
+		}
+		return with(a, providers.CanReset, func(p providers.BMCResetter) action { return a.resetBMC(p, look) })
+	case *holdfastv1.Step_Media:
+		return with(a, providers.CanMedia, func(p providers.MediaController) action { return a.media(p, k.Media) })
+	case *holdfastv1.Step_Inventory:
+		return with(a, providers.CanInventory, a.readInventory)
+	case *holdfastv1.Step_Console:
+		return with(a, providers.CanConsole, func(p providers.Console) action { return a.console(p, k.Console) })
 	case *holdfastv1.Step_Inspect:
 		return with(a, providers.CanInspect, a.inspect)
 	case *holdfastv1.Step_Rma:

@@ -25,6 +25,8 @@ type Config struct {
 	PollMax      time.Duration // longest interval between observations. Default 2 s
 	NoteAfter    time.Duration // how long a wait lasts before it is put on record. Default 1 s
 	SoftOff      time.Duration // how long an operating system has to power off when asked. Default 1 min
+	Linger       time.Duration // how long a console stays open while nobody is attached. Default 30 s
+	BMCGoes      time.Duration // how soon a BMC that is reset goes away. Default 1 min
 	LogFlush     time.Duration // how often logs are committed. Default 200 ms
 	StepDeadline time.Duration // for steps without a timeout on record. Default 10 min
 	Logger       *slog.Logger
@@ -45,6 +47,8 @@ func (c Config) withDefaults() Config {
 	def(&c.PollMax, 2*time.Second)
 	def(&c.NoteAfter, time.Second)
 	def(&c.SoftOff, time.Minute)
+	def(&c.BMCGoes, time.Minute)
+	def(&c.Linger, 30*time.Second)
 	def(&c.LogFlush, 200*time.Millisecond)
 	def(&c.StepDeadline, 10*time.Minute)
 	if c.MaxActive == 0 {
@@ -76,16 +80,19 @@ type Executor struct {
 	proposer  Proposer
 	state     State
 	providers *providers.Set
+	consoles  *consoles
 }
 
 // New gives an Executor; Run it in each term.
 func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
-	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set}
+	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set, consoles: newConsoles()}
 }
 
 // Run drives all active runs until the term ends. It returns when nothing of it is at work any more, with an
 // error when it could not go on and another leader should.
 func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
+	e.consoles.change(func() { e.consoles.terms++ })
+	defer e.consoles.change(func() { e.consoles.terms-- })
 	g, gctx := errgroup.WithContext(ctx)
 	l := &term{Executor: e, epoch: t.Epoch, began: time.Now(), confirm: t.Confirm, runners: map[string]*runner{}, queue: newQueue(), done: make(chan string), group: g, logs: newLogSet()}
 	g.Go(func() error { return l.follow(gctx) })
@@ -118,6 +125,8 @@ func (l *term) follow(ctx context.Context) error {
 	for run := range view.ActiveRuns() {
 		switch {
 		case run.GetObserved(): // those are moved by the reports of an installer
+		case run.GetBeside(): // it waits for nobody, and nobody for it
+			l.start(ctx, waiting{run: run}, "")
 		case run.GetPhase() == holdfastv1.Run_PENDING:
 			l.queue.add(run, l.providerOf(view, run))
 		default: // it is at work, and may be in the middle of something: it waits for nobody
@@ -152,7 +161,7 @@ func (l *term) follow(ctx context.Context) error {
 				break
 			}
 			cursor = events[len(events)-1].GetCursor()
-			l.learn(view, events)
+			l.learn(ctx, view, events)
 		}
 	}
 }
@@ -185,7 +194,7 @@ func (l *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
 }
 
 // learn takes new runs into the queue, takes canceled ones out of it, and passes cancels on.
-func (l *term) learn(view *fsm.View, events []*holdfastv1.RunEvent) {
+func (l *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.RunEvent) {
 	for _, ev := range events {
 		run := ev.GetSnapshot()
 		if r, ok := l.runners[run.GetRunId()]; ok {
@@ -195,6 +204,8 @@ func (l *term) learn(view *fsm.View, events []*holdfastv1.RunEvent) {
 			continue
 		}
 		switch {
+		case run.GetPhase() == holdfastv1.Run_PENDING && run.GetBeside():
+			l.start(ctx, waiting{run: run}, "")
 		case run.GetPhase() == holdfastv1.Run_PENDING:
 			l.queue.add(run, l.providerOf(view, run))
 		case fsm.Ended(run):

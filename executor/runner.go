@@ -122,6 +122,9 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 			if err := a.killLeftover(ctx); err != nil {
 				return nil, err
 			}
+			if err := a.lightOutLeftover(ctx); err != nil {
+				return nil, err
+			}
 		}
 		return nil, err
 	}

@@ -1,0 +1,155 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// streamConsole is the stream of the run's log that has what a console has shown.
+const streamConsole = "console"
+
+// consoleIdle is how long a console stays open when nothing is typed or shown, where the step does not say.
+const consoleIdle = 30 * time.Minute
+
+// consoleEnd words why the run of a console has ended.
+func consoleEnd(r *holdfastv1.Run) string {
+	if msg := r.GetError().GetMessage(); msg != "" {
+		return msg
+	}
+	for _, s := range r.GetSteps() {
+		return s.GetMessage()
+	}
+	return ""
+}
+
+// console keeps the serial console open until all have left, nothing happens any more or the time is over. It is closed on the BMC whatever
+// happens; a new leader opens it anew.
+func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) action {
+	idle := time.Duration(s.GetIdleSeconds()) * time.Second
+	if idle == 0 {
+		idle = consoleIdle
+	}
+	return action{do: func(ctx context.Context) error {
+		live, stop := context.WithCancel(ctx) // the console lives as long
+		defer stop()
+		var hw io.ReadWriteCloser
+		err := a.effect(ctx, "open the console", func(in context.Context) error {
+			at, _ := providers.NotAfter(in)
+			var err error
+			hw, err = p.OpenConsole(providers.WithNotAfter(live, at), a.machine)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		o := newOpenConsole(a.id, hw)
+		ended := make(chan error, 1)
+		defer func() { // also on panic: the BMC must not be left with it
+			_ = hw.Close()
+			stop()
+			<-ended
+		}()
+		go func() { ended <- a.copyConsole(o, hw) }()
+		if err := a.openFor(o); err != nil {
+			return err
+		}
+		end := errConsoleLost()
+		defer func() {
+			o.end(end)
+			a.consoles.change(func() { delete(a.consoles.open, a.id) })
+		}()
+		err = a.whileConsole(ctx, o, idle, ended)
+		if a.whole.Err() == nil {
+			end = nil
+		}
+		return err
+	}}
+}
+
+// openFor lets people attach.
+func (a *attempt) openFor(o *openConsole) error {
+	full := false
+	a.consoles.change(func() {
+		if full = len(a.consoles.open) >= maxConsoles; !full {
+			a.consoles.open[a.id] = o
+		}
+	})
+	if full {
+		return providers.Errorf(providers.Unsupported, "open the console", "%d consoles are open already: close one", maxConsoles)
+	}
+	return nil
+}
+
+// copyConsole takes what the console shows into the run's log, and to those who are attached, until it ends.
+func (a *attempt) copyConsole(o *openConsole, hw io.Reader) error {
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := hw.Read(buf)
+		if n > 0 {
+			o.show(buf[:n])
+			a.write(streamConsole, append([]byte(nil), buf[:n]...))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// whileConsole waits for the end of a console, and says why it has come.
+func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Duration, ended chan error) error {
+	a.waitingFor, a.since = "somebody to attach to the console", time.Now()
+	tick := time.NewTicker(a.cfg.Linger / 10)
+	defer tick.Stop()
+	for {
+		o.mu.Lock()
+		here, left, since, quiet, changed := o.here, o.left, o.since, time.Since(o.lastWord), o.changed
+		o.mu.Unlock()
+		switch {
+		case here == 0 && left:
+			a.message = "everybody has left"
+			return nil
+		case here == 0 && time.Since(since) > a.cfg.Linger:
+			a.message = fmt.Sprintf("nobody was attached for %s", a.cfg.Linger)
+			return nil
+		case quiet > idle:
+			a.message = fmt.Sprintf("nothing was typed or shown for %s", idle)
+			return nil
+		}
+		if here > 0 {
+			a.waitingFor = "everybody to leave the console"
+		}
+		if err := a.note(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+			if here > 0 { // what is shown changes it, too
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+		case <-tick.C:
+		case err := <-ended:
+			ended <- err // for who waits for it
+			if ctx.Err() == nil {
+				return providers.Errorf(providers.Transient, "keep the console open", "the BMC has ended it: %w", err)
+			}
+		case <-ctx.Done():
+		}
+		if errors.Is(context.Cause(ctx), errTimeout) {
+			a.message = "its time was over"
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}

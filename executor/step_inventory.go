@@ -1,0 +1,92 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// readInventory reads what is in the machine. It is kept with the outcome; where it contradicts what an operator has declared, the evidence says so,
+// and nothing is changed.
+func (a *attempt) readInventory(p providers.InventoryReader) action {
+	return action{do: func(ctx context.Context) error {
+		v, err := p.Inventory(ctx, a.machine)
+		if err != nil {
+			return err
+		}
+		a.inventory = hardwareOf(v)
+		a.prove(map[string]string{
+			"serial": clean(v.Serial), "model": clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)), "cpus": strconv.Itoa(len(v.CPUs)),
+			"memory_bytes": strconv.FormatInt(v.MemoryBytes, 10), "disks": strconv.Itoa(len(v.Disks)), "nics": strconv.Itoa(len(v.NICs)),
+		})
+		a.message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports", len(v.CPUs), v.MemoryBytes>>30, len(v.Disks), len(v.NICs))
+		if len(v.Missing) > 0 {
+			a.prove(map[string]string{"missing": clean(strings.Join(v.Missing, "; "))})
+			a.message += ", not all could be read"
+		}
+		for _, c := range contradictions(a.machine, v) {
+			a.say("%s", c)
+			a.message += "; " + c
+		}
+		return nil
+	}}
+}
+
+// contradictions says where a machine is another than was declared.
+func contradictions(m *holdfastv1.Machine, v *providers.Inventory) []string {
+	var all []string
+	if want := m.GetSpec().GetSerial(); want != "" && v.Serial != "" && want != v.Serial {
+		all = append(all, fmt.Sprintf("the BMC says that its serial number is %s, %s is declared", clean(v.Serial), want))
+	}
+	if len(v.NICs) == 0 {
+		return all
+	}
+	for _, mac := range m.GetSpec().GetMacAddresses() {
+		if !slices.ContainsFunc(v.NICs, func(n providers.NIC) bool { return n.MAC == mac }) {
+			all = append(all, fmt.Sprintf("the BMC shows no network port with the declared MAC address %s", mac))
+		}
+	}
+	return all
+}
+
+// hardwareOf words an inventory for the record.
+func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
+	h := &holdfastv1.HardwareInventory{Manufacturer: clean(v.Manufacturer), Model: clean(v.Model), Serial: clean(v.Serial), Uuid: clean(v.UUID),
+		BiosVersion: clean(v.BIOS), BmcVersion: clean(v.BMC), MemoryBytes: v.MemoryBytes}
+	state := func(healthy bool) string {
+		if healthy {
+			return "ok"
+		}
+		return "failed"
+	}
+	add := func(p *holdfastv1.HardwarePart) {
+		p.Slot, p.Model, p.Serial, p.Firmware, p.Mac = clean(p.GetSlot()), clean(p.GetModel()), clean(p.GetSerial()), clean(p.GetFirmware()), clean(p.GetMac())
+		h.Parts = append(h.Parts, p)
+	}
+	for _, c := range v.CPUs {
+		add(&holdfastv1.HardwarePart{Kind: "cpu", Slot: c.Slot, Model: c.Model, Serial: c.Serial, Cores: int32(c.Cores), Threads: int32(c.Threads), State: state(c.Healthy)}) //nolint:gosec // a number of cores
+	}
+	for _, d := range v.Memory {
+		add(&holdfastv1.HardwarePart{Kind: "memory", Slot: d.Slot, Model: d.Type, Serial: d.Serial, Bytes: d.Bytes, State: state(d.Healthy)})
+	}
+	for _, d := range v.Disks {
+		add(&holdfastv1.HardwarePart{Kind: "disk", Slot: d.Slot, Model: strings.TrimSpace(d.Model + " " + d.Media), Serial: d.Serial, Firmware: d.Firmware, Bytes: d.Bytes, State: state(d.Healthy)})
+	}
+	for _, n := range v.NICs {
+		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC, Mbps: int32(n.Mbps), State: "down"} //nolint:gosec // a speed in Mb/s
+		if n.Up {
+			p.State = "up"
+		}
+		add(p)
+	}
+	for _, m := range v.Missing {
+		h.Missing = append(h.Missing, clean(m))
+	}
+	return h
+}
