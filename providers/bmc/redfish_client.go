@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,9 +119,9 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 		}
 		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path, body)
+	req, err := c.request(ctx, r, body)
 	if err != nil {
-		return nil, fmt.Errorf("make a request of path %q, which the service gave: %w", clip(r.path, 100), err)
+		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("OData-Version", "4.0")
@@ -149,6 +150,23 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 		return nil, newReply(r.method, r.path, res.StatusCode, b)
 	}
 	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
+}
+
+// request makes an HTTP request to our BMC. Paths come from the service, before anybody has logged in even, and what is signed with them
+// must go nowhere else: behind "https://10.0.0.7", a path of "@host/x" or ".host/x" would be another host.
+func (c *redfishClient) request(ctx context.Context, r request, body io.Reader) (*http.Request, error) {
+	path := r.path
+	if rest, ok := strings.CutPrefix(path, c.base); ok && strings.HasPrefix(rest, "/") {
+		path = rest // some services write links in full
+	}
+	if !strings.HasPrefix(path, "/") {
+		return nil, disagree("the service refers to %q, which is no path on this BMC: not asked, no account goes to another host", clip(r.path, 100))
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("make a request of path %q, which the service gave: %w", clip(r.path, 100), err)
+	}
+	return req, nil
 }
 
 // get reads a resource within the session.
