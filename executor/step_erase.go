@@ -9,11 +9,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// eraser is a host that erases its own disks, as a durable command under the op's token, which tells in its output what became of each
-// (providers.EraseReport). It refuses where the host is not known by a key that was pinned before: no other host's disks are erased by mistake.
+// eraser is a host that erases its own disks.
 type eraser interface {
 	providers.RemoteExecutor
-	Erase(ctx context.Context, op providers.Op, m providers.Machine, most time.Duration) error
+	providers.Eraser
 }
 
 // erase has the host erase its disks, and gives how many that were. It fails unless each of them is known to be erased.

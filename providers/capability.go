@@ -117,6 +117,9 @@ func Missing(p Provider, plan *holdfastv1.Plan) (c Capability, step string) {
 	have := Capabilities(p)
 	for _, s := range plan.GetSteps() {
 		for _, need := range Needs(s) {
+			if _, erases := p.(Eraser); need == CanImage && s.GetRma() != nil && erases {
+				continue // the host does it
+			}
 			if !slices.Contains(have, need) {
 				return need, s.GetName()
 			}

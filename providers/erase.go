@@ -1,9 +1,17 @@
 package providers
 
 import (
+	"context"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// Eraser is a host that erases its own disks, as a durable command under the op's token (RemoteExecutor.CommandStatus tells how far it is) that tells in
+// its output what became of each (EraseReport). It refuses where nothing proves that the host is the machine's.
+type Eraser interface {
+	Erase(ctx context.Context, op Op, m Machine, most time.Duration) error
+}
 
 // EraseReport is what a host tells of its disks when it erases them, in the output of that command: a line for each disk,
 //

@@ -25,6 +25,13 @@ type Host interface {
 	providers.Inspector
 	providers.RemoteExecutor
 	providers.NetConfigurator
+	HostOnly
+}
+
+// HostOnly is what a host does to itself.
+type HostOnly interface {
+	providers.Eraser
+	Reboot(ctx context.Context, op providers.Op, m providers.Machine) error
 }
 
 // Provider drives machines through both.
@@ -34,6 +41,7 @@ type Provider struct {
 	providers.MediaController
 	providers.RemoteExecutor
 	providers.NetConfigurator
+	HostOnly
 	providers.Settler
 
 	bmc, host providers.Inspector
@@ -41,7 +49,7 @@ type Provider struct {
 
 // New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what comes late by itself.
 func New(bmc BMC, settle providers.Settler, host Host) *Provider {
-	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, Settler: settle, bmc: bmc, host: host}
+	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Settler: settle, bmc: bmc, host: host}
 }
 
 // Kind is "datacenter".

@@ -1,0 +1,179 @@
+package sshexec_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
+)
+
+// disk is a file with data in it that the script takes for a disk, and how it answers to the tools.
+type disk struct {
+	name  string
+	bytes int64
+	ro    bool
+	kind  string            // as lsblk has it; default disk
+	tools map[string]string // what a tool does with it, in shell; "$d" is its path
+	stuck bool              // writes are lost
+	empty bool
+}
+
+// stage makes the disks and tools that know no others. The real ones of this machine cannot be reached: lsblk is the only one who names disks.
+func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (string, string, int)) {
+	t.Helper()
+	dir = t.TempDir()
+	tools := filepath.Join(dir, "tools")
+	if err := os.Mkdir(tools, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := ""
+	answers := map[string]string{}
+	for _, d := range disks {
+		path := filepath.Join(dir, d.name)
+		content := bytes.Repeat([]byte(d.name+" holds data of somebody.\n"), int(d.bytes)/10)[:d.bytes]
+		if d.empty {
+			clear(content)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ro, kind := 0, "disk"
+		if d.ro {
+			ro = 1
+		}
+		if d.kind != "" {
+			kind = d.kind
+		}
+		list += fmt.Sprintf("%s %s %d %d\n", path, kind, ro, d.bytes)
+		for tool, does := range d.tools {
+			answers[tool] += fmt.Sprintf("*%s*) d=%s; %s ;;\n", d.name, path, does)
+		}
+		if d.stuck {
+			answers["dd"] += fmt.Sprintf("*of=%s*) exit 0 ;;\n", path)
+		}
+	}
+	write := func(tool, text string) {
+		if err := os.WriteFile(filepath.Join(tools, tool), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("lsblk", "case \"$*\" in\n*SERIAL*) echo S-1 ;;\n*MOUNTPOINT*) case \"$*\" in */sysdisk*) echo / ;; esac ;;\n*) cat <<L\n"+list+"L\n;;\nesac\n")
+	write("blockdev", "exit 0\n")
+	write("swapoff", "exit 0\n")
+	write("sync", "exit 0\n")
+	write("sleep", "exit 0\n")
+	for _, tool := range []string{"nvme", "hdparm", "blkdiscard"} {
+		write(tool, "case \"$*\" in\n"+answers[tool]+"*) exit 1 ;;\nesac\n")
+	}
+	// A file is no disk: what goes past the cache is read like anything else.
+	write("dd", "case \"$*\" in\n"+answers["dd"]+"esac\nfor w; do\nshift\ncase $w in iflag=direct | oflag=direct) ;; *) set -- \"$@\" \"$w\" ;; esac\ndone\nexec /bin/dd \"$@\"\n")
+	return dir, func(env ...string) (string, string, int) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		cmd := exec.CommandContext(ctx, "/bin/sh", "host/erase.sh")
+		cmd.Env = append([]string{"HOLDFAST_ERASE_PATH=" + tools}, env...)
+		var out, said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &said
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return out.String(), said.String(), cmd.ProcessState.ExitCode()
+	}
+}
+
+const (
+	zeroes    = "truncate -s 0 $d && truncate -s 5000192 $d"
+	scrambles = "head -c 5000192 /dev/urandom >$d"
+	unfrozen  = "case \"$*\" in *-I*) printf 'Security:\\n\\tMaster password revision code = 65534\\n\\t\\tsupported\\n\\tnot\\tenabled\\n\\tnot\\tlocked\\n\\tnot\\tfrozen\\n\\tnot\\texpired: security count\\n\\t\\tsupported: enhanced erase\\nChecksum: correct\\n' ;; *set-pass*) : ;; *erase-enhanced*) "
+)
+
+func TestEraseScript(t *testing.T) {
+	const size = 5000192 // no multiple of 4 MiB
+	for name, tc := range map[string]struct {
+		disks []disk
+		want  []string // lines of the report
+		exit  int
+	}{
+		"no disk":      {nil, []string{"done 0 of 0"}, 0},
+		"NVMe formats": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": scrambles}}}, []string{"disk nvme0n1 S-1 erased nvme format, user data erase", "done 1 of 1"}, 0},
+		"NVMe only by key": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": "case \"$*\" in *ses=2*) " + scrambles + " ;; *) exit 1 ;; esac"}}},
+			[]string{"disk nvme0n1 S-1 erased nvme format, cryptographic erase", "done 1 of 1"}, 0},
+		"NVMe sanitizes": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": "case \"$*\" in sanitize-log*) echo 'Sanitize Status                        (SSTAT) :  0x101' ;; sanitize*) " + scrambles + " ;; *) exit 1 ;; esac"}}},
+			[]string{"disk nvme0n1 S-1 erased nvme sanitize, block erase", "done 1 of 1"}, 0},
+		"NVMe lies": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": "exit 0"}}}, []string{"disk nvme0n1 S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"ATA erases": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"hdparm": unfrozen + zeroes + " ;; *) exit 1 ;; esac"}}},
+			[]string{"disk sda S-1 erased ATA enhanced secure erase", "done 1 of 1"}, 0},
+		"ATA is frozen": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"hdparm": strings.Replace(unfrozen, "not\\tfrozen", "\\tfrozen", 1) + zeroes + " ;; *) exit 1 ;; esac"}}},
+			[]string{"disk sda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"discards":               {[]disk{{name: "vda", bytes: size, tools: map[string]string{"blkdiscard": "case \"$*\" in *-s*) exit 1 ;; *) " + zeroes + " ;; esac"}}}, []string{"disk vda S-1 erased discard, read back as zeros", "done 1 of 1"}, 0},
+		"discards, to no effect": {[]disk{{name: "vda", bytes: size, tools: map[string]string{"blkdiscard": "exit 0"}}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"overwritten":            {[]disk{{name: "vda", bytes: size}, {name: "vdb", bytes: 9 << 20}, {name: "vdc", bytes: 1 << 20}}, []string{"disk vda S-1 erased overwritten with zeros", "disk vdb S-1 erased overwritten with zeros", "disk vdc S-1 erased overwritten with zeros", "done 3 of 3"}, 0},
+		"empty":                  {[]disk{{name: "vda", bytes: size, empty: true}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"writes are lost": {[]disk{{name: "vda", bytes: size, stuck: true}, {name: "vdb", bytes: size}},
+			[]string{"disk vda S-1 failed overwritten with zeros did not take; it could not be overwritten", "disk vdb S-1 erased overwritten with zeros", "done 1 of 2"}, 1},
+		"cannot be written": {[]disk{{name: "vda", bytes: size, ro: true}}, []string{"disk vda S-1 failed it cannot be written", "done 0 of 1"}, 1},
+		"no disks":          {[]disk{{name: "sr0", bytes: size, kind: "rom"}, {name: "loop0", bytes: size, kind: "loop"}, {name: "zram0", bytes: size}, {name: "vda", bytes: size}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"the system's last": {[]disk{{name: "sysdisk", bytes: size}, {name: "vdb", bytes: size}}, []string{"disk vdb S-1 erased overwritten with zeros", "disk sysdisk S-1 erased overwritten with zeros", "done 2 of 2"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, run := stage(t, tc.disks)
+			out, said, exit := run()
+			want := "holdfast-erase " + strings.Join(tc.want, "\nholdfast-erase ") + "\n"
+			if diff := cmp.Diff(want, out); diff != "" || exit != tc.exit {
+				t.Errorf("exit %d, want %d; report (-want +got):\n%s\nit said:\n%s", exit, tc.exit, diff, said)
+			}
+			report := providers.ReadEraseReport(out)
+			if report.Complete != (tc.exit == 0) {
+				t.Errorf("the report is complete: %v, want %v", report.Complete, tc.exit == 0)
+			}
+			for _, d := range report.Disks {
+				left, err := os.ReadFile(filepath.Join(dir, d.Name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if there := bytes.Contains(left, []byte("data of somebody")); there == d.Erased {
+					t.Errorf("disk %s is erased: %v, and has data of somebody: %v", d.Name, d.Erased, there)
+				}
+				if d.Erased && int64(len(left)) < 1<<20 {
+					t.Errorf("disk %s has %d bytes left", d.Name, len(left))
+				}
+			}
+		})
+	}
+}
+
+// A host that is not the machine's erases nothing.
+func TestEraseOfAnotherHost(t *testing.T) {
+	dir, run := stage(t, []disk{{name: "vda", bytes: 2 << 20}})
+	out, said, exit := run("HOLDFAST_MACS=02:00:00:00:00:01 02:00:00:00:00:02")
+	if exit != 4 || out != "" || !strings.Contains(said, "nothing was erased") {
+		t.Errorf("exit %d, %q, %q", exit, out, said)
+	}
+	if left, err := os.ReadFile(filepath.Join(dir, "vda")); err != nil || !bytes.Contains(left, []byte("data of somebody")) {
+		t.Errorf("the disk was touched: %v", err)
+	}
+
+	p := newProvider(t, sshexec.Config{}, logins{}, sshexec.NewPinnedInMemory(map[string][]string{"m-pinned": {"ssh-ed25519 AAAA"}}))
+	for id, want := range map[string]string{"m-unknown": "no key of its host is pinned", "m-pinned": "neither a key of its host nor a MAC address"} {
+		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{SshEndpoint: "192.0.2.1"}}
+		err := p.Erase(t.Context(), providers.Op{RunID: "r", Step: "s", Attempt: 1}, m, time.Minute)
+		if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want it refused: %s", id, err, want)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+#!/bin/sh
+# Erases every disk of the host that it runs on, and says of each whether it is erased (providers.EraseReport). It erases what the kernel lists as a
+# disk and can be written; nothing else of the machine is touched.
+#
+# The dearest way that a disk knows comes first: its own (NVMe format or sanitize, ATA secure erase), a secure discard, a discard, and zeros over
+# all of it. None is believed: three places are read before and after, past the cache, and what was readable there must not be readable any more.
+#
+# A disk that holds the running system comes last. What is needed after that is read into memory before.
+
+LC_ALL=C
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# Tests put disks of their own in place of the machine's: with all of their tools, or not at all.
+if [ -n "${HOLDFAST_ERASE_PATH:-}" ]; then
+	[ -x "$HOLDFAST_ERASE_PATH/lsblk" ] || exit 3
+	PATH=$HOLDFAST_ERASE_PATH:$PATH
+fi
+export LC_ALL PATH
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# The machine's own addresses, where they are known: another host must not be erased in its place.
+if [ -n "${HOLDFAST_MACS:-}" ]; then
+	ours=
+	for mac in $HOLDFAST_MACS; do
+		if cat /sys/class/net/*/address /sys/class/net/*/bonding_slave/perm_hwaddr 2>/dev/null | grep -Fixq "$mac"; then
+			ours=$mac
+		fi
+	done
+	if [ -z "$ours" ]; then
+		echo "this host has none of the machine's MAC addresses ($HOLDFAST_MACS): nothing was erased" >&2
+		exit 4
+	fi
+fi
+
+for tool in lsblk dd cksum blockdev; do
+	if ! have "$tool"; then
+		echo "the host lacks $tool" >&2
+		exit 3
+	fi
+done
+
+# disks prints the disks, one to a line: path, read-only, size. The one with the running system is the last.
+disks() {
+	lsblk -dnbpo NAME,TYPE,RO,SIZE | while read -r path type ro size; do
+		case $type:${path##*/} in
+		disk:zram* | disk:ram* | disk:nbd* | disk:fd*) continue ;;
+		disk:*) ;;
+		*) continue ;;
+		esac
+		[ "${size:-0}" -gt 0 ] || continue
+		order=1
+		if lsblk -nro MOUNTPOINT "$path" 2>/dev/null | grep -Eqx '/|/usr|/var|/var/lib'; then
+			order=2
+		fi
+		echo "$order $path $ro $size"
+	done | sort -s -k1,1 | cut -d' ' -f2-
+}
+
+# place DISK BYTE prints a sum of the MiB there, past the cache; "zero" when there is nothing but zeros.
+place() {
+	blockdev --flushbufs "$1" 2>/dev/null
+	sum=$(dd if="$1" bs=4096 skip=$(($2 / 4096)) count=256 iflag=direct 2>/dev/null | cksum)
+	case $sum in
+	"$zero") echo zero ;;
+	*' 0') echo unreadable ;;
+	*) echo "$sum" | tr ' ' - ;;
+	esac
+}
+
+# places DISK SIZE
+places() {
+	if [ "$2" -lt 3145728 ]; then
+		place "$1" 0
+		return
+	fi
+	echo "$(place "$1" 0) $(place "$1" $((($2 / 2 / 4096) * 4096))) $(place "$1" $((($2 - 1048576) / 4096 * 4096)))"
+}
+
+# gone BEFORE AFTER says whether nothing of what was there is there now.
+gone() {
+	# shellcheck disable=SC2086 # they are lists
+	set -- $1 : $2
+	old=
+	while [ "$1" != : ]; do
+		old="$old $1"
+		shift
+	done
+	shift
+	for was in $old; do
+		case $1 in
+		unreadable) return 1 ;;
+		zero) ;;
+		"$was") return 1 ;;
+		esac
+		shift
+	done
+	return 0
+}
+
+# zeroed AFTER says whether all of it is zeros: a discard promises nothing.
+zeroed() {
+	for now in $1; do
+		[ "$now" = zero ] || return 1
+	done
+}
+
+nvme_own() { # DISK
+	have nvme || return 1
+	if nvme format "$1" --ses=1 --force >&2; then
+		how='nvme format, user data erase'
+		return 0
+	fi
+	if nvme format "$1" --ses=2 --force >&2; then
+		how='nvme format, cryptographic erase'
+		return 0
+	fi
+	nvme sanitize "$1" --sanact=2 >&2 || return 1
+	tries=0
+	while [ "$tries" -lt 8640 ]; do # a day, at most
+		case $(nvme sanitize-log "$1" 2>/dev/null | sed -n 's/.*(SSTAT)[^:]*: *//p') in
+		0x101 | 0x1 | 0x104) how='nvme sanitize, block erase' && return 0 ;;
+		0x103 | 0x3) return 1 ;;
+		'') return 1 ;;
+		esac
+		tries=$((tries + 1))
+		sleep 10
+	done
+	return 1
+}
+
+ata_own() { # DISK
+	have hdparm || return 1
+	said=$(hdparm -I "$1" 2>/dev/null | sed -n '/^Security:/,/^[A-Z][a-z]*[^:]*:$/p' | tr -s '\t ' ' ')
+	echo "$said" | grep -Eq '^ ?supported$' || return 1
+	if ! echo "$said" | grep -Eq '^ ?not frozen$'; then
+		note='its security is frozen by the firmware; '
+		return 1
+	fi
+	echo "$said" | grep -Eq '^ ?not locked$' || {
+		note='it is locked; '
+		return 1
+	}
+	hdparm --user-master u --security-set-pass holdfast "$1" >&2 || return 1
+	if echo "$said" | grep -q 'supported: enhanced erase' && hdparm --user-master u --security-erase-enhanced holdfast "$1" >&2; then
+		how='ATA enhanced secure erase'
+		return 0
+	fi
+	if hdparm --user-master u --security-erase holdfast "$1" >&2; then
+		how='ATA secure erase'
+		return 0
+	fi
+	hdparm --user-master u --security-disable holdfast "$1" >&2
+	return 1
+}
+
+# erase DISK SIZE sets how, and fails with why in it.
+erase() {
+	before=$(places "$1" "$2")
+	case $before in
+	*unreadable*)
+		how='it cannot be read'
+		return 1
+		;;
+	esac
+	for way in own secure discard zeros; do
+		how= sure=
+		case $way in
+		own)
+			case ${1##*/} in
+			nvme*) nvme_own "$1" ;;
+			sd* | hd*) ata_own "$1" ;;
+			*) false ;;
+			esac
+			;;
+		secure) have blkdiscard && how='secure discard' && blkdiscard -f -s "$1" >&2 ;;
+		discard) have blkdiscard && how='discard, read back as zeros' sure=zeros && blkdiscard -f "$1" >&2 ;;
+		zeros) how='overwritten with zeros' sure=zeros && overwrite "$1" "$2" ;;
+		esac || continue
+		sync
+		after=$(places "$1" "$2")
+		if gone "$before" "$after" && { [ -z "$sure" ] || zeroed "$after"; }; then
+			return 0
+		fi
+		note="$note$how did not take; "
+	done
+	how="${note}it could not be overwritten"
+	return 1
+}
+
+# overwrite DISK SIZE
+overwrite() {
+	whole=$(($2 / 4194304)) rest=$((($2 % 4194304) / 512))
+	if [ "$whole" -gt 0 ]; then
+		dd if=/dev/zero of="$1" bs=4194304 count="$whole" oflag=direct conv=notrunc,fsync >&2 || return 1
+	fi
+	if [ "$rest" -gt 0 ]; then
+		dd if=/dev/zero of="$1" bs=512 seek=$((whole * 8192)) count="$rest" conv=notrunc,fsync >&2 || return 1
+	fi
+}
+
+serial() {
+	s=$(lsblk -dno SERIAL "$1" 2>/dev/null | tr -cd '[:alnum:]._-')
+	echo "${s:--}"
+}
+
+zero=$(dd if=/dev/zero bs=4096 count=256 2>/dev/null | cksum)
+list=$(disks) || exit 3
+# What the reports need later is read into memory, for the disk it lies on may go.
+for tool in sh head tail cat dd cksum stat awk sed grep sort cut tr lsblk sync sleep mv ln rm blockdev blkdiscard nvme hdparm sudo systemd-run systemctl; do
+	file=$(command -v "$tool") && [ -f "$file" ] && cat "$file" >/dev/null
+done
+swapoff -a 2>/dev/null
+all=0 good=0
+while read -r path ro size; do
+	[ -n "$path" ] || continue
+	all=$((all + 1)) how='' note=''
+	name=${path##*/} number=$(serial "$path")
+	if [ "$ro" = 1 ]; then
+		how='it cannot be written'
+		false
+	else
+		echo "erasing $name of $size bytes" >&2
+		erase "$path" "$size"
+	fi </dev/null && {
+		good=$((good + 1))
+		echo "holdfast-erase disk $name $number erased $how"
+		continue
+	}
+	echo "holdfast-erase disk $name $number failed $how"
+done <<LIST
+$list
+LIST
+echo "holdfast-erase done $good of $all"
+[ "$good" = "$all" ]
