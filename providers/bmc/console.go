@@ -71,8 +71,8 @@ type console struct {
 	out    *bufio.Reader
 	pipe   *io.PipeReader
 	cancel context.CancelFunc // kills it
-	ended  chan struct{} // closed when ipmitool has ended
-	gone   chan struct{} // closed when another one may be opened
+	ended  chan struct{}      // closed when ipmitool has ended
+	gone   chan struct{}      // closed when another one may be opened
 	close  sync.Once
 }
 

@@ -67,10 +67,15 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 			out()
 		}
 	}()
-	gap := h.gap()
-	if err := h.gate.pace(ctx, gap); err != nil {
+	ended, err := h.gate.pace(ctx, h.gap())
+	if err != nil {
 		return a, nil, err
 	}
+	defer func() {
+		if err != nil {
+			ended(false)
+		}
+	}()
 	if a, err = h.account(ctx); err != nil {
 		return a, nil, err
 	}
@@ -84,7 +89,7 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 		case providers.ClassOf(err) == providers.Auth:
 			h.refused.done(a, false)
 		}
-		h.gate.ended(gap)
+		ended(providers.ClassOf(err) != providers.Late) // what came too late has its turn with the next try
 		out()
 	}, nil
 }

@@ -5,7 +5,10 @@ package bmc_test
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,6 +181,63 @@ func TestGapBetweenIPMICommands(t *testing.T) {
 	defer cancel()
 	_, err := p.PowerState(ctx, l.m)
 	l.class("no time to wait for the gap", err, providers.Timeout)
+}
+
+// A press that has to wait for the gap comes too late, and the next try finds its turn: executors give a press half a second, and BMCs are read
+// right before.
+func TestAPressAfterTheGapIsDone(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	p := l.provider(func(c *bmc.Config) { c.IPMIGap = 2 * time.Second })
+	_, err := p.PowerState(l.ctx, l.m)
+	l.ok("read", err)
+	began := time.Now()
+	for {
+		err := p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(500*time.Millisecond)), op("power"), l.m, providers.ActionHardOff)
+		if err == nil {
+			break
+		}
+		l.class("press", err, providers.Late)
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("a press is late for ever")
+		}
+	}
+	if diff := cmp.Diff([]string{"power 0"}, l.done()); diff != "" {
+		t.Errorf("what was done (-want +got):\n%s", diff)
+	}
+}
+
+// The gap counts from the end of a command, however long that takes: they do not overlap.
+func TestGapAfterASlowCommand(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	slow := filepath.Join(t.TempDir(), "ipmitool")
+	log := slow + ".log"
+	script := "#!/bin/sh\necho begin >>" + log + "\nsleep 0.4\nipmitool \"$@\"\nr=$?\necho end >>" + log + "\nexit $r\n"
+	if err := os.WriteFile(slow, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	p := l.provider(func(c *bmc.Config) { c.IPMIGap, c.Ipmitool = 100*time.Millisecond, slow })
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			var err error
+			if i%2 == 0 {
+				err = p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn)
+			} else {
+				_, err = p.PowerState(l.ctx, l.m)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b, err := os.ReadFile(log)
+	l.ok("read the log", err)
+	if strings.Contains(string(b), "begin\nbegin\n") || strings.Count(string(b), "end\n") < 5 {
+		t.Errorf("commands overlap:\n%s", b)
+	}
 }
 
 func TestIPMIInventoryEventsAndCare(t *testing.T) {
