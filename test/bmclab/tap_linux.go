@@ -1,0 +1,127 @@
+package bmclab
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Tap stands on the wire before a BMC that speaks IPMI and writes down who spoke when. ipmitool has a port of its own for each command, so that
+// what comes from one port is one command, with its session.
+type Tap struct {
+	Endpoint string // as bmc_endpoint of a machine has it
+
+	mu    sync.Mutex
+	calls map[string]*call // by the caller's address
+	delay time.Duration
+}
+
+type call struct {
+	first, last time.Time // packets of either side
+	bmc         *net.UDPConn
+}
+
+// Tap opens one. It ends with the test.
+func (l *Lab) Tap(b *BMC) *Tap {
+	l.t.Helper()
+	addr, err := net.ResolveUDPAddr("udp", l.ports.Address("127.0.0.1"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	conn, err := net.ListenUDP("udp", addr)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	t := &Tap{Endpoint: "ipmi://" + addr.String(), calls: map[string]*call{}}
+	var serving sync.WaitGroup
+	serving.Go(func() { t.serve(l, conn, strings.TrimPrefix(b.Endpoint, "ipmi://"), &serving) })
+	l.t.Cleanup(func() {
+		_ = conn.Close()
+		t.mu.Lock()
+		for _, c := range t.calls {
+			_ = c.bmc.Close()
+		}
+		t.mu.Unlock()
+		serving.Wait()
+	})
+	return t
+}
+
+// Delay makes every answer late by d.
+func (t *Tap) Delay(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.delay = d
+}
+
+func (t *Tap) serve(l *Lab, conn *net.UDPConn, bmc string, serving *sync.WaitGroup) {
+	b := make([]byte, 2048)
+	for {
+		n, from, err := conn.ReadFromUDP(b)
+		if err != nil {
+			return
+		}
+		t.mu.Lock()
+		c := t.calls[from.String()]
+		if c == nil {
+			to, err := net.Dial("udp", bmc)
+			if err != nil {
+				l.t.Error(err)
+				t.mu.Unlock()
+				return
+			}
+			c = &call{first: time.Now(), bmc: to.(*net.UDPConn)}
+			t.calls[from.String()] = c
+			serving.Go(func() { t.answer(conn, c, from) })
+		}
+		c.last = time.Now()
+		t.mu.Unlock()
+		_, _ = c.bmc.Write(b[:n]) // what is lost is sent again
+	}
+}
+
+func (t *Tap) answer(conn *net.UDPConn, c *call, to *net.UDPAddr) {
+	b := make([]byte, 2048)
+	for {
+		n, err := c.bmc.Read(b)
+		if err != nil {
+			return
+		}
+		t.mu.Lock()
+		d := t.delay
+		t.mu.Unlock()
+		time.Sleep(d) // sleep: that is how long the BMC takes
+		t.mu.Lock()
+		c.last = time.Now()
+		t.mu.Unlock()
+		_, _ = conn.WriteToUDP(b[:n], to)
+	}
+}
+
+// Seen says how many commands came, how many were under way at once at most, and what the shortest time was from the end of one to the
+// beginning of the next; negative when they overlap.
+func (t *Tap) Seen() (commands, most int, gap time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*call
+	for _, c := range t.calls {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *call) int { return a.first.Compare(b.first) })
+	gap = time.Hour
+	for i, c := range all {
+		at := 0
+		for j, o := range all[:i+1] {
+			if !o.last.Before(c.first) {
+				at++
+			}
+			if j < i {
+				gap = min(gap, c.first.Sub(o.last))
+			}
+		}
+		most = max(most, at)
+	}
+	return len(all), most, gap
+}
