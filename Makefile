@@ -55,6 +55,11 @@ e2e: ## Run the tests that start real processes, always anew
 e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in a container (4 minutes)
 	E2E_SSH=1 go test -count=1 -timeout 15m -v -run '^TestSystemdHost$$' ./providers/ssh
 
+# Needs Debian, root and a mirror, or ironic-api and ironic-conductor, which it installs when they are missing; it starts and stops them itself.
+.PHONY: e2e-ironic
+e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake hardware (5 minutes)
+	E2E_IRONIC=1 go test -count=1 -timeout 10m -v -run '^TestDebian' ./providers/ironic
+
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
 .PHONY: chaos
 chaos: ## Break a cluster under traffic, in every way, and check everything: 3 to 6 minutes (SEED=n FAULTS=a,b)
