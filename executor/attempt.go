@@ -295,11 +295,7 @@ func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 			return shown, err
 		}
 		// Asked after the look: a provider may learn from it how slow the hardware is.
-		wait := time.Second
-		if s, ok := a.provider.(providers.Settler); ok {
-			wait = s.Settle(a.machine)
-		}
-		return time.Since(a.began) > wait, nil
+		return time.Since(a.began) > a.settleTime(), nil
 	})
 }
 

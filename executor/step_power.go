@@ -147,16 +147,7 @@ func (a *attempt) powerOn(ctx context.Context, power providers.PowerController) 
 	if on, err := a.powerIs(ctx, power, providers.PowerOn); err != nil || on {
 		return err
 	}
-	if err := a.press(ctx, power, providers.ActionOn); err != nil {
-		return err
-	}
-	return a.poll(ctx, "the power to be on", func(ctx context.Context) (bool, error) {
+	return a.pressed(ctx, power, providers.ActionOn, "the power to be on", func(ctx context.Context) (bool, error) {
 		return a.powerIs(ctx, power, providers.PowerOn)
-	})
-}
-
-func (a *attempt) press(ctx context.Context, power providers.PowerController, action providers.PowerAction) error {
-	return a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
-		return power.SetPower(ctx, a.op, a.machine, action)
 	})
 }

@@ -34,10 +34,7 @@ func (a *attempt) powerOff(ctx context.Context, power providers.PowerController,
 			return err
 		}
 	}
-	if err := a.press(ctx, power, providers.ActionHardOff); err != nil {
-		return err
-	}
-	return a.poll(ctx, "the power to be off", isOff)
+	return a.pressed(ctx, power, providers.ActionHardOff, "the power to be off", isOff)
 }
 
 const waitSoftOff = "the operating system to power off"
@@ -68,7 +65,7 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 		switch {
 		case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
 			return false, nil // there is no such button
-		case err != nil:
+		case err != nil && !a.unanswered(ctx, err):
 			return false, err
 		}
 		until = time.Now().Add(grace)
