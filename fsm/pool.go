@@ -342,6 +342,11 @@ func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 	}
 }
 
+// InPool says whether a machine is in a pool. It does not read the machine.
+func (v *View) InPool(id, pool string) bool {
+	return v.machines.indexed(machinesByPool, poolKey(pool)+id, id)
+}
+
 // PoolQuery asks for pools that can be placed on. The zero value asks for nothing: any pool matches.
 type PoolQuery struct {
 	MinFreeVRAM float64 // gigabytes, on one GPU

@@ -150,6 +150,14 @@ func TestPoolCounts(t *testing.T) {
 	if a, b := getPool(t, p, "gpu"), getPool(t, p, "gpu-2"); a.GetMachines() != 2 || a.GetMachinesReady() != 0 || b.GetMachines() != 2 || b.GetMachinesReady() != 1 {
 		t.Errorf("after a move: %v, %v", a, b)
 	}
+	for _, tt := range []struct {
+		id, pool string
+		want     bool
+	}{{"m-1", "gpu", true}, {"m-2", "gpu-2", true}, {"m-2", "gpu", false}, {"m-9", "gpu", false}, {"m-4711", "gpu", false}, {"m-1", "", false}, {"", "gpu", false}, {"2\x00m-2", "gpu-", false}} {
+		if got := p.View().InPool(tt.id, tt.pool); got != tt.want {
+			t.Errorf("%q in %q: got %v, want %v", tt.id, tt.pool, got, tt.want)
+		}
+	}
 }
 
 func TestPoolQuery(t *testing.T) {

@@ -213,6 +213,12 @@ func (t *table[M, P]) scan(index int, prefix, after string) iter.Seq2[string, P]
 	}
 }
 
+// indexed says whether a row has a key in an index, without reading it.
+func (t *table[M, P]) indexed(index int, key, row string) bool {
+	_, ok := t.indexes[index].Get(entry{key: key, rec: &record{key: row}})
+	return ok
+}
+
 // scanBack gives the rows whose index key starts with prefix and is below before, last first.
 // An empty before starts at the end.
 func (t *table[M, P]) scanBack(index int, prefix, before string) iter.Seq2[string, P] {

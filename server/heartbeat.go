@@ -67,13 +67,19 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 	if !auth.Scoped(who) || who.GetMachineId() != "" {
 		return nil
 	}
-	m, ok := s.state.View().Machine(id)
+	v := s.state.View()
+	for _, pool := range who.GetPools() { // nearly always: what follows is for the others
+		if v.InPool(id, pool) && auth.InScope(who, pool) {
+			return nil
+		}
+	}
+	m, ok := v.Machine(id)
 	if !ok { // it may have been registered a moment ago, on another peer
-		v, err := s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
+		fresh, err := s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
 		if err != nil {
 			return err
 		}
-		m, ok = v.Machine(id)
+		m, ok = fresh.Machine(id)
 	}
 	if ok && !auth.InScope(who, m.GetSpec().GetPool()) {
 		return &fsm.Error{Code: fsm.PermissionDenied, Reason: "OUT_OF_SCOPE", Message: "machine " + quote(id) + " is not in a pool of " + who.GetPrincipal(),

@@ -68,6 +68,31 @@ func TestCoalescing(t *testing.T) {
 	})
 }
 
+// An answer that comes after its caller has gone is given to nobody else.
+func TestLateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		o.elect("p1", 0)
+		const n = 20
+		release := o.stall()
+		var gone []<-chan answer
+		ctx, leave := context.WithCancel(t.Context())
+		for i := range n {
+			o.register(fmt.Sprintf("m-%d", i))
+			gone = append(gone, o.renewing(ctx, fmt.Sprintf("m-%d", i)))
+		}
+		synctest.Wait()
+		leave()
+		for i, c := range gone {
+			o.wantNotApplied(fmt.Sprintf("m-%d, whose caller has gone", i), <-c, nil)
+		}
+		release()
+		for i := range n {
+			o.want("of nobody", o.renew(t.Context(), fmt.Sprintf("x-%d", i)), unknown)
+		}
+	})
+}
+
 // When the leader goes with its connections, those who wait are answered by the next one.
 func TestLeaderDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

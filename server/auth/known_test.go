@@ -1,0 +1,77 @@
+package auth
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestKnownToken: a token is looked up once in a state; what the next state says of it counts at once, and so does its end.
+func TestKnownToken(t *testing.T) {
+	f := &fakeRecords{}
+	tok := &holdfastv1.Token{TokenId: "tok-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))}
+	secret := f.issue(tok)
+	state := &countedRecords{records: f.local}
+	deps := f.deps()
+	deps.Records = func() Records { return state }
+	g, err := New(Config{PeerID: "n1", RatePerSecond: -1}, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		p := g.fromHTTP(r, "POST /x")
+		c, err := g.identify(t.Context(), &p)
+		if err == nil && c.Identity.GetPrincipal() != "agent:m-1" {
+			t.Errorf("got %v", c.Identity)
+		}
+		return reasonOf(err)
+	}
+	for range 3 {
+		if got := ask(); got != "" {
+			t.Fatalf("got %s", got)
+		}
+	}
+	if state.looks != 1 {
+		t.Errorf("%d looks at one state, want 1", state.looks)
+	}
+	g.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	if got := ask(); got != ReasonTokenExpired {
+		t.Errorf("after its end: got %q, want %s", got, ReasonTokenExpired)
+	}
+	g.now = time.Now
+	before := state
+	tok.RevokedAt = timestamppb.Now()
+	state = &countedRecords{records: f.local}
+	if got := ask(); got != ReasonTokenRevoked || state.looks != 1 {
+		t.Errorf("revoked in the next state: got %q after %d looks, want %s", got, state.looks, ReasonTokenRevoked)
+	}
+	state, tok.RevokedAt = before, nil
+	for range maxKnown + 10 {
+		secret = f.issue(tok)
+		state.records = records{tokens: f.local.tokens[len(f.local.tokens)-1:]}
+		if got := ask(); got != "" {
+			t.Fatalf("got %s", got)
+		}
+	}
+	if n := len(g.known.callers); n > maxKnown {
+		t.Errorf("%d tokens are remembered, want at most %d", n, maxKnown)
+	}
+}
+
+// countedRecords count how often they are asked for a token.
+type countedRecords struct {
+	records
+	looks int
+}
+
+func (c *countedRecords) TokenByHash(sum []byte) (*holdfastv1.Token, bool) {
+	c.looks++
+	return c.records.TokenByHash(sum)
+}
