@@ -1,10 +1,22 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Bounds of what providers learn on the way, and need not have on record at once.
+const (
+	noteEvery = 30 * time.Second // of one device, at most
+	noteTick  = time.Second
+	noteBatch = 50 // in one tick, of all devices
 )
 
 // Notes keeps what providers learn of hardware where the next leader finds it: which driver worked, which session is open, what a host was
@@ -12,22 +24,111 @@ import (
 type Notes struct {
 	proposer Proposer
 	state    State
+
+	mu      sync.Mutex
+	held    map[string]heldNote
+	written map[string]time.Time // when a device's note was last written, for as long as that holds the next one back
 }
 
-// NewNotes gives the notes of a peer.
-func NewNotes(p Proposer, s State) *Notes { return &Notes{p, s} }
+// heldNote is one that is not on record yet.
+type heldNote struct {
+	epoch uint64 // whose leader has learned it: a later one knows better
+	value []byte
+}
 
-// Get gives the note under a key; nil when there is none. It answers from the leader's own state, at once.
-func (n *Notes) Get(key string) []byte { return n.state.View().DeviceNote(key) }
+// NewNotes gives the notes of a peer. Run writes those that are not urgent.
+func NewNotes(p Proposer, s State) *Notes {
+	return &Notes{proposer: p, state: s, held: map[string]heldNote{}, written: map[string]time.Time{}}
+}
 
-// Put keeps a note of at most 4 KiB; an empty one removes it.
+// Get gives the note under a key, also one that is not on record yet; nil when there is none. It answers from the leader's own state, at once.
+func (n *Notes) Get(key string) []byte {
+	view := n.state.View()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h, ok := n.held[key]; ok && h.epoch == view.Meta().GetEpoch() {
+		return bytes.Clone(h.value)
+	}
+	return view.DeviceNote(key)
+}
+
+// Put keeps a note of at most 4 KiB; an empty one removes it. It is on record when Put answers nil.
 func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
-	return n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value})
+	if err := n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value}); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.held, key) // it was older
+	n.written[key] = time.Now()
+	return nil
+}
+
+// PutSoon keeps a note that a change of leader may lose: what would be learned again. Of one device it is put on record once in 30 s at most, the
+// last one of those that came meanwhile.
+func (n *Notes) PutSoon(key string, value []byte) {
+	epoch := n.state.View().Meta().GetEpoch()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held[key] = heldNote{epoch, bytes.Clone(value)}
 }
 
 // PutFirst keeps a note unless another one is there: that is an *fsm.Error with ReasonDeviceNoted.
 func (n *Notes) PutFirst(ctx context.Context, key string, value []byte) error {
 	return n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value, First: true})
+}
+
+// Run is the leader task that writes what was put off. What it has not written when the term ends is forgotten.
+func (n *Notes) Run(ctx context.Context, _ cluster.Term) error {
+	tick := time.NewTicker(noteTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for _, key := range n.due() {
+			n.mu.Lock()
+			h, ok := n.held[key]
+			n.mu.Unlock()
+			if !ok {
+				continue
+			}
+			if err := n.note(ctx, &internalv1.NoteDevice{Key: key, Value: h.value}); err != nil {
+				break // it is tried again with the next tick
+			}
+			n.mu.Lock()
+			n.written[key] = time.Now()
+			if now := n.held[key]; bytes.Equal(now.value, h.value) && now.epoch == h.epoch {
+				delete(n.held, key)
+			}
+			n.mu.Unlock()
+		}
+	}
+}
+
+// due gives the devices whose notes may be written now, and forgets what is over.
+func (n *Notes) due() []string {
+	view := n.state.View()
+	epoch := view.Meta().GetEpoch()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, at := range n.written {
+		if time.Since(at) >= noteEvery {
+			delete(n.written, key)
+		}
+	}
+	var keys []string
+	for key, h := range n.held {
+		if h.epoch != epoch || bytes.Equal(h.value, view.DeviceNote(key)) {
+			delete(n.held, key)
+		} else if _, early := n.written[key]; !early {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys[:min(len(keys), noteBatch)]
 }
 
 func (n *Notes) note(ctx context.Context, c *internalv1.NoteDevice) error {

@@ -1,9 +1,14 @@
 package executor
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
@@ -32,4 +37,63 @@ func TestNotes(t *testing.T) {
 	if err := n.Put(t.Context(), "bmc/a", nil); err != nil || n.Get("bmc/a") != nil {
 		t.Errorf("remove a note: %v, there is %q", err, n.Get("bmc/a"))
 	}
+}
+
+// What is not urgent is written once in 30 s for each device, however often it changes, and the last of it is what is on record then.
+func TestNotesArePacedAndCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{})
+		l.lead(Config{}).stop()
+		n := NewNotes(l, l.fsm)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- n.Run(ctx, cluster.NewTerm(l.epoch, nil)) }()
+		before := l.index
+		for i := range 600 { // a minute in which two BMCs flap, ten times a second
+			for _, key := range []string{"bmc/a", "bmc/b"} {
+				n.PutSoon(key, fmt.Append(nil, i))
+				if got := string(n.Get(key)); got != fmt.Sprint(i) {
+					t.Fatalf("note of %s: %q, want %d, which is not on record yet", key, got, i)
+				}
+			}
+			time.Sleep(100 * time.Millisecond) // sleep: of the bubble's clock
+		}
+		if wrote := l.index - before; wrote < 4 || wrote > 6 {
+			t.Errorf("%d notes are on record after a minute, want two or three of each device", wrote)
+		}
+		time.Sleep(31 * time.Second) // sleep: of the bubble's clock
+		for _, key := range []string{"bmc/a", "bmc/b"} {
+			if got := string(l.fsm.View().DeviceNote(key)); got != "599" {
+				t.Errorf("on record of %s: %q, want the last", key, got)
+			}
+		}
+		quiet := l.index
+		n.PutSoon("bmc/a", []byte("599"))
+		time.Sleep(5 * time.Second) // sleep: of the bubble's clock
+		if l.index != quiet {
+			t.Error("what is on record already was written again")
+		}
+
+		n.PutSoon("bmc/a", []byte("soon"))
+		if err := n.Put(t.Context(), "bmc/a", []byte("now")); err != nil || string(l.fsm.View().DeviceNote("bmc/a")) != "now" {
+			t.Errorf("an urgent note is not on record: %v", err)
+		}
+		n.PutSoon("bmc/a", []byte("after"))
+		time.Sleep(20 * time.Second) // sleep: of the bubble's clock
+		if got := string(l.fsm.View().DeviceNote("bmc/a")); got != "now" {
+			t.Errorf("20 s after an urgent note: %q, want it still", got)
+		}
+		l.lead(Config{}).stop() // what this leader has not written, the next one learns itself
+		if got := string(n.Get("bmc/a")); got != "now" {
+			t.Errorf("under the next leader: %q, want what is on record", got)
+		}
+		time.Sleep(time.Minute) // sleep: of the bubble's clock
+		if got := string(l.fsm.View().DeviceNote("bmc/a")); got != "now" {
+			t.Errorf("an old leader has written %q", got)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

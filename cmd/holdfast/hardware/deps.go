@@ -110,7 +110,19 @@ func (m memory) Remember(ctx context.Context, name string, memo bmc.Memo) error 
 	if bytes.Equal(note, m.h.notes.Get("bmc/"+name)) {
 		return nil
 	}
+	before, err := m.Recall(ctx, name)
+	if err == nil && !urgent(before, memo) {
+		m.h.notes.PutSoon("bmc/"+name, note)
+		return nil
+	}
 	return m.h.notes.Put(ctx, "bmc/"+name, note)
+}
+
+// urgent says whether the next leader does harm without what was learned: a session that nobody ends, an account that is locked, a BMC that is reset
+// again. That a session was ended, which driver works, and that a BMC is silent it finds out by itself.
+func urgent(before, now bmc.Memo) bool {
+	return now.Session != "" && now.Session != before.Session ||
+		now.Refused != before.Refused || now.RefusedWith != before.RefusedWith || !now.ResetAt.Equal(before.ResetAt)
 }
 
 // hostKeys finds the keys of hosts in the inventory, and else what was pinned when a host was first seen.

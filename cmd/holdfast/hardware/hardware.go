@@ -33,6 +33,7 @@ type Secrets interface {
 type Notes interface {
 	Get(key string) []byte
 	Put(ctx context.Context, key string, value []byte) error
+	PutSoon(key string, value []byte) // a change of leader may lose it
 	PutFirst(ctx context.Context, key string, value []byte) error
 }
 

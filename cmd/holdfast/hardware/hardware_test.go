@@ -48,6 +48,10 @@ func (p *peer) Put(_ context.Context, key string, value []byte) error {
 	return p.note(&internalv1.NoteDevice{Key: key, Value: value})
 }
 
+func (p *peer) PutSoon(key string, value []byte) {
+	_ = p.note(&internalv1.NoteDevice{Key: key, Value: value})
+}
+
 func (p *peer) PutFirst(_ context.Context, key string, value []byte) error {
 	return p.note(&internalv1.NoteDevice{Key: key, Value: value, First: true})
 }

@@ -130,7 +130,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	hw.Attach(seal.NewResolver(state, keys), executor.NewNotes(p.node, state), state)
+	notes := executor.NewNotes(p.node, state)
+	hw.Attach(seal.NewResolver(state, keys), notes, state)
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	gateway := lease.NewGateway(leases, p.node, peerLog)
 	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
@@ -169,7 +170,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return gateway.Run(web) })
 	g.Go(func() error { return keys.Run(web) })
 	g.Go(func() error { return hw.Serve(web) })
-	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, executor.NewJanitor(p.node, state, peerLog)}, vault.tasks...)
+	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog)}, vault.tasks...)
 	if !cfg.Insecure {
 		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
 	}
