@@ -15,6 +15,9 @@ import (
 // consoleTail is how much of what a console has shown is shown again to who attaches, in bytes.
 const consoleTail = 32 << 10
 
+// termBegins is how long somebody who attaches waits for a new leader to begin its work.
+const termBegins = time.Second
+
 // maxConsoles is how many consoles are open at once: each is a program that speaks with a BMC.
 const maxConsoles = 256
 
@@ -54,6 +57,9 @@ func errConsoleLost() error {
 // run has ended; Write types, for one at a time. Close leaves it: the run goes on for a while, for others and for who comes back.
 // The refusals are *fsm.Error; a peer that does not lead, or not any more, answers a *cluster.OutcomeError.
 func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error) {
+	begins := time.NewTimer(termBegins)
+	defer begins.Stop()
+	late := false
 	for {
 		state := e.state.Changed()
 		o, leads, changed := e.consoles.look(run)
@@ -66,12 +72,14 @@ func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadW
 			return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "NO_CONSOLE", Message: fmt.Sprintf("run %s of plan %s keeps no console open: start one of plan/console", run, r.GetPlanId()), Meta: map[string]string{"run_id": run}}
 		case fsm.Ended(r):
 			return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: fsm.ReasonRunFinished, Message: fmt.Sprintf("run %s has %s: %s", run, r.GetPhase(), consoleEnd(r)), Meta: map[string]string{"run_id": run}}
-		case !leads:
+		case !leads && late:
 			return nil, errConsoleLost()
 		}
 		select {
 		case <-changed:
 		case <-state:
+		case <-begins.C:
+			late = true
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

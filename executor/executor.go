@@ -112,6 +112,7 @@ type term struct {
 	confirm func(context.Context) error
 	group   *errgroup.Group
 	runners map[string]*runner // by run id; owned by follow
+	beside  int                // so many of them are consoles, which take no place; owned by follow
 	queue   *queue             // owned by follow
 	done    chan string        // runners that have ended
 	logs    *logSet
@@ -142,6 +143,9 @@ func (l *term) follow(ctx context.Context) error {
 			return ctx.Err()
 		case id := <-l.done:
 			r := l.runners[id]
+			if r.besides {
+				l.beside--
+			}
 			l.queue.done(r.instance)
 			delete(l.runners, id)
 			if now := l.state.View(); unbegun(now, id) { // its plan is held, by now if not as of the view
@@ -172,7 +176,7 @@ func (l *term) begin(ctx context.Context, view *fsm.View) {
 		p, ok := view.Plan(plan)
 		return ok && p.GetBrake() != nil
 	}
-	for len(l.runners) < l.cfg.MaxActive {
+	for len(l.runners)-l.beside < l.cfg.MaxActive {
 		next, provider := l.queue.next(held, l.providers.MaxActive)
 		if next.run == nil {
 			return
@@ -216,6 +220,9 @@ func (l *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.R
 
 func (l *term) start(ctx context.Context, w waiting, provider string) {
 	r := newRunner(ctx, l, w, provider)
+	if r.besides {
+		l.beside++
+	}
 	l.runners[r.id] = r
 	l.group.Go(func() error {
 		defer r.cancel(nil)

@@ -20,6 +20,7 @@ type runner struct {
 	*term
 	id       string
 	instance string          // name of its machine's provider when the run began
+	besides  bool            // it is a console
 	place    int             // in the queue, when it was pending
 	run      *holdfastv1.Run // as of the last commit
 	plan     *holdfastv1.Plan
@@ -32,7 +33,7 @@ type runner struct {
 
 func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner {
 	run := w.run
-	r := &runner{term: l, id: run.GetRunId(), instance: provider, place: w.place, log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
+	r := &runner{term: l, id: run.GetRunId(), instance: provider, besides: run.GetBeside(), place: w.place, log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
 	r.whole = ctx
 	r.live, r.cancel = context.WithCancelCause(ctx)
 	return r

@@ -15,7 +15,7 @@ import (
 
 // The evidence of a light.
 const (
-	proofLocator    = "light"
+	proofLocator  = "light"
 	proofLitUntil = "lit_until"
 )
 

@@ -18,6 +18,9 @@ const streamConsole = "console"
 // consoleIdle is how long a console stays open when nothing is typed or shown, where the step does not say.
 const consoleIdle = 30 * time.Minute
 
+// consoleOpens is how long it is tried to open a console.
+const consoleOpens = 30 * time.Second
+
 // consoleEnd words why the run of a console has ended.
 func consoleEnd(r *holdfastv1.Run) string {
 	if msg := r.GetError().GetMessage(); msg != "" {
@@ -40,12 +43,16 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 		live, stop := context.WithCancel(ctx) // the console lives as long
 		defer stop()
 		var hw io.ReadWriteCloser
-		err := a.effect(ctx, "open the console", func(in context.Context) error {
-			at, _ := providers.NotAfter(in)
-			var err error
-			hw, err = p.OpenConsole(providers.WithNotAfter(live, at), a.machine)
-			return err
+		opening, stopOpening := context.WithTimeout(ctx, consoleOpens)
+		err := a.poll(opening, "the console to open", func(opening context.Context) (bool, error) { // who had it may be about to close it
+			err := a.effect(opening, "open the console", func(context.Context) error { // it changes nothing, and outlives the time for effects
+				var err error
+				hw, err = p.OpenConsole(live, a.machine)
+				return err
+			})
+			return err == nil, err
 		})
+		stopOpening()
 		if err != nil {
 			return err
 		}

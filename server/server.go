@@ -49,6 +49,10 @@ type Config struct {
 	Leases Leases
 	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a peer alone.
 	Forwarder Forwarder
+	// Consoles holds consoles while this peer leads, and Peers leads to the leader; without them nobody can attach. PeerID is this peer's id.
+	Consoles Consoles
+	Peers    Peers
+	PeerID   string
 	// Keys seal secrets; without them, none can be stored.
 	Keys *seal.Keyring
 	// Note says what else people should know of this peer, for its status; nil or empty: nothing.
@@ -149,6 +153,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterMachineServiceServer(r, &machineService{Server: s})
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
 	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
+	holdfastv1.RegisterConsoleServiceServer(r, &consoleService{Server: s})
 	holdfastv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
 	holdfastv1.RegisterAccessServiceServer(r, &accessService{Server: s})
 	holdfastv1.RegisterAuditServiceServer(r, &auditService{Server: s})

@@ -1,0 +1,243 @@
+package executor
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// did lists what the fleet saw of a run, with the details.
+func (l *lab) did(run string) []string {
+	var all []string
+	for _, e := range l.fleet.Effects("", run, 0) {
+		all = append(all, strings.TrimSpace(e.Effect+" "+e.Detail))
+	}
+	return all
+}
+
+const iso = "https://images.example/rescue.iso?sig=hush"
+
+// careCases are the steps that do something beside power and boot, and what the hardware must have seen in the end.
+func careCases() []struct {
+	name string
+	kind any
+	want []string
+} {
+	return []struct {
+		name string
+		kind any
+		want []string
+	}{
+		{"identify", &holdfastv1.Identify{}, []string{"identify true"}},
+		{"identify-for", &holdfastv1.Identify{ForSeconds: 1}, []string{"identify true", "identify false"}},
+		{"events", &holdfastv1.ReadEventLog{}, nil},
+		{"clear-events", &holdfastv1.ClearEventLog{}, []string{"clear_log 1 entries"}},
+		{"reset-bmc", &holdfastv1.ResetBmc{}, []string{"bmc_reset"}},
+		{"media", &holdfastv1.Media{Url: iso}, []string{"media_insert " + iso}},
+		{"inventory", &holdfastv1.ReadInventory{}, nil},
+	}
+}
+
+func TestCareSteps(t *testing.T) {
+	for _, k := range careCases() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, fake.Config{ResetTime: fake.Duration(50 * time.Millisecond)})
+			l.machine("m-1")
+			l.plan("p", step("s", k.kind))
+			l.lead(quick())
+			id := l.start("m-1", "", "p", nil).GetRunId()
+			run := l.ended(id)
+			if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+				t.Fatalf("run is %s: %v\n%s", run.GetPhase(), run.GetError(), l.log(id, "system"))
+			}
+			if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
+				t.Errorf("effects (-want +got):\n%s", diff)
+			}
+			if log := l.log(id, "system") + run.String(); strings.Contains(log, "hush") && !strings.Contains(k.name, "media") || strings.Contains(l.log(id, "system"), "hush") {
+				t.Errorf("the record shows the query of a URL:\n%s", log)
+			}
+		})
+	}
+}
+
+// A leader that dies between any two durable effects of these steps leaves a run that the next one brings to its end, in the same attempt, and
+// nothing is done twice.
+func TestCareStepsAreTakenOver(t *testing.T) {
+	for _, k := range careCases() {
+		for _, b := range Boundaries() {
+			t.Run(k.name+"/"+string(b), func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t, fake.Config{ResetTime: fake.Duration(3 * time.Second)}) // longer than a change of leaders takes
+				l.machine("m-1")
+				l.plan("p", step("s", k.kind))
+				cfg, dead := quick(), make(chan struct{})
+				var first *leader
+				var once sync.Once
+				ready := make(chan struct{})
+				cfg.Boundary = func(at Boundary, _ string) {
+					if at == b {
+						once.Do(func() {
+							<-ready
+							first.kill()
+							close(dead)
+						})
+					}
+				}
+				first = l.lead(cfg)
+				close(ready)
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				<-dead
+				<-first.done
+				l.lead(quick())
+				run := l.ended(id)
+				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
+					t.Fatalf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
+				}
+				if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
+					t.Errorf("effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))
+				}
+				if n := strings.Count(l.log(id, streamEvents), "Log area reset/cleared"); strings.Contains(k.name, "events") && n > 1 {
+					t.Errorf("the entry of the event log is %d times in the run's log, want once", n)
+				}
+			})
+		}
+	}
+}
+
+// The event log is on record before it is cleared.
+func TestEventLogIsKeptBeforeItIsCleared(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.ClearEventLog{}))
+	kept := true
+	cfg := quick()
+	cfg.LogFlush = time.Hour
+	cfg.Boundary = func(b Boundary, _ string) {
+		if b == AfterEffect {
+			for r := range l.fsm.View().ActiveRuns() {
+				kept = strings.Contains(l.log(r.GetRunId(), streamEvents), "Log area reset/cleared")
+			}
+		}
+	}
+	l.lead(cfg)
+	run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
+	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || !kept {
+		t.Errorf("run is %s, entries kept before they were cleared: %v", run.GetPhase(), kept)
+	}
+}
+
+func TestInventoryIsKept(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.must(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
+		Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Serial: "SN-DECLARED", MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}}}}}})
+	l.lead(quick())
+	run := l.ended(l.start("m-1", "", "plan/inventory", nil).GetRunId())
+	h := l.fsm.View().Hardware("m-1")
+	if h.GetSource() != "bmc" || h.GetRunId() != run.GetRunId() || h.GetMemoryBytes() != 128<<30 || len(h.GetParts()) != 10 {
+		t.Errorf("hardware = %v", h)
+	}
+	msg := run.GetSteps()[0].GetMessage()
+	for _, want := range []string{"read 2 CPUs, 128 GiB of memory, 2 disks, 2 network ports", "SN-DECLARED is declared", "no network port with the declared MAC address aa:bb:cc:dd:ee:ff"} {
+		if !strings.Contains(msg, want) {
+			t.Errorf("message %q does not say %q", msg, want)
+		}
+	}
+	m, _ := l.fsm.View().Machine("m-1")
+	if got := m.GetSpec().GetSerial(); got != "SN-DECLARED" {
+		t.Errorf("declared serial number is now %q", got)
+	}
+}
+
+// What the BMC refuses or does not do is not taken for done.
+func TestCareStepsFail(t *testing.T) {
+	for _, k := range []struct {
+		name   string
+		kind   any
+		params map[string]string
+		fault  fake.Faults
+		want   string
+	}{
+		{"light that stays dark", &holdfastv1.Identify{}, nil, fake.Faults{Lie: []string{"identify"}}, "waiting for the light to be on"},
+		{"log that stays", &holdfastv1.ClearEventLog{}, nil, fake.Faults{Lie: []string{"clear_log"}}, "waiting for the event log to be cleared"},
+		{"BMC that stays", &holdfastv1.ResetBmc{}, nil, fake.Faults{Lie: []string{"bmc_reset"}}, "was not seen to go away"},
+		{"drive that stays empty", &holdfastv1.Media{Url: iso}, nil, fake.Faults{Lie: []string{"media_insert"}}, "waiting for the virtual drive to hold the image"},
+		{"no URL", &holdfastv1.Media{}, nil, fake.Faults{}, "is not a URL"},
+		{"password in the URL", &holdfastv1.Media{}, map[string]string{"url": "https://u:p@h/x.iso"}, fake.Faults{}, "names a user"},
+		{"time of a light", &holdfastv1.Identify{}, map[string]string{"for": "2h"}, fake.Faults{}, "it is a time of 1h at most"},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, fake.Config{Faults: k.fault})
+			l.machine("m-1")
+			s, none := step("s", k.kind), int32(0)
+			s.MaxRetries, s.TimeoutSeconds = &none, 1
+			l.plan("p", s)
+			cfg := quick()
+			cfg.BMCGoes = 100 * time.Millisecond
+			l.lead(cfg)
+			run := l.ended(l.start("m-1", "", "p", k.params).GetRunId())
+			if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), k.want) {
+				t.Errorf("run is %s: %v; want FAILED with %q", run.GetPhase(), run.GetError(), k.want)
+			}
+		})
+	}
+}
+
+// A light that is on for a while is switched off when the run is canceled, and a BMC is reset once an hour.
+func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
+	l := newLab(t, fake.Config{ResetTime: fake.Duration(30 * time.Millisecond)})
+	l.machine("m-1")
+	l.lead(quick())
+	id := l.start("m-1", "", "plan/identify-on", map[string]string{"for": "30m"}).GetRunId()
+	l.wait(id, "lit", func(r *holdfastv1.Run) bool {
+		as := r.GetSteps()[0].GetAttempts()
+		return len(as) > 0 && as[0].GetEvidenceAfter()[proofLitUntil] != ""
+	})
+	l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
+	if run := l.ended(id); run.GetPhase() != holdfastv1.Run_CANCELED {
+		t.Errorf("run is %s, want CANCELED", run.GetPhase())
+	}
+	if diff := cmp.Diff([]string{"identify true", "identify false"}, l.did(id)); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+	if run := l.ended(l.start("m-1", "", "plan/bmc-reset", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		t.Fatalf("first reset is %s: %v", run.GetPhase(), run.GetError())
+	}
+	again := l.ended(l.start("m-1", "", "plan/bmc-reset", nil).GetRunId())
+	if again.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(again.GetError().GetMessage(), "once an hour") || len(l.did(again.GetRunId())) != 0 {
+		t.Errorf("second reset is %s: %v, did %v; want a refusal", again.GetPhase(), again.GetError(), l.did(again.GetRunId()))
+	}
+}
+
+// The media step empties a drive that holds something else.
+func TestMediaReplacesWhatIsThere(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.lead(quick())
+	for _, u := range []string{"http://h/a.iso", "http://h/b.iso", "http://h/b.iso"} {
+		if run := l.ended(l.start("m-1", "", "plan/media-insert", map[string]string{"url": u}).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			t.Fatalf("insert %s: %v", u, run.GetError())
+		}
+	}
+	l.ended(l.start("m-1", "", "plan/media-eject", nil).GetRunId())
+	want := []string{"media_insert http://h/a.iso", "media_eject http://h/a.iso", "media_insert http://h/b.iso", "media_eject http://h/b.iso"}
+	if diff := cmp.Diff(want, l.did("")); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+	m, _ := l.fsm.View().Machine("m-1")
+	if got := m.GetStatus().GetPhase(); got != holdfastv1.MachineStatus_READY {
+		t.Errorf("phase is %s, want it as it was", got)
+	}
+	if s, _ := l.fleet.State("m-1"); s.Media != "" || s.Power != providers.PowerOn {
+		t.Errorf("machine is %+v", s)
+	}
+}

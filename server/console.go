@@ -1,0 +1,252 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// Consoles holds the consoles that are open on this peer while it leads (*executor.Executor).
+type Consoles interface {
+	// Attach connects with the console that a run keeps open, as soon as it is.
+	Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error)
+	// Leave says that somebody who has closed his end will not come back.
+	Leave(run string)
+}
+
+// Peers is how a peer reaches the leader (*cluster.Node).
+type Peers interface {
+	Leader() (id string, self, ok bool)
+	PeerConn(id string) (grpc.ClientConnInterface, error)
+}
+
+// The limits of a console's stream.
+const (
+	maxTyped       = 4096             // bytes at once
+	attachTimeout  = 45 * time.Second // a console has to open in that time
+	firstMessage   = 10 * time.Second // who attaches says to what
+	headerByPeer   = "holdfast-forwarded-by"
+	consoleMessage = 16 << 10 // bytes of output in one message
+)
+
+// consoleService is ConsoleService. The stream of a follower goes through to the leader.
+type consoleService struct {
+	holdfastv1.UnimplementedConsoleServiceServer
+	*Server
+}
+
+type consoleStream = grpc.BidiStreamingServer[holdfastv1.AttachRequest, holdfastv1.AttachResponse]
+
+// Attach attaches to the console that a run keeps open.
+func (s *consoleService) Attach(stream consoleStream) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	first, err := firstOf(ctx, stream)
+	if err != nil {
+		return err
+	}
+	if err := required("run_id", first.GetRunId()); err != nil {
+		return err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := runFor(ctx, v, first.GetRunId()); !ok {
+		return notFound("RUN_NOT_FOUND", "run", first.GetRunId())
+	}
+	id, self, ok := s.node.Leader()
+	switch {
+	case ok && self && s.cfg.Consoles != nil:
+		return s.console(ctx, stream, first)
+	case ok && !self && s.cfg.Peers != nil && !forwarded(ctx):
+		return s.relay(ctx, stream, first, id)
+	}
+	return noLeaderFor("a console")
+}
+
+// noLeaderFor is UNAVAILABLE: nothing was done, and it may be tried again.
+func noLeaderFor(what string) error {
+	return &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: no leader is known that could hold %s", cluster.ErrNoLeader, what)}
+}
+
+// forwarded says whether another peer has sent the stream here: it is not sent on.
+func forwarded(ctx context.Context) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return len(md.Get(headerByPeer)) > 0
+}
+
+// firstOf reads the first message, which has to come soon.
+func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachRequest, error) {
+	type got struct {
+		r   *holdfastv1.AttachRequest
+		err error
+	}
+	first := make(chan got, 1)
+	go func() {
+		r, err := stream.Recv() // it ends with the stream
+		first <- got{r, err}
+	}()
+	t := time.NewTimer(firstMessage)
+	defer t.Stop()
+	select {
+	case g := <-first:
+		return g.r, g.err
+	case <-t.C:
+		return nil, invalid("run_id", fmt.Sprintf("did not come within %s: the first message names the run", firstMessage))
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// console serves a stream on the peer that holds the console.
+func (s *consoleService) console(ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest) error {
+	run := first.GetRunId()
+	opening, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	t := time.AfterFunc(attachTimeout, func() { stop(context.DeadlineExceeded) })
+	c, err := s.cfg.Consoles.Attach(opening, run, !first.GetReadOnly())
+	if !t.Stop() && err == nil { // it is over
+		_ = c.Close()
+		err = context.DeadlineExceeded
+	}
+	if errors.Is(context.Cause(opening), context.DeadlineExceeded) {
+		err = fmt.Errorf("wait %s for the console of run %s to open: %w", attachTimeout, run, context.DeadlineExceeded)
+	}
+	if err != nil {
+		return err
+	}
+	leaves := false
+	defer func() {
+		_ = c.Close()
+		if leaves {
+			s.cfg.Consoles.Leave(run)
+		}
+	}()
+	id, _, _ := s.node.Leader()
+	if err := stream.Send(&holdfastv1.AttachResponse{Attached: true, Peer: id}); err != nil {
+		return err
+	}
+	shown := make(chan error, 1)
+	go func() { shown <- showConsole(stream, c) }()
+	typed := make(chan error, 1)
+	go func() { typed <- s.typeConsole(ctx, stream, c, !first.GetReadOnly(), first) }()
+	select {
+	case err = <-typed: // he has left, or is gone
+		leaves = errors.Is(err, errLeft)
+		stop(nil)
+		<-shown
+		if leaves {
+			err = nil
+		}
+		return err
+	case err = <-shown:
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return err // which ends the other one
+	case <-s.draining:
+		stop(errDraining)
+		<-shown
+		return errDraining
+	}
+}
+
+// errLeft ends a stream that somebody has left for good.
+var errLeft = errors.New("left")
+
+// showConsole sends what the console shows.
+func showConsole(stream consoleStream, c io.Reader) error {
+	buf := make([]byte, consoleMessage)
+	for {
+		n, err := c.Read(buf)
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&holdfastv1.AttachResponse{Data: append([]byte(nil), buf[:n]...)}); err != nil {
+			return err
+		}
+	}
+}
+
+// typeConsole types what comes, beginning with what was in the first message.
+func (s *consoleService) typeConsole(ctx context.Context, stream consoleStream, c io.Writer, write bool, r *holdfastv1.AttachRequest) error {
+	for {
+		switch {
+		case r.GetLeave():
+			return errLeft
+		case len(r.GetData()) > maxTyped:
+			return invalid("data", fmt.Sprintf("has %d bytes, at most %d are typed at once", len(r.GetData()), maxTyped))
+		case len(r.GetData()) > 0 && !write:
+			return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CONSOLE_READ_ONLY", Message: "you are looking on: attach without read_only to type"}
+		case len(r.GetData()) > 0:
+			if _, err := c.Write(r.GetData()); err != nil {
+				return err
+			}
+		}
+		var err error
+		if r, err = stream.Recv(); err != nil {
+			if errors.Is(err, io.EOF) {
+				<-ctx.Done() // he types no more, and goes on looking
+				return ctx.Err()
+			}
+			return err
+		}
+	}
+}
+
+// relay lets the leader serve the stream.
+func (s *consoleService) relay(ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest, leader string) error {
+	conn, err := s.cfg.Peers.PeerConn(leader)
+	if err != nil {
+		return &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: leader, Err: fmt.Errorf("%w: %w", cluster.ErrNoLeader, err)}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	md := metadata.MD{}
+	md.Set(headerByPeer, s.cfg.PeerID)
+	auth.Forward(ctx, md)
+	up, err := holdfastv1.NewConsoleServiceClient(conn).Attach(metadata.NewOutgoingContext(ctx, md))
+	if err != nil {
+		return err
+	}
+	if err := up.Send(first); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	go func() {
+		for {
+			r, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				_ = up.CloseSend()
+				return
+			}
+			if err != nil || up.Send(proto.CloneOf(r)) != nil {
+				cancel() // he is gone; or the other direction tells why
+				return
+			}
+		}
+	}()
+	for {
+		r, err := up.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(r); err != nil {
+			return err
+		}
+	}
+}
