@@ -155,7 +155,7 @@ func (g *Gateway) send(id string, c call) error {
 			return err
 		}
 		ctx, cancel := context.WithCancel(g.life)
-		l = &link{cancel: cancel, wake: make(chan struct{}, 1), inflight: map[uint64][]call{}}
+		l = &link{cancel: cancel, wake: make(chan struct{}, 1), many: make(chan struct{}, 1), inflight: map[uint64][]call{}}
 		for _, old := range g.links {
 			old.cancel() // that one leads no more
 		}

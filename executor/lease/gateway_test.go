@@ -68,6 +68,37 @@ func TestCoalescing(t *testing.T) {
 	})
 }
 
+// What comes one by one goes together, a hundred times a second at most; many at once wait for nothing.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutpost(t)
+		p1 := o.elect("p1", 0)
+		o.want("first", o.renew(t.Context(), "x"), unknown)
+		var all []<-chan answer
+		for range 100 {
+			all = append(all, o.renewing(t.Context(), "x"))
+			pass(time.Millisecond)
+		}
+		for _, c := range all {
+			o.want("one by one", <-c, unknown)
+		}
+		if requests, _ := p1.seen(); len(requests) > 12 {
+			t.Errorf("%d messages for a sign of life each millisecond of a tenth of a second: %v", len(requests), requests)
+		}
+		all = nil
+		for range 100 {
+			all = append(all, o.renewing(t.Context(), "x"))
+		}
+		for _, c := range all[:90] {
+			a := <-c
+			o.want("all at once", a, unknown)
+			if a.took >= 10*time.Millisecond {
+				t.Fatalf("one of many took %s", a.took)
+			}
+		}
+	})
+}
+
 // An answer that comes after its caller has gone is given to nobody else.
 func TestLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

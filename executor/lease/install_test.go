@@ -70,6 +70,25 @@ func TestInstallGoesSilent(t *testing.T) {
 	})
 }
 
+// An install that is reported on for ever ends all the same: a day after it has begun.
+func TestInstallNeverFinishes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		run := l.install()
+		for range 24 {
+			pass(time.Hour - time.Second)
+			l.wantRunning(run)
+			l.report("progress")
+		}
+		pass(20 * time.Second)
+		l.wantRunning(run)
+		pass(4*time.Second + slackFor)
+		l.wantTimeout(run)
+	})
+}
+
 // Neither leaders that come and go, nor a time without any, nor one whose clock is a day ahead, end an install early; and none keeps it alive.
 func TestInstallOutlivesLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,14 +16,18 @@ type call struct {
 	give reply
 }
 
-// gather is the least time between two messages to the leader. The first sign of life after a pause waits for nothing; under load what
-// comes meanwhile goes together: a message costs both sides more than the signs of life in it.
-const gather = time.Millisecond
+// A message costs both sides more than the signs of life in it. The first one after a pause waits for nothing; then what comes within
+// gather goes together, or as soon as there are enough. A fleet waits for its commits anyway, up to a second.
+const (
+	gather = 10 * time.Millisecond
+	enough = 32
+)
 
 // link is the stream to one leader.
 type link struct {
 	cancel context.CancelFunc
-	wake   chan struct{}
+	wake   chan struct{} // there is something to send
+	many   chan struct{} // there is enough
 
 	mu       sync.Mutex
 	closed   bool
@@ -40,14 +44,22 @@ func (l *link) add(c call) {
 		return
 	}
 	l.queue = append(l.queue, c)
-	l.mu.Unlock()
 	l.signal()
+	l.mu.Unlock()
 }
 
-// signal says that there is something to send.
+// signal says that there is something to send, and whether it is enough. It is called with the lock held.
 func (l *link) signal() {
+	raise(l.wake)
+	if len(l.queue) >= enough {
+		raise(l.many)
+	}
+}
+
+// raise sets a signal that may be set already.
+func raise(signal chan<- struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case signal <- struct{}{}:
 	default:
 	}
 }
@@ -109,6 +121,7 @@ func (l *link) sendAll(ctx context.Context, stream renewStream) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-pause.C:
+		case <-l.many:
 		}
 		if req := l.next(); req != nil {
 			if err := stream.Send(req); err != nil {
@@ -138,6 +151,10 @@ func (l *link) next() *internalv1.RenewRequest {
 	copy(calls, l.queue)
 	for i, c := range calls {
 		req.Renewals[i] = c.rn
+	}
+	select {
+	case <-l.many: // that was for these
+	default:
 	}
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
 		l.queue = nil
