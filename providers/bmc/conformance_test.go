@@ -1,6 +1,7 @@
 package bmc_test
 
 import (
+	"context"
 	"net"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type withoutConsole struct {
 	providers.EventLog
 	providers.BMCResetter
 	providers.InventoryReader
+	providers.HealthReader
 }
 
 func TestConformanceOverRedfish(t *testing.T) {
@@ -52,8 +54,12 @@ func TestConformanceOverRedfish(t *testing.T) {
 				l := newLab(t, redfishtest.Config{PowerTime: 20 * time.Millisecond, PostTime: 20 * time.Millisecond, BootTime: 20 * time.Millisecond}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
 				l.s.Set(quirks)
 				return providertest.Setup{
-					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
+					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
 					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true, ResetBMC: true,
+					Broken: func(context.Context) providers.Problem {
+						l.s.Break(redfishtest.Disk1)
+						return providers.Problem{Kind: providers.DiskFailed, Text: "disk 1 failed"}
+					},
 				}
 			})
 		})

@@ -2,6 +2,8 @@ package bmc
 
 import (
 	"context"
+	"strings"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -38,3 +40,26 @@ func IPMIError(ctx context.Context, err error, out string) error {
 
 // ParseLight reads a chassis status.
 func ParseLight(out string) providers.LightState { return parseLight(out) }
+
+// Sensors gives the problems in what `ipmitool sdr elist` prints.
+func Sensors(out string) []providers.Problem {
+	var h providers.Health
+	for line := range strings.Lines(out) {
+		if s, ok := parseSensor(line); ok {
+			if p, bad := s.problem(); bad {
+				h.Problems = append(h.Problems, p)
+			}
+		}
+	}
+	h.Sort()
+	return h.Problems
+}
+
+// Over words a sensor's line with what `ipmitool sensor get` prints.
+func Over(line, more string) string {
+	s, _ := parseSensor(line)
+	return s.over(fields(more))
+}
+
+// Logged gives the problems in what `ipmitool sel elist` prints.
+func Logged(out string, now time.Time) []providers.Problem { return logged(out, now) }

@@ -10,7 +10,7 @@ import (
 // Inspect tells what the BMC knows. A BMC that does not answer is a fact, not an error. Whether the host answers is for somebody
 // who speaks with it; a BMC that tells how far the machine has booted gives the next best answer, and the time of the last reset in place of a boot id.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
-	f := providers.Facts{ReachableReason: "NotProbed"}
+	f := providers.Facts{ReachableReason: "NotProbed", ReachableUnknown: true}
 	err := p.operate(ctx, m, "inspect the BMC", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
 		if h, ok := d.(*redfishHost); ok {
 			s, err := h.read(ctx)
@@ -28,7 +28,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 			f.BMCReachable, f.BMCReason = true, "IPMIOK"
 		}
 		if state == providers.PowerOff {
-			f.ReachableReason = "PoweredOff"
+			f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
 		}
 		return err
 	})
@@ -39,6 +39,9 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		return providers.Facts{}, err
 	}
 	f.BMCReachable, f.BMCReason = false, reasonOf(err)
+	if why := providers.WhyNotAsked(err); why != "" {
+		f.BMCReason, f.BMCUnknown = why, true
+	}
 	return f, nil
 }
 
@@ -47,12 +50,12 @@ func (s *computerSystem) facts(f *providers.Facts) {
 	f.BMCReachable, f.BMCReason = true, "RedfishOK"
 	switch {
 	case s.PowerState == "Off":
-		f.ReachableReason = "PoweredOff"
+		f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
 	case s.BootProgress.LastState == "OSRunning":
-		f.Reachable, f.ReachableReason = true, "OSRunning"
+		f.Reachable, f.ReachableReason, f.ReachableUnknown = true, "OSRunning", false
 		f.BootID = s.LastReset
 	case s.BootProgress.LastState != "" && s.BootProgress.LastState != "None":
-		f.ReachableReason = s.BootProgress.LastState
+		f.ReachableReason, f.ReachableUnknown = s.BootProgress.LastState, false
 	}
 }
 

@@ -13,6 +13,8 @@ type Quirks struct {
 	NoIfMatch        bool          // it answers 412 to its own ETag
 	OmitSameBootMode bool          // it refuses a boot mode even if it is in that mode
 	SelectorOnly     bool          // of the IPMI boot flags it keeps the device only
+	RollupVague      bool          // the health of its system follows what is no part's, such as its event log
+	RollupVagueOff   bool          // the same while the system is off
 	BootFlagsExpire  bool          // the IPMI boot flags are dropped after 60 s unless that is switched off before
 }
 
@@ -35,6 +37,9 @@ func quirkTable() []quirkRow {
 		{vendor: "MontaVista", model: "0xF02", quirks: Quirks{SelectorOnly: true},
 			source: "OpenIPMI's ipmi_sim 2.0.33, seen: valid, persistent and EFI bits always read back as 0"},
 		{vendor: "Lenovo", quirks: Quirks{NoIfMatch: true}, source: "stmcginnis/gofish#171, #510, #511: 412 to its own ETag (so does iDRAC10, which cannot be told by its model: setBoot finds out)"},
+		{vendor: "Dell", quirks: Quirks{RollupVague: true},
+			source: "bb-Ricardo/check_redfish#68: Health of the system is Critical for old entries of the log, with all sensors OK; drives, power and sensors are asked themselves"},
+		{vendor: "HPE", quirks: Quirks{RollupVagueOff: true}, source: "bb-Ricardo/check_redfish#111: Health of the system is Critical, State Disabled, while it is off"},
 		{vendor: "Sushy", quirks: Quirks{BasicAuth: true}, source: "research/bmc.md §3: sushy-tools has no SessionService"},
 	}
 }
@@ -58,6 +63,7 @@ func contains(s, word string) bool {
 func (q Quirks) plus(o Quirks) Quirks {
 	return Quirks{
 		IPMIGap: max(q.IPMIGap, o.IPMIGap), Settle: max(q.Settle, o.Settle),
+		RollupVague: q.RollupVague || o.RollupVague, RollupVagueOff: q.RollupVagueOff || o.RollupVagueOff,
 		BasicAuth: q.BasicAuth || o.BasicAuth, NoIfMatch: q.NoIfMatch || o.NoIfMatch,
 		OmitSameBootMode: q.OmitSameBootMode || o.OmitSameBootMode, SelectorOnly: q.SelectorOnly || o.SelectorOnly, BootFlagsExpire: q.BootFlagsExpire || o.BootFlagsExpire,
 	}

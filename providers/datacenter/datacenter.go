@@ -59,7 +59,8 @@ func (p *Provider) Kind() string { return "datacenter" }
 // seen is told also when the other one has failed to look; it is an error when neither could.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	var g errgroup.Group
-	bmc, host := providers.Facts{BMCReason: "NoBMC"}, providers.Facts{ReachableReason: "NoSSHEndpoint"}
+	bmc := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true, ReachableUnknown: true}
+	host := providers.Facts{ReachableReason: "NoSSHEndpoint", ReachableUnknown: true}
 	var bmcErr, hostErr error
 	if m.GetSpec().GetBmcEndpoint() != "" {
 		g.Go(func() error { bmc, bmcErr = p.bmc.Inspect(ctx, m); return nil })
@@ -69,12 +70,15 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	}
 	_ = g.Wait()
 	f := host
-	f.BMCReachable, f.BMCReason = bmc.BMCReachable, bmc.BMCReason
+	f.BMCReachable, f.BMCReason, f.BMCUnknown = bmc.BMCReachable, bmc.BMCReason, bmc.BMCUnknown
+	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && m.GetSpec().GetBmcEndpoint() != "" { // nobody has asked the host, and the BMC knows something of it
+		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false
+	}
 	if bmcErr != nil {
-		f.BMCReachable, f.BMCReason = false, reason(bmcErr)
+		f.BMCReachable, f.BMCReason, f.BMCUnknown = false, reason(bmcErr), providers.WhyNotAsked(bmcErr) != ""
 	}
 	if hostErr != nil {
-		f.Reachable, f.ReachableReason = false, reason(hostErr)
+		f.Reachable, f.ReachableReason, f.ReachableUnknown = false, reason(hostErr), providers.WhyNotAsked(hostErr) != ""
 	}
 	if bmcErr != nil && (hostErr != nil || m.GetSpec().GetSshEndpoint() == "") {
 		return providers.Facts{}, errors.Join(bmcErr, hostErr)
@@ -85,8 +89,24 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, nil
 }
 
+// Health asks the BMC.
+func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
+	what := "read the health of " + m.GetMachineId()
+	r, ok := p.bmc.(providers.HealthReader)
+	if m.GetSpec().GetBmcEndpoint() == "" {
+		return providers.Health{}, providers.Errorf(providers.Unsupported, what, "%w", &providers.NotAsked{Reason: "NoBMC", Err: errors.New("the machine has no BMC endpoint")})
+	}
+	if !ok {
+		return providers.Health{}, providers.Errorf(providers.Unsupported, what, "its BMC does not tell")
+	}
+	return r.Health(ctx, m)
+}
+
 // reason names a failed look as conditions show it.
 func reason(err error) string {
+	if why := providers.WhyNotAsked(err); why != "" {
+		return why
+	}
 	switch providers.ClassOf(err) {
 	case providers.Auth:
 		return "AuthFailed"

@@ -18,10 +18,12 @@ func (l look) Inspect(context.Context, providers.Machine) (providers.Facts, erro
 
 func TestInspect(t *testing.T) {
 	var (
-		up      = providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "NoBMC", BootID: "b-1", Image: "debian-13"}
+		up      = providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "NoBMC", BMCUnknown: true, BootID: "b-1", Image: "debian-13"}
 		down    = providers.Facts{ReachableReason: "NoRoute", BMCReason: "NoBMC"}
-		answers = providers.Facts{ReachableReason: "NotProbed", BMCReachable: true, BMCReason: "RedfishOK"}
+		answers = providers.Facts{ReachableReason: "NotProbed", ReachableUnknown: true, BMCReachable: true, BMCReason: "RedfishOK"}
 		refused = providers.Errorf(providers.Auth, "inspect the BMC", "401")
+		running = providers.Facts{Reachable: true, ReachableReason: "OSRunning", BMCReachable: true, BMCReason: "RedfishOK"}
+		noKey   = providers.Errorf(providers.Transient, "inspect the host", "%w", &providers.NotAsked{Reason: "NoSecretsKey", Err: errors.New("no key")})
 		hangs   = providers.Errorf(providers.Timeout, "inspect the host", "no answer")
 	)
 	says := func(f providers.Facts, err error) look { return func() (providers.Facts, error) { return f, err } }
@@ -46,7 +48,10 @@ func TestInspect(t *testing.T) {
 			providers.Facts{ReachableReason: "Timeout", BMCReachable: true, BMCReason: "RedfishOK"}, false},
 		{"neither", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(providers.Facts{}, refused), says(providers.Facts{}, hangs), providers.Facts{}, true},
 		{"a BMC alone", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(answers, nil), never,
-			providers.Facts{ReachableReason: "NoSSHEndpoint", BMCReachable: true, BMCReason: "RedfishOK"}, false},
+			providers.Facts{ReachableReason: "NoSSHEndpoint", ReachableUnknown: true, BMCReachable: true, BMCReason: "RedfishOK"}, false},
+		{"a BMC alone that knows of the host", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(running, nil), never, running, false},
+		{"the host was not asked", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(providers.Facts{}, noKey),
+			providers.Facts{ReachableReason: "NoSecretsKey", ReachableUnknown: true, BMCReachable: true, BMCReason: "RedfishOK"}, false},
 		{"a BMC alone that fails", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(providers.Facts{}, refused), never, providers.Facts{}, true},
 		{"a host alone", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(up, nil), up, false},
 		{"a host alone that fails", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(providers.Facts{}, hangs), providers.Facts{}, true},

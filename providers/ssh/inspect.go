@@ -16,7 +16,7 @@ const inspectTime = 10 * time.Second
 // error. Of the BMC it knows nothing: whoever composes a provider of this one and a BMC's fills that in.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	op := "inspect " + m.GetMachineId()
-	f := providers.Facts{BMCReason: "NoBMC"}
+	f := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true}
 	short, stop := context.WithTimeout(ctx, inspectTime)
 	defer stop()
 	type seen struct{ boot, image string }
@@ -32,6 +32,9 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	}
 	if err != nil {
 		f.ReachableReason = reason(err)
+		if why := providers.WhyNotAsked(err); why != "" {
+			f.ReachableReason, f.ReachableUnknown = why, true
+		}
 		return f, nil //nolint:nilerr // it is what was observed
 	}
 	f.Reachable, f.ReachableReason, f.BootID, f.Image = true, "SSHOK", s.boot, s.image

@@ -35,11 +35,14 @@ func strict(raw json.RawMessage, into any) error {
 // open opens a secret of one type.
 func (h *Hardware) open(ctx context.Context, name, kind string) (seal.Secret, error) {
 	s, err := h.secrets.Resolve(ctx, name)
-	if err != nil {
-		return s, err
-	}
-	if s.Type != kind {
-		return seal.Secret{}, fmt.Errorf("secret %q is of type %s, want %s: make another one with holdfast secret put --type %s", name, s.Type, kind, kind)
+	switch {
+	case errors.Is(err, seal.ErrNoKey):
+		return s, &providers.NotAsked{Reason: "NoSecretsKey", Err: err}
+	case err != nil:
+		return s, &providers.NotAsked{Reason: "NoCredentials", Err: err}
+	case s.Type != kind:
+		return seal.Secret{}, &providers.NotAsked{Reason: "NoCredentials",
+			Err: fmt.Errorf("secret %q is of type %s, want %s: make another one with holdfast secret put --type %s", name, s.Type, kind, kind)}
 	}
 	return s, nil
 }
@@ -50,7 +53,8 @@ type accounts struct{ h *Hardware }
 func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account, error) {
 	ref := m.GetSpec().GetBmcCredentialsRef()
 	if ref == "" {
-		return bmc.Account{}, fmt.Errorf("machine %s names no account for its BMC: set bmc_credentials_ref to a secret of type bmc", m.GetMachineId())
+		return bmc.Account{}, &providers.NotAsked{Reason: "NoCredentials",
+			Err: fmt.Errorf("machine %s names no account for its BMC: set bmc_credentials_ref to a secret of type bmc", m.GetMachineId())}
 	}
 	s, err := a.h.open(ctx, ref, "bmc")
 	if err != nil {
@@ -64,7 +68,8 @@ type logins struct{ h *Hardware }
 
 func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
 	if ref == "" {
-		return sshexec.Login{}, errors.New("no login for the host is named: set ssh_credentials_ref of the machine, or credentials_ref of the provider, to a secret of type ssh")
+		return sshexec.Login{}, &providers.NotAsked{Reason: "NoCredentials",
+			Err: errors.New("no login for the host is named: set ssh_credentials_ref of the machine, or credentials_ref of the provider, to a secret of type ssh")}
 	}
 	s, err := l.h.open(ctx, ref, "ssh")
 	if err != nil {

@@ -62,7 +62,7 @@ func (m *system) show() any {
 	return map[string]any{
 		"@odata.id": m.path(), "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "@odata.etag": m.etag(), "Id": m.id, "Name": "System " + m.id,
 		"SystemType": "Physical", "Manufacturer": m.s.cfg.Manufacturer, "Model": "Model 9", "SerialNumber": m.serial(), "BiosVersion": "P79 v1.45",
-		"UUID": fmt.Sprintf("38947555-7742-3448-3784-%012d", m.number+1), "PowerState": power, "Boot": boot, "Status": health("Enabled", "OK"),
+		"UUID": fmt.Sprintf("38947555-7742-3448-3784-%012d", m.number+1), "PowerState": power, "Boot": boot, "Status": m.s.status(Rollup),
 		"BootProgress":  map[string]string{"LastState": m.progress(now), "LastStateTime": stamp(m.since)},
 		"LastResetTime": stamp(m.since), "LocationIndicatorActive": m.led,
 		"Processors": ref(m.path() + "/Processors"), "Memory": ref(m.path() + "/Memory"), "Storage": ref(m.path() + "/Storage"),
@@ -118,7 +118,7 @@ func (m *system) inside() map[string]map[string]any {
 	for i := 1; i <= 4; i++ {
 		dimm := map[string]any{"@odata.type": "#Memory.v1_20_0.Memory", "Name": "DIMM", "DeviceLocator": fmt.Sprint("DIMM A", i), "Status": health("Absent", "")}
 		if i < 4 {
-			dimm["Status"] = health("Enabled", map[bool]string{true: "Warning", false: "OK"}[i == 3])
+			dimm["Status"] = health("Enabled", map[bool]string{true: "Warning", false: "OK"}[i == 3 && !m.s.whole])
 			dimm["CapacityMiB"], dimm["MemoryDeviceType"], dimm["SerialNumber"] = 32768, "DDR5", fmt.Sprint("D", i)
 		}
 		all[fmt.Sprint("Memory/", i)] = dimm
@@ -128,7 +128,7 @@ func (m *system) inside() map[string]map[string]any {
 		below := fmt.Sprint("Storage/1/Drives/", i)
 		drives = append(drives, ref(m.path()+"/"+below))
 		all[below] = map[string]any{"@odata.type": "#Drive.v1_20_0.Drive", "Name": "Drive", "Model": "Contoso PM9", "SerialNumber": fmt.Sprint("S", i), "CapacityBytes": int64(960197124096),
-			"MediaType": "SSD", "Protocol": "NVMe", "Revision": "1.2", "FailurePredicted": i == 2, "Status": health("Enabled", "OK")}
+			"MediaType": "SSD", "Protocol": "NVMe", "Revision": "1.2", "FailurePredicted": i == 2 && !m.s.whole, "Status": m.s.status(Part(fmt.Sprint("disk ", i)))}
 	}
 	all["Storage/1"] = map[string]any{"@odata.type": "#Storage.v1_17_0.Storage", "Name": "Storage", "Drives": drives, "Drives@odata.count": len(drives), "Status": health("Enabled", "OK")}
 	all["LogServices/SEL"] = map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "LogEntryType": "SEL", "OverWritePolicy": "WrapsWhenFull",
@@ -150,7 +150,9 @@ func (s *Service) chassis(r *http.Request, parts []string) (*result, *fault) {
 		return ok(s.collection("Chassis", "Chassis", "1")), nil
 	case len(parts) == 1 && parts[0] == "1":
 		return ok(map[string]any{"@odata.id": "/redfish/v1/Chassis/1", "@odata.type": "#Chassis.v1_25_1.Chassis", "Id": "1", "Name": "Chassis", "ChassisType": "RackMount",
-			"Manufacturer": s.cfg.Manufacturer, "Status": health("Enabled", "OK")}), nil
+			"Manufacturer": s.cfg.Manufacturer, "Status": health("Enabled", "OK"), "Power": ref("/redfish/v1/Chassis/1/Power"), "Thermal": ref("/redfish/v1/Chassis/1/Thermal")}), nil
+	case len(parts) == 2 && parts[0] == "1":
+		return s.cooled(r, parts)
 	}
 	return nil, notFound(r.URL.Path)
 }

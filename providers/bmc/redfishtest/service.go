@@ -75,7 +75,9 @@ type Service struct {
 	logins   int // all that were tried
 	effects  []Effect
 	gone     time.Time // until then the BMC is restarting
-	inFlight [2]int    // reads and writes that are being served
+	whole    bool      // see Healthy
+	broken   map[Part]bool
+	inFlight [2]int // reads and writes that are being served
 	most     [2]int
 }
 

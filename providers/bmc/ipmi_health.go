@@ -1,0 +1,201 @@
+package bmc
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// health reads the sensors (SDR) and the newest entries of the event log (SEL), one command after the other.
+func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
+	out, err := h.run(ctx, false, "sdr", "elist", "all")
+	if err != nil {
+		return providers.Health{}, err
+	}
+	var all providers.Health
+	asked := 0
+	for line := range strings.Lines(out) {
+		s, ok := parseSensor(line)
+		if !ok {
+			continue
+		}
+		p, bad := s.problem()
+		if !bad {
+			continue
+		}
+		if p.Kind == providers.Thermal && s.analog() && asked < 4 { // over which threshold?
+			asked++
+			if more, err := h.run(ctx, false, "sensor", "get", s.name); err == nil {
+				p.Text = s.over(fields(more))
+			} else if silent(err) {
+				return providers.Health{}, err
+			}
+		}
+		all.Problems = append(all.Problems, p)
+	}
+	sel, err := h.run(ctx, false, "sel", "elist", "last", "32")
+	switch {
+	case err == nil:
+		all.Problems = append(all.Problems, logged(sel, time.Now())...)
+	case silent(err):
+		return providers.Health{}, err
+	default:
+		all.Unread = append(all.Unread, "the event log: "+clip(err.Error(), 120))
+	}
+	all.Sort()
+	return all, nil
+}
+
+// sensor is a line of `ipmitool sdr elist`: name, number, status, entity, and the reading or what a discrete sensor says.
+type sensor struct{ name, status, entity, reading string }
+
+func parseSensor(line string) (sensor, bool) {
+	f := strings.Split(line, "|")
+	if len(f) != 5 {
+		return sensor{}, false
+	}
+	for i := range f {
+		f[i] = strings.TrimSpace(f[i])
+	}
+	return sensor{f[0], f[2], f[3], f[4]}, f[0] != ""
+}
+
+// analog says whether the sensor measures something.
+func (s sensor) analog() bool {
+	_, _, ok := s.measured()
+	return ok
+}
+
+// measured splits a reading like "94 degrees C".
+func (s sensor) measured() (value, unit string, ok bool) {
+	value, unit, _ = strings.Cut(s.reading, " ")
+	_, err := strconv.ParseFloat(value, 64)
+	return value, unit, err == nil
+}
+
+// kind tells by the unit, or by the entity (IPMI 2.0 table 43-13), what the sensor is about.
+func (s sensor) kind() providers.Kind {
+	_, unit, _ := s.measured()
+	switch unit {
+	case "degrees C", "degrees F", "RPM":
+		return providers.Thermal
+	case "Volts":
+		return providers.VoltageWrong
+	case "Watts", "Amps":
+		return providers.PowerSupply
+	}
+	entity, _, _ := strings.Cut(s.entity, ".")
+	switch entity {
+	case "3":
+		return providers.CPUFailed
+	case "4", "26":
+		return providers.DiskFailed
+	case "8", "32":
+		return providers.MemoryFailed
+	case "10", "19", "20":
+		return providers.PowerSupply
+	case "29", "30", "39", "40", "55", "64":
+		return providers.Thermal
+	}
+	return providers.HealthUnnamed
+}
+
+// badNews are the states of discrete sensors that say that something is broken (IPMI 2.0 table 42-3), as ipmitool words them, and how we do.
+func badNews() [][2]string {
+	return [][2]string{
+		{"drive fault", "failed"}, {"predictive failure", "is predicted to fail"}, {"in failed array", "is in a failed array"}, {"in critical array", "is in a critical array"},
+		{"power supply ac lost", "lost input"}, {"ac lost or out-of-range", "lost input"}, {"failure detected", "failed"}, {"config error", "is configured wrong"},
+		{"uncorrectable ecc", "has an uncorrectable error"}, {"thermal trip", "tripped for heat"}, {"ierr", "has an internal error"}, {"processor presence failure", "failed"},
+		{"redundancy lost", "lost redundancy"}, {"non-redundant: insufficient resources", "lost redundancy"},
+	}
+}
+
+// problem says what is wrong by a sensor.
+func (s sensor) problem() (providers.Problem, bool) {
+	name := clip(s.name, 60)
+	if value, unit, ok := s.measured(); ok {
+		word := map[string]string{"nc": "is out of its range", "cr": "is critical", "nr": "is beyond repair"}[s.status]
+		return providers.Problem{Kind: s.kind(), Text: name + " " + word + " at " + strings.Replace(value+" "+unit, "degrees ", "", 1)}, word != ""
+	}
+	says := strings.ToLower(s.reading)
+	for _, b := range badNews() {
+		if strings.Contains(says, b[0]) {
+			return providers.Problem{Kind: s.kind(), Text: name + " " + b[1]}, true
+		}
+	}
+	return providers.Problem{}, false
+}
+
+// over words a temperature with the threshold that it has passed, as `sensor get` tells it.
+func (s sensor) over(f map[string]string) string {
+	value, unit, _ := s.measured()
+	unit = strings.TrimPrefix(unit, "degrees ")
+	reading, _ := strconv.ParseFloat(value, 64)
+	for _, t := range []string{"Upper Non-Recoverable", "Upper Critical", "Upper Non-Critical"} {
+		if limit, err := strconv.ParseFloat(f[t], 64); err == nil && reading >= limit {
+			return clip(s.name, 60) + " " + value + " " + unit + " over " + strconv.FormatFloat(limit, 'f', -1, 64) + " " + unit
+		}
+	}
+	for _, t := range []string{"Lower Non-Recoverable", "Lower Critical", "Lower Non-Critical"} {
+		if limit, err := strconv.ParseFloat(f[t], 64); err == nil && reading <= limit {
+			return clip(s.name, 60) + " " + value + " " + unit + " under " + strconv.FormatFloat(limit, 'f', -1, 64) + " " + unit
+		}
+	}
+	p, _ := s.problem()
+	return p.Text
+}
+
+// logged finds what was asserted within the last day and not taken back since, in `ipmitool sel elist`: id, date, time, sensor, event, direction.
+func logged(out string, now time.Time) []providers.Problem {
+	type entry struct{ sensor, event string }
+	open := map[entry]bool{}
+	var order []entry
+	for line := range strings.Lines(out) {
+		f := strings.Split(line, "|")
+		if len(f) < 5 {
+			continue
+		}
+		for i := range f {
+			f[i] = strings.TrimSpace(f[i])
+		}
+		at, direction := parseTime(f[1]+" "+f[2]), ""
+		if len(f) > 5 {
+			direction = f[5]
+		}
+		e := entry{f[3], f[4]}
+		switch {
+		case strings.EqualFold(direction, "Deasserted"):
+			delete(open, e)
+		case critical(f[4]) && !at.IsZero() && now.Sub(at) < logWindow && at.Sub(now) < time.Hour:
+			if !open[e] {
+				order = append(order, e)
+			}
+			open[e] = true
+		}
+	}
+	var ps []providers.Problem
+	for i := len(order) - 1; i >= 0 && len(ps) < logTold; i-- {
+		if e := order[i]; open[e] {
+			delete(open, e)
+			ps = append(ps, providers.Problem{Kind: providers.EventLogged, Text: "the event log says: " + clip(e.sensor+": "+e.event, 120)})
+		}
+	}
+	return ps
+}
+
+// critical says whether an event is one to be told of: an SEL has no severities.
+func critical(event string) bool {
+	e := strings.ToLower(event)
+	if strings.Contains(e, "critical going") && !strings.Contains(e, "non-critical") || strings.Contains(e, "non-recoverable") {
+		return true
+	}
+	for _, b := range badNews() {
+		if strings.Contains(e, b[0]) {
+			return true
+		}
+	}
+	return false
+}
