@@ -849,6 +849,7 @@ type MachineExplanation struct {
 	LastError      string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	QueuePosition  int32                  `protobuf:"varint,13,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"`
 	Suggestions    []string               `protobuf:"bytes,14,rep,name=suggestions,proto3" json:"suggestions,omitempty"` // what an operator can do next, as commands
+	Conditions     []*Condition           `protobuf:"bytes,50,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -977,6 +978,13 @@ func (x *MachineExplanation) GetQueuePosition() int32 {
 func (x *MachineExplanation) GetSuggestions() []string {
 	if x != nil {
 		return x.Suggestions
+	}
+	return nil
+}
+
+func (x *MachineExplanation) GetConditions() []*Condition {
+	if x != nil {
+		return x.Conditions
 	}
 	return nil
 }
@@ -2400,7 +2408,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"6\n" +
 	"\x15ExplainMachineRequest\x12\x1d\n" +
 	"\n" +
-	"machine_id\x18\x01 \x01(\tR\tmachineId\"\xad\x04\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\"\xe5\x04\n" +
 	"\x12MachineExplanation\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12J\n" +
@@ -2419,7 +2427,10 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\f \x01(\tR\tlastError\x12%\n" +
 	"\x0equeue_position\x18\r \x01(\x05R\rqueuePosition\x12 \n" +
-	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\"\xaa\x04\n" +
+	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\x126\n" +
+	"\n" +
+	"conditions\x182 \x03(\v2\x16.holdfast.v1.ConditionR\n" +
+	"conditions\"\xaa\x04\n" +
 	"\aMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x128\n" +
@@ -2692,57 +2703,58 @@ var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
 	32, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
 	32, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
 	32, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
-	29, // 10: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
-	17, // 11: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
-	18, // 12: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
-	32, // 13: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
-	32, // 14: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
-	21, // 15: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
-	22, // 16: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
-	24, // 17: holdfast.v1.Machine.hardware:type_name -> holdfast.v1.HardwareInventory
-	0,  // 18: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	27, // 19: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
-	1,  // 20: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	2,  // 21: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
-	3,  // 22: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
-	32, // 23: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
-	32, // 24: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	32, // 25: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
-	32, // 26: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
-	23, // 27: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
-	32, // 28: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
-	32, // 29: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
-	32, // 30: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
-	32, // 31: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	32, // 32: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
-	25, // 33: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
-	32, // 34: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
-	32, // 35: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
-	32, // 36: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
-	32, // 37: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
-	32, // 38: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
-	30, // 39: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
-	4,  // 40: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
-	5,  // 41: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
-	6,  // 42: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
-	8,  // 43: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
-	9,  // 44: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
-	10, // 45: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
-	12, // 46: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
-	14, // 47: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
-	16, // 48: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
-	16, // 49: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
-	7,  // 50: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
-	16, // 51: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
-	16, // 52: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
-	11, // 53: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
-	13, // 54: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
-	15, // 55: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
-	48, // [48:56] is the sub-list for method output_type
-	40, // [40:48] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	27, // 10: holdfast.v1.MachineExplanation.conditions:type_name -> holdfast.v1.Condition
+	29, // 11: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
+	17, // 12: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
+	18, // 13: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
+	32, // 14: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
+	32, // 15: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
+	21, // 16: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
+	22, // 17: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
+	24, // 18: holdfast.v1.Machine.hardware:type_name -> holdfast.v1.HardwareInventory
+	0,  // 19: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	27, // 20: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
+	1,  // 21: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
+	2,  // 22: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
+	3,  // 23: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
+	32, // 24: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
+	32, // 25: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	32, // 26: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
+	32, // 27: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
+	23, // 28: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
+	32, // 29: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
+	32, // 30: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
+	32, // 31: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
+	32, // 32: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	32, // 33: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
+	25, // 34: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
+	32, // 35: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
+	32, // 36: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
+	32, // 37: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
+	32, // 38: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
+	32, // 39: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
+	30, // 40: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
+	4,  // 41: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
+	5,  // 42: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
+	6,  // 43: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
+	8,  // 44: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
+	9,  // 45: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
+	10, // 46: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
+	12, // 47: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
+	14, // 48: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
+	16, // 49: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
+	16, // 50: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
+	7,  // 51: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
+	16, // 52: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
+	16, // 53: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
+	11, // 54: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
+	13, // 55: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
+	15, // 56: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
+	49, // [49:57] is the sub-list for method output_type
+	41, // [41:49] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_machine_proto_init() }
