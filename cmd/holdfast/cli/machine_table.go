@@ -54,8 +54,8 @@ func conditions(all []*holdfastv1.Condition) string {
 	parts := make([]string, len(all))
 	for i, c := range all {
 		bad := c.GetType() == "Degraded" || c.GetType() == "NeedsIntervention"
-		parts[i] = c.GetType() + "=" + truth(c.GetStatus())
-		if c.GetStatus() == bad && c.GetReason() != "" {
+		parts[i] = c.GetType() + "=" + conditionStatus(c).Value
+		if (c.GetUnknown() || c.GetStatus() == bad) && c.GetReason() != "" {
 			parts[i] += "(" + c.GetReason() + ")"
 		}
 	}
@@ -63,12 +63,35 @@ func conditions(all []*holdfastv1.Condition) string {
 }
 
 func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
-	t := render.NewTable("CONDITION", "STATUS", "REASON", "SINCE", "OBSERVED")
+	header, told := []string{"CONDITION", "STATUS", "REASON", "SINCE", "OBSERVED"}, false
 	for _, c := range m.GetStatus().GetConditions() {
-		t.Row(plain(c.GetType()), plain(truth(c.GetStatus())), plain(c.GetReason()),
-			plain(render.Ago(now, at(c.GetLastTransition()))), plain(render.Ago(now, at(c.GetObservedAt()))))
+		told = told || c.GetMessage() != ""
+	}
+	if told {
+		header = append(header, "MESSAGE")
+	}
+	t := render.NewTable(header...)
+	for _, c := range m.GetStatus().GetConditions() {
+		since := c.GetLastTransition()
+		if c.GetUnknown() {
+			since = c.GetUnknownSince()
+		}
+		row := []render.Text{plain(c.GetType()), conditionStatus(c), plain(c.GetReason()),
+			plain(render.Ago(now, at(since))), plain(render.Ago(now, at(c.GetObservedAt())))}
+		if told {
+			row = append(row, plain(c.GetMessage()))
+		}
+		t.Row(row...)
 	}
 	return t
+}
+
+// conditionStatus is the status of a condition: true, false, or Unknown.
+func conditionStatus(c *holdfastv1.Condition) render.Text {
+	if c.GetUnknown() {
+		return render.T("Unknown", render.Yellow)
+	}
+	return plain(truth(c.GetStatus()))
 }
 
 func truth(b bool) string {

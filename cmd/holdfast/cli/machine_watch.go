@@ -97,7 +97,7 @@ func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
 	m = proto.CloneOf(m)
 	m.Revision, m.UpdatedAt = 0, nil
 	for _, c := range m.GetStatus().GetConditions() {
-		c.ObservedAt = nil
+		c.ObservedAt, c.FreshUntil = nil, nil
 	}
 	return m
 }

@@ -75,8 +75,34 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	add("next action", plain(render.Until(now, at(e.GetNextActionAt()))))
 	add("deadline", plain(render.Until(now, at(e.GetDeadline()))))
 	add("last error", render.T(e.GetLastError(), render.Red))
+	for _, c := range e.GetConditions() {
+		name := render.T(fmt.Sprintf("  %-13s ", "condition"), render.Faint)
+		lines = append(lines, append(render.Line{name, plain(c.GetType() + " "), conditionStatus(c)}, plain(conditionDetail(c, now))))
+	}
 	for _, s := range e.GetSuggestions() {
 		add("you can", plain(s))
 	}
 	return lines
+}
+
+// conditionDetail says why a condition is as it is, since when, and when somebody last looked.
+func conditionDetail(c *holdfastv1.Condition, now time.Time) string {
+	text := ""
+	if c.GetReason() != "" {
+		text += " (" + c.GetReason() + ")"
+	}
+	since := c.GetLastTransition()
+	if c.GetUnknown() {
+		since = c.GetUnknownSince()
+	}
+	if ago := render.Ago(now, at(since)); ago != "" {
+		text += ", since " + ago
+	}
+	if ago := render.Ago(now, at(c.GetObservedAt())); ago != "" {
+		text += ", looked at " + ago
+	}
+	if c.GetMessage() != "" {
+		text += ": " + c.GetMessage()
+	}
+	return text
 }

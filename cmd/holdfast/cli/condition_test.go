@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// What is not known is shown as Unknown, with since when; what is wrong with its parts.
+func TestConditionsAreShown(t *testing.T) {
+	now := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
+	before := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(-d)) }
+	all := []*holdfastv1.Condition{
+		{Type: "BMCReachable", Status: true, Unknown: true, Reason: "NoSecretsKey", LastTransition: before(72 * time.Hour), UnknownSince: before(5 * time.Minute), ObservedAt: before(9 * time.Second)},
+		{Type: "Degraded", Status: true, Reason: "DiskFailed", Message: "disk 2 failed", LastTransition: before(2 * time.Hour), ObservedAt: before(4 * time.Minute)},
+	}
+	m := &holdfastv1.Machine{MachineId: "m-1", Status: &holdfastv1.MachineStatus{Conditions: all}}
+	want := strings.Join([]string{
+		"CONDITION      STATUS    REASON         SINCE    OBSERVED   MESSAGE",
+		"BMCReachable   Unknown   NoSecretsKey   5m ago   9s ago     -",
+		"Degraded       true      DiskFailed     2h ago   4m ago     disk 2 failed",
+		"",
+	}, "\n")
+	if got := conditionTable(m, now).String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got, want := conditions(all), "BMCReachable=Unknown(NoSecretsKey),Degraded=true(DiskFailed)"; got != want {
+		t.Errorf("on one line: got %s, want %s", got, want)
+	}
+	var lines []string
+	for _, l := range explanation(&holdfastv1.MachineExplanation{MachineId: "m-1", Conditions: all}, now) {
+		lines = append(lines, l.Format(0, false))
+	}
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{"condition     BMCReachable Unknown (NoSecretsKey), since 5m ago, looked at 9s ago", "condition     Degraded true (DiskFailed), since 2h ago, looked at 4m ago: disk 2 failed"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("why: got\n%s\nwant %q in it", text, want)
+		}
+	}
+}
