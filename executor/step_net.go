@@ -4,76 +4,141 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// netRollback is how long a host waits for a new network to be confirmed before it goes back.
-const netRollback = 2 * time.Minute
+const (
+	// netRollback is how long a host waits for a new network to be confirmed before it goes back.
+	netRollback = 2 * time.Minute
+	// netLook bounds a look at one of two addresses, of which one may not answer.
+	netLook = 10 * time.Second
+)
 
-// net applies a network configuration and confirms it over the new path. A host that nobody confirms goes back by
-// itself, so a mistake costs minutes and not a drive to the datacenter.
+// netChange is a network configuration on its way to a host.
+type netChange struct {
+	*attempt
+	host   providers.NetConfigurator
+	there  providers.Machine // the machine as it is reached with the new configuration
+	moves  bool              // that is at another address
+	status providers.NetworkStatus
+}
+
+// net applies a network configuration and confirms it over the new path: at the machine's address, or at the one where the host answers from then
+// on. Whoever answers there has to know the machine's host key. A host that nobody confirms goes back by itself, so a mistake costs minutes and not
+// a drive to the datacenter.
 func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) action {
 	return action{do: func(ctx context.Context) error {
 		config := a.param(s.GetConfig(), "net_config")
 		if config == "" {
 			return providers.Errorf(providers.Unsupported, "apply network configuration", "there is none: set it in the step or as the run's parameter net_config")
 		}
+		c := &netChange{attempt: a, host: p, there: a.machine}
+		if to := a.param(s.GetNewSshEndpoint(), "new_ssh_endpoint"); to != "" && to != a.machine.GetSpec().GetSshEndpoint() {
+			if strings.ContainsAny(to, "/@ \t\r\n") || len(to) > 255 {
+				return providers.Errorf(providers.Unsupported, "apply network configuration", "new_ssh_endpoint %q is no address: want host or host:port", to)
+			}
+			there, _ := proto.Clone(a.machine).(*holdfastv1.Machine)
+			if there.Spec == nil {
+				there.Spec = &holdfastv1.MachineSpec{}
+			}
+			there.Spec.SshEndpoint = to
+			c.there, c.moves = there, true
+		}
 		rollback := netRollback
 		if s.Confirm != nil && !s.GetConfirm() {
 			rollback = 0
 		}
-		token := a.op.Token()
-		var st providers.NetworkStatus
-		look := func(ctx context.Context) (bool, error) {
-			var err error
-			st, err = p.NetworkStatus(ctx, a.machine)
-			return err == nil, err
-		}
-		if err := a.poll(ctx, "the host to answer", look); err != nil {
-			return err
-		}
-		if st.Token != token {
-			err := a.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
-				return p.ApplyNetwork(ctx, a.op, a.machine, config, rollback)
-			})
-			if err != nil {
-				return err
-			}
-		}
-		if rollback > 0 && !st.Confirmed {
-			if err := a.confirmNet(ctx, p, token); err != nil {
-				return err
-			}
-		}
-		return a.poll(ctx, "the network to answer on the new path", func(ctx context.Context) (bool, error) {
-			if ok, err := look(ctx); !ok {
-				return false, err
-			}
-			switch {
-			case st.Reverted:
-				return false, &failure{errors.New("the host went back to its former network")}
-			case st.Token != token:
-				return false, &failure{fmt.Errorf("the host has the network of %q, not of %s", st.Token, token)}
-			case rollback > 0 && !st.Confirmed:
-				return false, nil
-			}
-			a.prove(map[string]string{"network": token})
-			a.message = "network configuration applied"
-			return true, nil
-		})
+		return c.bring(ctx, config, rollback)
 	}}
 }
 
-// confirmNet confirms over the new path until that answers. It is no new effect: it keeps the one that was done.
-func (a *attempt) confirmNet(ctx context.Context, p providers.NetConfigurator, token string) error {
-	return a.poll(ctx, "the new network to be confirmed", func(ctx context.Context) (bool, error) {
-		err := a.effect(ctx, "confirm the network configuration", func(ctx context.Context) error {
-			return p.ConfirmNetwork(ctx, a.op, a.machine, token)
+func (c *netChange) bring(ctx context.Context, config string, rollback time.Duration) error {
+	token := c.op.Token()
+	if err := c.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, c.adopted != nil) }); err != nil {
+		return err
+	}
+	if c.status.Token != token {
+		err := c.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
+			return c.host.ApplyNetwork(ctx, c.op, c.machine, config, rollback)
 		})
+		if err != nil {
+			return err
+		}
+	}
+	if rollback > 0 && !c.status.Confirmed && !c.status.Reverted {
+		if err := c.confirm(ctx, token); err != nil {
+			return err
+		}
+	}
+	return c.poll(ctx, "the network to answer on the new path", func(ctx context.Context) (bool, error) {
+		if ok, err := c.look(ctx, true); !ok {
+			return false, err
+		}
+		switch {
+		case c.status.Reverted:
+			return false, errWentBack
+		case c.status.Token != token:
+			return false, &failure{fmt.Errorf("the host has the network of %q, not of %s", c.status.Token, token)}
+		case rollback > 0 && !c.status.Confirmed:
+			return false, nil
+		}
+		c.prove(map[string]string{"network": token})
+		c.message = "network configuration applied"
+		if c.moves {
+			c.prove(map[string]string{fsm.ProofEndpoint: c.there.GetSpec().GetSshEndpoint()})
+			c.message += ", the host answers at " + c.there.GetSpec().GetSshEndpoint()
+		}
+		return true, nil
+	})
+}
+
+var errWentBack = &failure{errors.New("the host went back to its former network")}
+
+// look asks the host which network it has. Once the new one may be in force it is asked where that makes it answer, and where it answers when it has gone
+// back; who does not have this attempt's network there may be another host, or the former one.
+func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
+	if c.moves && applied {
+		short, stop := context.WithTimeout(ctx, netLook)
+		st, err := c.host.NetworkStatus(short, c.there)
+		stop()
+		if err == nil && st.Token == c.op.Token() {
+			c.status = st
+			return true, nil
+		}
+	}
+	st, err := c.host.NetworkStatus(ctx, c.machine)
+	if err == nil {
+		c.status = st
+	}
+	return err == nil, err
+}
+
+// confirm confirms over the new path until that answers. It is no new effect: it keeps the one that was done.
+func (c *netChange) confirm(ctx context.Context, token string) error {
+	what := "the new network to be confirmed"
+	if c.moves {
+		what += " at " + c.there.GetSpec().GetSshEndpoint()
+	}
+	return c.poll(ctx, what, func(ctx context.Context) (bool, error) {
+		err := c.effect(ctx, "confirm the network configuration", func(ctx context.Context) error {
+			return c.host.ConfirmNetwork(ctx, c.op, c.there, token)
+		})
+		if err != nil && c.moves && ctx.Err() == nil {
+			// Nobody there may mean that the host has gone back to where it was.
+			short, stop := context.WithTimeout(ctx, netLook)
+			defer stop()
+			if st, lookErr := c.host.NetworkStatus(short, c.machine); lookErr == nil && st.Token == token && st.Reverted {
+				return false, errWentBack
+			}
+		}
 		return err == nil, err
 	})
 }

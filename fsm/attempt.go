@@ -142,6 +142,9 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	if step.GetKind() == "repave" {
 		t.forgetHost(run.GetMachineId()) // however it ended: the next step of this run may have to log in
 	}
+	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
+		t.moveHost(run.GetMachineId(), to)
+	}
 	step.Message = c.GetMessage()
 	if step.Message == "" {
 		step.Message = c.GetError()
