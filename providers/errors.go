@@ -16,6 +16,7 @@ const (
 	Unsupported Class = "unsupported" // will never work
 	Gone        Class = "gone"        // the machine or its BMC does not exist any more
 	Timeout     Class = "timeout"     // no answer in time: the outcome is not known
+	Failed      Class = "failed"      // what was accepted was seen to fail: nothing more comes of it, to try it again may help
 	Late        Class = "late"        // its not-after time had passed: nothing was sent, or the hardware refused it. Nothing was done
 )
 

@@ -160,7 +160,7 @@ func classify(op string, err error, effect bool) error {
 
 // blame classes what Ironic says of something that failed after it was accepted. Auth is only what is one for sure: sushy's and keystone's own words.
 func blame(op, what string) error {
-	class := providers.Transient
+	class := providers.Failed
 	switch {
 	case strings.Contains(what, "returned code 401"), strings.Contains(what, "returned code 403"), strings.Contains(what, "AccessError"):
 		class = providers.Auth

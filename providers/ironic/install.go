@@ -34,6 +34,12 @@ func judge(n *node, r *record) (providers.InstallStatus, due) {
 	}
 	moved := n.ProvisionState != r.From || n.ProvisionUpdatedAt != r.Since
 	switch {
+	case moved && n.ProvisionState == w.end:
+		st.Progress = 100 * (r.At + 1) / len(r.Todo)
+	case moved:
+		st.Progress += 50 / len(r.Todo)
+	}
+	switch {
 	case !moved && n.Reservation != "":
 		st.Stage = fmt.Sprintf("%s: %s has locked the node", r.verb(), clip(n.Reservation))
 		return st, nothing
@@ -43,7 +49,6 @@ func judge(n *node, r *record) (providers.InstallStatus, due) {
 		st.Due = fmt.Sprintf("ask Ironic to bring the node from %s to %s (%s)", clip(n.ProvisionState), w.end, r.verb())
 		return st, ask
 	case slices.Contains(w.on, n.ProvisionState):
-		st.Progress += 50 / len(r.Todo)
 		st.Stage += n.CleanStep.String() + n.DeployStep.String()
 		return st, nothing
 	case n.ProvisionState == w.end && n.Reservation != "": // it is about to let go

@@ -25,7 +25,7 @@ func install(t *testing.T, s *ironictest.Server, m providers.Machine, op provide
 		}
 		return newProvider(t, c, ironic.Deps{})
 	}
-	p := leader()
+	p, last := leader(), 0
 	if err := p.StartInstall(inTime(t), op, m, spec); err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +34,10 @@ func install(t *testing.T, s *ironictest.Server, m providers.Machine, op provide
 		if st, err = p.InstallStatus(t.Context(), m, op.Token()); err != nil {
 			return false, err
 		}
+		if st.Progress < last || st.Progress > 100 {
+			t.Fatalf("progress was %d, is %d", last, st.Progress)
+		}
+		last = st.Progress
 		if st.Due != "" && st.State == providers.WorkRunning {
 			if err := p.StartInstall(inTime(t), op, m, spec); err != nil && providers.ClassOf(err) != providers.Transient {
 				t.Fatalf("%s: %v", st.Due, err)

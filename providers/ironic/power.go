@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// PowerState gives what Ironic knows. On the way from one to the other it is unknown. When a change that was asked for has failed, the error says why.
+// PowerState gives what Ironic knows. On the way from one to the other it is unknown. When a change that was asked for has failed, the error says why, once: whoever
+// asks for it again begins anew.
 func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (state providers.PowerState, err error) {
 	err = p.call(ctx, m, "read the power", false, func(ctx context.Context, s *session, id string) error {
 		n, err := p.read(ctx, s, id)
@@ -48,8 +49,8 @@ func (p *Provider) failed(m providers.Machine, id string, n *node) error {
 	if !ok || n.Reservation != "" || n.TargetPowerState != "" {
 		return nil
 	}
+	delete(p.pressed, id)
 	if n.LastError == "" || time.Since(at) > pressTime {
-		delete(p.pressed, id)
 		return nil
 	}
 	return blame("press a button of "+m.GetMachineId(), n.LastError)
@@ -76,8 +77,10 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 		err := nodes.ChangePowerState(ctx, s.ServiceClient, id, o).ExtractErr()
 		if err == nil {
 			p.mu.Lock()
-			p.pressed[id] = time.Now()
-			p.mu.Unlock()
+			defer p.mu.Unlock()
+			if p.pressed[id] = time.Now(); a == providers.ActionSoftOff {
+				delete(p.pressed, id) // an operating system that does not listen is no failure: the hard way comes next
+			}
 		}
 		return err
 	})

@@ -54,7 +54,7 @@ func TestLockedNode(t *testing.T) {
 func TestPressThatFails(t *testing.T) {
 	t.Parallel()
 	for says, class := range map[string]providers.Class{
-		"Failed to set power: BMC is busy":            providers.Transient,
+		"Failed to set power: BMC is busy":            providers.Failed,
 		"HTTP POST https://b returned code 401":       providers.Auth,
 		"Driver x does not support power off by wire": providers.Unsupported,
 	} {
@@ -70,6 +70,9 @@ func TestPressThatFails(t *testing.T) {
 			}
 			return err != nil, err
 		})
+		if state, err := p.PowerState(t.Context(), m); err != nil || state != providers.PowerOn {
+			t.Errorf("the next attempt's first look: %q, %v, want that it can press again", state, err)
+		}
 		s.Set(func(f *ironictest.Faults) { f.FailPower = "" })
 		if err := p.SetPower(inTime(t), providers.Op{}, m, providers.ActionHardOff); err != nil {
 			t.Fatal(err)
@@ -79,6 +82,23 @@ func TestPressThatFails(t *testing.T) {
 			return state == providers.PowerOff, err
 		})
 	}
+}
+
+// An operating system that does not power off in its time is nothing that went wrong: the executor presses the button next.
+func TestSoftOffThatIsNotHeard(t *testing.T) {
+	t.Parallel()
+	s, p, m := newLab(t, ironictest.Node{})
+	s.Set(func(f *ironictest.Faults) { f.FailPower = "Timed out waiting for soft power off" })
+	if err := p.SetPower(inTime(t), providers.Op{}, m, providers.ActionSoftOff); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "on again", func() (bool, error) {
+		state, err := p.PowerState(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state == providers.PowerOn, nil
+	})
 }
 
 func TestBoot(t *testing.T) {

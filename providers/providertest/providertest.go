@@ -161,7 +161,7 @@ func (h *harness) classed(what string, err error) providers.Class {
 	if !errors.As(err, &e) {
 		h.Fatalf("%s: error %v has no class", what, err)
 	}
-	known := []providers.Class{providers.Transient, providers.Auth, providers.Unsupported, providers.Gone, providers.Timeout, providers.Late}
+	known := []providers.Class{providers.Transient, providers.Auth, providers.Unsupported, providers.Gone, providers.Timeout, providers.Failed, providers.Late}
 	if !slices.Contains(known, e.Class) {
 		h.Fatalf("%s: class %q is not one of %v", what, e.Class, known)
 	}
