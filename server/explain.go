@@ -24,7 +24,7 @@ func (s *machineService) ExplainMachine(ctx context.Context, r *holdfastv1.Expla
 	}
 	e := &holdfastv1.MachineExplanation{
 		MachineId: m.GetMachineId(), EffectiveState: m.GetStatus().GetEffectiveState(), Banners: m.GetStatus().GetBanners(),
-		Since: m.GetStatus().GetPhaseChangedAt(),
+		Since: m.GetStatus().GetPhaseChangedAt(), Conditions: m.GetStatus().GetConditions(),
 	}
 	run := runToExplain(v, m)
 	switch {

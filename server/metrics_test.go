@@ -6,6 +6,7 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // TestMetrics reads the metrics as Prometheus does.
@@ -23,6 +24,9 @@ func TestMetrics(t *testing.T) {
 	n.finish(t, "run-m-1", holdfastv1.Attempt_SUCCEEDED)
 	n.finish(t, "run-m-2", holdfastv1.Attempt_FAILED)
 	n.begin(t, "run-m-3", 1)
+	n.do(t, &internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{
+		{MachineId: "m-3", Conditions: []*holdfastv1.Condition{{Type: "Reachable", Status: true}}},
+		{MachineId: "m-4", Conditions: []*holdfastv1.Condition{{Type: "Reachable", Unknown: true, Reason: "NoProvider"}}}}})
 	if _, err := c.GetMachine(testCtx(t), &holdfastv1.GetMachineRequest{MachineId: "m-1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +39,9 @@ func TestMetrics(t *testing.T) {
 			`holdfast_machines{effective_state="READY"} 2`,
 			`holdfast_machines{effective_state="MAINTENANCE"} 1`,
 			`holdfast_machines{effective_state="RMA"} 0`,
+			`holdfast_condition{status="true",type="Reachable"} 1`,
+			`holdfast_condition{status="unknown",type="Reachable"} 1`,
+			`holdfast_condition{status="true",type="NeedsIntervention"} 1`,
 			`holdfast_runs_active{phase="PENDING"} 1`,
 			`holdfast_runs_active{phase="RUNNING"} 1`,
 			`holdfast_plans_held 0`,

@@ -20,20 +20,29 @@ const countPause = 20
 type stateCollector struct {
 	state                           State
 	machines, runs, held, lastEvent *prometheus.Desc
+	conditions, age                 *prometheus.Desc
 	ended                           *prometheus.CounterVec
 	seconds                         *prometheus.HistogramVec
 	started                         time.Time
 
 	mu     sync.Mutex // guards what follows; scrapes may overlap
 	counts map[holdfastv1.EffectiveState_Value]int
-	again  time.Time // when machines are counted again
-	cursor uint64    // events up to here are in ended and seconds
+	conds  map[condStatus]int
+	oldest map[string]float64 // seconds, by type of condition
+	again  time.Time          // when machines are counted again
+	cursor uint64             // events up to here are in ended and seconds
 }
+
+// condStatus is a condition and a status that it has.
+type condStatus struct{ kind, status string }
 
 func newStateCollector(state State) *stateCollector {
 	c := &stateCollector{
-		state:     state,
-		machines:  prometheus.NewDesc("holdfast_machines", "Machines by effective state.", []string{"effective_state"}, nil),
+		state:      state,
+		machines:   prometheus.NewDesc("holdfast_machines", "Machines by effective state.", []string{"effective_state"}, nil),
+		conditions: prometheus.NewDesc("holdfast_condition", "Machines by condition and its status: true, false or unknown.", []string{"type", "status"}, nil),
+		age: prometheus.NewDesc("holdfast_condition_oldest_seconds", "How long ago the observation was made that is the oldest, of conditions that are known and are observed again and again.",
+			[]string{"type"}, nil),
 		runs:      prometheus.NewDesc("holdfast_runs_active", "Runs that have not ended, by phase.", []string{"phase"}, nil),
 		held:      prometheus.NewDesc("holdfast_plans_held", "Plans whose new runs wait for a release, because the last ones failed the same way.", nil, nil),
 		lastEvent: prometheus.NewDesc("holdfast_run_events_total", "Transitions of runs ever recorded: the cursor of the newest one.", nil, nil),
@@ -58,6 +67,8 @@ func newStateCollector(state State) *stateCollector {
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.machines
+	ch <- c.conditions
+	ch <- c.age
 	ch <- c.runs
 	ch <- c.held
 	ch <- c.lastEvent
@@ -93,12 +104,24 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 
 func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.View) {
 	if now := time.Now(); !now.Before(c.again) {
-		c.counts = map[holdfastv1.EffectiveState_Value]int{}
+		c.counts, c.conds, c.oldest = map[holdfastv1.EffectiveState_Value]int{}, map[condStatus]int{}, map[string]float64{}
 		for m := range v.Machines("") {
 			c.counts[m.GetStatus().GetEffectiveState()]++
+			for _, cond := range m.GetStatus().GetConditions() {
+				c.conds[condStatus{cond.GetType(), fsm.ConditionStatus(cond)}]++
+				if cond.GetFreshUntil() != nil && !cond.GetUnknown() {
+					c.oldest[cond.GetType()] = max(c.oldest[cond.GetType()], now.Sub(cond.GetObservedAt().AsTime()).Seconds())
+				}
+			}
 		}
 		took := time.Since(now)
 		c.again = now.Add(took + countPause*took)
+	}
+	for k, n := range c.conds {
+		ch <- prometheus.MustNewConstMetric(c.conditions, prometheus.GaugeValue, float64(n), k.kind, k.status)
+	}
+	for kind, seconds := range c.oldest {
+		ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, seconds, kind)
 	}
 	for n, name := range holdfastv1.EffectiveState_Value_name {
 		value := holdfastv1.EffectiveState_Value(n)
