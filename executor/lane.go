@@ -14,13 +14,14 @@ type lane struct {
 	parallel int
 	pace     *pacer
 	base     time.Duration // the period when the budget allows it
-	budget   int           // calls a second that its looks may make; 0: any number
-	cost     int           // calls of one look, at most
+	began    time.Time
+	budget   int // calls a second that its looks may make; 0: any number
 
 	mu      sync.Mutex
 	wake    chan struct{}
 	entries map[string]*entry
 	due     dueHeap
+	calls   int           // that looking at all of them makes
 	period  time.Duration // now
 }
 
@@ -28,6 +29,7 @@ type lane struct {
 type entry struct {
 	id      string
 	at      time.Time
+	calls   int // that a look makes, at most
 	place   int // in the heap; -1 while it is looked at
 	again   bool
 	gone    bool
@@ -35,25 +37,40 @@ type entry struct {
 	failed  int // looks in a row that found out nothing
 }
 
-func newLane(parallel int, pace *pacer, base time.Duration, budget, cost int) *lane {
-	return &lane{parallel: parallel, pace: pace, base: base, period: base, budget: budget, cost: cost, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
+func newLane(parallel int, pace *pacer, base time.Duration, budget int, began time.Time) *lane {
+	return &lane{parallel: parallel, pace: pace, base: base, began: began, period: base, budget: budget, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
 }
 
-// ensure takes a machine into the lane. One that was never looked at is due at once, the others when their time comes.
-func (l *lane) ensure(id string, never bool) {
+// ensure takes a machine into the lane. One that was never looked at is due at once, the others at their first time since the lane began.
+func (l *lane) ensure(id string, calls int, never bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.entries[id] != nil {
+	if e := l.entries[id]; e != nil {
+		l.calls += calls - e.calls
+		e.calls = calls
 		return
 	}
-	e := &entry{id: id, at: time.Now()}
+	e := &entry{id: id, at: time.Now(), calls: calls}
 	l.entries[id] = e
-	l.period = stretched(l.base, len(l.entries)*l.cost, l.budget)
+	l.calls += calls
+	l.repace()
 	if !never {
-		e.at = slotAfter(id, l.period, e.at)
+		e.at = l.first(id)
 	}
 	heap.Push(&l.due, e)
 	l.nudge()
+}
+
+// handover is how long before a term began its predecessor may have left out looks.
+const handover = time.Second
+
+// first gives the first time at which a machine is looked at. What the last leader may have left out is made up for over some time.
+func (l *lane) first(id string) time.Time {
+	slot := slotAfter(id, l.period, l.began.Add(-handover))
+	if left := l.began.Sub(slot); left >= 0 {
+		return l.began.Add(time.Duration(float64(l.period/20) * float64(left) / float64(handover)))
+	}
+	return slot
 }
 
 // drop takes a machine out.
@@ -69,7 +86,24 @@ func (l *lane) drop(id string) {
 	if e.place >= 0 {
 		heap.Remove(&l.due, e.place)
 	}
-	l.period = stretched(l.base, len(l.entries)*l.cost, l.budget)
+	l.calls -= e.calls
+	l.repace()
+}
+
+// repace finds out how often machines can be looked at. With another period all have other places in it.
+func (l *lane) repace() {
+	period := stretched(l.base, l.calls, l.budget)
+	if period == l.period {
+		return
+	}
+	l.period = period
+	now := time.Now()
+	for _, e := range l.due {
+		if e.at.After(now) {
+			e.at = slotAfter(e.id, period, now)
+		}
+	}
+	heap.Init(&l.due)
 }
 
 // soon makes a machine due at once.

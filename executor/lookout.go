@@ -48,9 +48,9 @@ type lookout struct {
 
 func newLookout(ctx context.Context, r *Reconciler, epoch uint64) *lookout {
 	g, gctx := errgroup.WithContext(ctx)
-	free := newPacer(recordBudget, nil, func(time.Duration) {})
+	free := newPacer(recordPace, nil, func(time.Duration) {})
 	return &lookout{Reconciler: r, epoch: epoch, began: time.Now(), ctx: gctx, group: g, news: make(chan *internalv1.MachineConditions, r.cfg.Parallel),
-		records: newLane(1, free, r.period(lookReach), recordBudget, 1), all: rate.NewLimiter(rate.Limit(r.cfg.Calls), 1),
+		records: newLane(1, free, r.period(lookReach), recordBudget, time.Now()), all: rate.NewLimiter(rate.Every(gapOf(r.cfg.Calls)), 1),
 		lanes: map[laneKey]*lane{}, paces: map[string]*pacer{}, placed: map[string]string{}}
 }
 
@@ -89,13 +89,17 @@ func (o *lookout) place(ctx context.Context, _ *entry, m *holdfastv1.Machine) {
 	_, inspects := p.(providers.Inspector)
 	_, joins := p.(providers.ClusterJoiner)
 	if inspects || joins {
-		o.lane(name, lookReach).ensure(id, condition(m, condReachable) == nil && condition(m, condBMCReachable) == nil)
+		calls := 1
+		if inspects && joins && m.GetSpec().GetTargetClusterRef() != "" {
+			calls = 2
+		}
+		o.lane(name, lookReach).ensure(id, calls, condition(m, condReachable) == nil && condition(m, condBMCReachable) == nil)
 	}
 	if !inspects {
 		o.tell(ctx, m, 0, o.unobserved(m, "NotObservable")...)
 	}
 	if _, ok := p.(providers.HealthReader); ok {
-		o.lane(name, lookHealth).ensure(id, condition(m, condDegraded) == nil)
+		o.lane(name, lookHealth).ensure(id, 1, condition(m, condDegraded) == nil)
 	}
 	o.tell(ctx, m, 0, o.stale(m)...)
 }
@@ -114,11 +118,11 @@ func (o *lookout) lane(provider string, kind lookKind) *lane {
 		o.paces[provider] = pace
 	}
 	// Both kinds of looks live from the same budget: a share of it is the health's, so that neither starves.
-	budget, cost, parallel, look := o.share(provider)*4/5, 2, o.cfg.Parallel, o.reach
+	budget, parallel, look := max(1, o.share(provider)*4/5), o.cfg.Parallel, o.reach
 	if kind == lookHealth {
-		budget, cost, parallel, look = max(1, o.share(provider)/5), 1, max(1, o.cfg.Parallel/4), o.health
+		budget, parallel, look = max(1, o.share(provider)/5), max(1, o.cfg.Parallel/4), o.health
 	}
-	l := newLane(parallel, pace, o.period(kind), budget, cost)
+	l := newLane(parallel, pace, o.period(kind), budget, o.began)
 	o.lanes[key] = l
 	o.group.Go(func() error {
 		return l.run(o.ctx, func(e *entry) *holdfastv1.Machine { return o.due(e, kind) },

@@ -25,10 +25,13 @@ type pacer struct {
 func newPacer(perSecond int, all *rate.Limiter, spent func(time.Duration)) *pacer {
 	p := &pacer{all: all, spent: spent, turn: make(chan struct{}, 1)}
 	if perSecond > 0 {
-		p.gap = time.Second / time.Duration(perSecond)
+		p.gap = gapOf(perSecond)
 	}
 	return p
 }
+
+// gapOf gives the least time between two of so many calls a second. It is rounded up: the first call of the next second must not fall into this one.
+func gapOf(perSecond int) time.Duration { return time.Second/time.Duration(perSecond) + 1 }
 
 // wait returns when a call may be made. Its error is that of the context.
 func (p *pacer) wait(ctx context.Context) error {

@@ -64,7 +64,8 @@ const (
 	maxPerCommand = 200                    // machines whose conditions go into one command
 	linger        = 200 * time.Millisecond // how long news wait for others to go with them
 	scanEvery     = time.Second            // how often new machines are looked for
-	recordBudget  = 2000                   // machines a second that are read from the record
+	recordBudget  = 2000                   // machines a second that are read from the record, in the long run
+	recordPace    = 10_000                 // the same when a term begins
 )
 
 // Run looks at every machine once an interval until the term ends. New machines are looked at within seconds, and those whose run has ended at once:
@@ -93,7 +94,7 @@ func (o *lookout) follow(ctx context.Context) error {
 		for id := range view.MachineIDs() {
 			here[id] = true
 			if !known[id] {
-				o.records.ensure(id, true)
+				o.records.ensure(id, 1, true)
 			}
 		}
 		for id := range known {

@@ -84,7 +84,21 @@ func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.L
 }
 
 // SetOf makes a set of instances that exist already.
-func SetOf(byName map[string]Provider) *Set { return &Set{byName: maps.Clone(byName)} }
+func SetOf(byName map[string]Provider, options ...Option) *Set {
+	s := &Set{byName: maps.Clone(byName), calls: map[string]int{}}
+	for _, o := range options {
+		o(s)
+	}
+	return s
+}
+
+// Option is what else a set is made with.
+type Option func(*Set)
+
+// WithCalls sets the budget of an instance for looks, in calls a second.
+func WithCalls(name string, perSecond int) Option {
+	return func(s *Set) { s.calls[name] = perSecond }
+}
 
 // WithFallback gives a set that takes the named instance for every machine whose own is not configured. It is for
 // trying things out: real hardware must not be driven by a provider that it did not name.
