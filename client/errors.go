@@ -89,3 +89,13 @@ func FieldViolations(err error) []*errdetails.BadRequest_FieldViolation {
 	}
 	return all
 }
+
+// Detail is a value of Holdfast's ErrorInfo in a gRPC error, e.g. run_id, or "".
+func Detail(err error, key string) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == ErrorDomain {
+			return info.GetMetadata()[key]
+		}
+	}
+	return ""
+}

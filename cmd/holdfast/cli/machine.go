@@ -19,7 +19,8 @@ func (a *app) machine() *cobra.Command {
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
 	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineSetPhase(),
-		a.machineDelete(), a.machineHistory(), a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect())
+		a.machineDelete(), a.machineHistory(), a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect(),
+		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole())
 }
 
 func (a *app) machineList() *cobra.Command {
@@ -81,7 +82,7 @@ func (a *app) machineGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printOne(a, &o, machineKind(), m, conditionTable(m, a.Now()), factTable(m, a.Now()))
+			return printOne(a, &o, machineKind(), m, conditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now()))
 		}),
 	}
 	o.register(cmd)

@@ -20,6 +20,17 @@ type deed struct {
 	requestID string
 	detach    bool
 	params    map[string]*bool
+	values    map[string]string
+	// show prints what the run was for, in place of the run; nil prints the run.
+	show func(ctx context.Context, c *client.Client, r *holdfastv1.Run) error
+}
+
+// value gives the run a parameter.
+func (d *deed) value(name, value string) {
+	if d.values == nil {
+		d.values = map[string]string{}
+	}
+	d.values[name] = value
 }
 
 func (d *deed) register(cmd *cobra.Command) {
@@ -38,7 +49,7 @@ func (d *deed) flag(cmd *cobra.Command, name, usage string) {
 
 // run starts the plan on a machine and waits for its end.
 func (d *deed) run(a *app, cmd *cobra.Command, machine, plan string) error {
-	req := &holdfastv1.StartRunRequest{MachineId: machine, PlanId: plan, RequestId: d.requestID}
+	req := &holdfastv1.StartRunRequest{MachineId: machine, PlanId: plan, RequestId: d.requestID, Params: d.values}
 	for name, set := range d.params {
 		if *set {
 			if req.Params == nil {
@@ -52,7 +63,7 @@ func (d *deed) run(a *app, cmd *cobra.Command, machine, plan string) error {
 		a.note("request-id: %s", req.RequestId)
 	}
 	return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-		return a.start(ctx, c, &d.output, req, waitFlag{set: !d.detach})
+		return a.startAnd(ctx, c, &d.output, req, waitFlag{set: !d.detach}, d.show)
 	})(cmd, []string{machine})
 }
 

@@ -63,6 +63,12 @@ standard error. A machine has one active run at most.`,
 }
 
 func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag) error {
+	return a.startAnd(ctx, c, o, req, wait, nil)
+}
+
+// startAnd starts a run. When it has succeeded, show prints what it was for, where people read it.
+func (a *app) startAnd(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
+	show func(context.Context, *client.Client, *holdfastv1.Run) error) error {
 	r, err := c.Runs().StartRun(ctx, req)
 	if err != nil {
 		return failed(err, "start run on machine %s", req.GetMachineId())
@@ -77,6 +83,9 @@ func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdf
 	var ended *runError
 	if err := unlessRunError(err, &ended); err != nil {
 		return err
+	}
+	if show != nil && ended == nil && o.table() {
+		return show(ctx, c, r)
 	}
 	if err := printOne(a, o, runKind(), r, runSteps(r, a.Now())); err != nil {
 		return err

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machineConsole() *cobra.Command {
+	var readOnly bool
+	cmd := &cobra.Command{
+		Use: "console MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Short: "Sit at a machine's serial console",
+		Long: `Sit at a machine's serial console (serial over LAN), through its BMC. Type ~. at the beginning of a line to leave, ~~ for a tilde.
+
+The console is a run that stands beside the active one, so a repave can be looked on: what the console shows is in the run's log. What is typed is
+not, unless the machine shows it. One at a time can type; --read-only looks on, also at the console of somebody else. When the leader is lost it is
+said, and the next one opens the console anew. It ends by itself after 30 minutes of silence, and after 8 hours.`,
+		Example: `  holdfast machine console m-123
+  holdfast machine console m-123 --read-only`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.console(ctx, c, args[0], readOnly)
+		}),
+	}
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "look on without typing")
+	return cmd
+}
+
+func (a *app) console(ctx context.Context, c *client.Client, machine string, readOnly bool) error {
+	id := ""
+	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, PlanId: "plan/console", RequestId: uuid.NewString()})
+	switch {
+	case err == nil:
+		id = run.GetRunId()
+	case client.Reason(err) == "CONSOLE_OPEN":
+		id = client.Detail(err, "run_id")
+		a.note("the console of %s is open already: joining run %s", machine, id)
+	}
+	if id == "" {
+		return failed(err, "open the console of machine %s", machine)
+	}
+	a.note("run: %s", id)
+	typed := make(chan []byte)
+	if readOnly {
+		a.note("looking on: Ctrl-C leaves")
+	} else {
+		restore := a.rawTerminal()
+		defer restore()
+		go typeTo(ctx, a.In, typed) // it ends with the process, or when what is typed does
+	}
+	err = c.AttachConsole(ctx, client.Console{
+		RunID: id, ReadOnly: readOnly, In: typed,
+		Out:      func(data []byte) error { _, err := a.Out.Write(data); return err },
+		Attached: func(peer string) { a.note("[console of %s through %s: ~. leaves]\r", machine, peer) },
+		Lost:     func(err error) { a.note("\r\n[lost: %s: attaching again]\r", reason(err)) },
+	})
+	if errors.Is(err, context.Canceled) || client.Reason(err) == "RUN_FINISHED" {
+		err = nil
+	}
+	a.note("\r\n[console of %s is left]\r", machine)
+	return failed(err, "keep the console of machine %s", machine)
+}
+
+// rawTerminal hands all keys through, Ctrl-C too, where standard input is a terminal.
+func (a *app) rawTerminal() (restore func()) {
+	f, ok := a.In.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func() {}
+	}
+	old, err := term.MakeRaw(int(f.Fd()))
+	if err != nil {
+		return func() {}
+	}
+	return func() { _ = term.Restore(int(f.Fd()), old) }
+}
+
+// typeTo passes on what is typed, and closes the channel at the escape or the end.
+func typeTo(ctx context.Context, in io.Reader, out chan<- []byte) {
+	defer close(out)
+	esc := escape{start: true}
+	buf := make([]byte, 1024)
+	for {
+		n, err := in.Read(buf)
+		data, leave := esc.filter(buf[:n])
+		if len(data) > 0 {
+			select {
+			case out <- data:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if leave || err != nil {
+			return
+		}
+	}
+}
+
+// escape finds ~. at the beginning of a line, as ssh does.
+type escape struct {
+	start bool // of a line
+	tilde bool // one was typed there, and is held back
+}
+
+// filter gives what is to be passed on, and whether to leave.
+func (e *escape) filter(in []byte) (out []byte, leave bool) {
+	for _, b := range in {
+		if e.tilde {
+			e.tilde = false
+			switch b {
+			case '.':
+				return out, true
+			case '~': // one of them
+			default:
+				out = append(out, '~')
+			}
+		} else if e.start && b == '~' {
+			e.tilde = true
+			continue
+		}
+		out = append(out, b)
+		e.start = b == '\r' || b == '\n'
+	}
+	return out, false
+}
