@@ -1,5 +1,5 @@
 // Package inproc calls the gRPC services of this process without a network, through the same interceptors as calls that come
-// over it: HTTP APIs are gRPC clients of their own peer.
+// over it: HTTP APIs are gRPC clients of their own peer, but for signs of life (server.Heartbeats).
 //
 // It owns how a call gets from a client's stub to a handler and back. It must not know services, nor let anything by the
 // interceptors. Streams have no way through it: an HTTP route that streams reads the state itself.
