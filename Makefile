@@ -128,13 +128,15 @@ bench: build-holdfast build-redisgateway ## Measure on this machine, a short ver
 bench-goals: build-holdfast build-redisgateway ## Measure at full size and fail where a goal is missed: 6 minutes, wants the machine for itself
 	bin/holdfast bench goals $(ARGS)
 
-# The race target runs test/ too: `make e2e` would do the same work twice. chaos and crash come in when the soak has run its hour.
+# The race target runs test/ too: `make e2e` would do the same work twice.
 .PHONY: ci
 ci: ## Do everything a change has to pass, in order
 	$(MAKE) proto-check
 	$(MAKE) lint
 	$(MAKE) build
 	$(MAKE) race
+	$(MAKE) crash
+	$(MAKE) chaos
 	$(MAKE) fuzz-short
 	$(MAKE) demo ARGS='--machines 20 --exit --json'
 
