@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // nodeDuring gives the node state that a run of a plan means, if it means one.
@@ -31,7 +30,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	t.putRun(run, msg)
 	t.noteOutcome(run)
 	if run.GetObserved() {
-		t.endLease(internalv1.LeaseRef_INSTALL, run.GetRunId())
+		t.endInstallLeases(run.GetRunId())
 	}
 
 	m, ok := t.machines.get(run.GetMachineId())

@@ -148,3 +148,61 @@ func TestTheLeaseEndsWithTheRun(t *testing.T) {
 		})
 	}
 }
+
+// TestAnInstallThatIsReportedForEverEnds: reports keep it alive for a day, or for three times what its workflow gives it, and not longer.
+func TestAnInstallThatIsReportedForEverEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		quiet   int32 // of its workflow; 0: it has none
+		limit   int64
+		message string
+	}{
+		{"without a workflow", 0, 86400, "has not finished in 24h0m0s"},
+		{"a workflow that is quick", 600, 86400, "has not finished in 24h0m0s"},
+		{"a workflow that is slow", 36000, 108000, "has not finished in 30h0m0s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := nodePeer(t)
+			step := int64(7200)
+			if tt.quiet > 0 {
+				plan := planOf("slow", "ssh", "repave")
+				plan.Steps[1].TimeoutSeconds = tt.quiet
+				do(t, p, &internalv1.CreatePlan{Plan: plan})
+				do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "slow"}, Paths: []string{"workflow_id"}})
+				step = int64(tt.quiet)
+			}
+			run := observed(t, p, 0)
+			begin := run.GetStartedAt().AsTime()
+			limit := lease(t, p, ofInstall, run.GetRunId()+"/limit").GetRef()
+			for clock := step / 2; clock < tt.limit; clock += step / 2 {
+				p.Now = begin.Add(time.Duration(clock) * time.Second)
+				do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000})
+				report(t, p, "progress")
+			}
+			expire(t, p, tt.limit-1, limit)
+			run, _ = p.View().Run(run.GetRunId())
+			if fsm.Ended(run) {
+				t.Fatalf("ended early: %v", run)
+			}
+			if want := begin.Add(time.Duration(tt.limit) * time.Second); run.GetDeadline().AsTime().After(want) {
+				t.Errorf("the deadline is %v, want none after %v", run.GetDeadline().AsTime(), want)
+			}
+			expire(t, p, tt.limit, limit)
+			run, _ = p.View().Run(run.GetRunId())
+			if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != fsm.InstallTimeout || !strings.Contains(e.GetMessage(), tt.message) {
+				t.Errorf("got %v", run)
+			}
+			if s := getMachine(t, p, "m-1").GetStatus(); s.GetNodeState() != installFailed || s.GetPhase() != maintenance {
+				t.Errorf("got %v", s)
+			}
+			for _, id := range []string{run.GetRunId(), run.GetRunId() + "/limit"} {
+				if l := lease(t, p, ofInstall, id); !l.GetGone() && l.GetExpiredAt() == nil {
+					t.Errorf("lease %s goes on: %v", id, l)
+				}
+			}
+			if err := fsmtest.Check(p.View()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

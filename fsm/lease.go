@@ -209,7 +209,7 @@ func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 		case internalv1.LeaseRef_SERVICE:
 			t.serviceMissing(ref.GetId())
 		case internalv1.LeaseRef_INSTALL:
-			t.installSilent(ref.GetId())
+			t.installOver(l)
 		}
 	}
 	return nil

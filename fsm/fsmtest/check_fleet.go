@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -65,7 +66,7 @@ func checkFleet(v *fsm.View) error {
 		}
 	}
 	for r := range v.ActiveRuns() {
-		if r.GetObserved() && (!alive(internalv1.LeaseRef_INSTALL, r.GetRunId()) || r.GetDeadline() == nil) {
+		if r.GetObserved() && (!alive(internalv1.LeaseRef_INSTALL, r.GetRunId()) || !alive(internalv1.LeaseRef_INSTALL, r.GetRunId()+"/limit") || r.GetDeadline() == nil) {
 			add("run %s is observed, and nothing would end it: deadline %v", r.GetRunId(), r.GetDeadline())
 		}
 	}
@@ -86,7 +87,7 @@ func checkLeases(v *fsm.View) error {
 			_, owned = v.Service(ref.GetId())
 		case internalv1.LeaseRef_INSTALL:
 			var run *holdfastv1.Run
-			run, owned = v.Run(ref.GetId())
+			run, owned = v.Run(strings.TrimSuffix(ref.GetId(), "/limit"))
 			if owned = owned && run.GetObserved(); owned && fsm.Ended(run) != (l.GetExpiredAt() != nil) {
 				errs = append(errs, fmt.Errorf("run %s is %s with lease %v", ref.GetId(), run.GetPhase(), l))
 			}
