@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 
@@ -47,6 +48,7 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		}
 		if st.Stage != stage {
 			stage = st.Stage
+			a.waitingFor, a.since = "the install to finish ("+clean(stage)+")", time.Now()
 			a.say("install: %s (%d %%)", clean(stage), st.Progress)
 		}
 		if st.Due != "" && st.State == providers.WorkRunning {
