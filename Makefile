@@ -50,6 +50,12 @@ race: ## Run the tests under the race detector
 e2e: ## Run the tests that start real processes, always anew
 	CGO_ENABLED=1 go test -race -count=1 -timeout 40m ./test/...
 
+# Needs Debian and root, or openipmi, ipmitool, qemu-system-x86 and python3-pyghmi, which it installs when they are missing; it starts and stops
+# everything by itself. No KVM.
+.PHONY: e2e-bmc
+e2e-bmc: ## Run BMCs over Redfish and IPMI with real machines (QEMU) behind them: conformance, quirks, chaos (4 minutes)
+	E2E_BMC=1 go test -count=1 -timeout 10m -v -p 1 ./test/bmclab ./providers/bmc
+
 # Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).
 .PHONY: e2e-ssh
 e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in a container (4 minutes)

@@ -15,11 +15,15 @@ func programs() map[string]string {
 }
 
 // missing gives the packages of programs that are not there.
-func missing() (packages []string) {
+func missing(ctx context.Context) (packages []string) {
 	for program, pkg := range programs() {
 		if _, err := exec.LookPath(program); err != nil {
 			packages = append(packages, pkg)
 		}
+	}
+	// The second BMC over IPMI, of the tests of providers/bmc, is a library: it keeps the boot flags that ipmi_sim drops.
+	if exec.CommandContext(ctx, "/usr/bin/python3", "-c", "import pyghmi.ipmi.bmc").Run() != nil {
+		packages = append(packages, "python3-pyghmi")
 	}
 	slices.Sort(packages)
 	return packages
@@ -27,7 +31,7 @@ func missing() (packages []string) {
 
 // Install installs what is missing, with apt-get. Without root or apt-get it fails and names what is missing.
 func Install(ctx context.Context) error {
-	packages := missing()
+	packages := missing(ctx)
 	if len(packages) == 0 {
 		return nil
 	}
