@@ -3,7 +3,9 @@ package executor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
@@ -15,7 +17,7 @@ import (
 // output from where the record ends.
 func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) action {
 	return action{do: func(ctx context.Context) error {
-		cmd := providers.Command{Path: s.GetCommand(), Args: s.GetArgs(), Script: s.GetScript(), Env: s.GetEnv(), User: s.GetUser()}
+		cmd := providers.Command{Path: s.GetCommand(), Args: s.GetArgs(), Script: s.GetScript(), Env: a.environment(s.GetEnv()), User: s.GetUser()}
 		if d, ok := ctx.Deadline(); ok {
 			cmd.Timeout = time.Until(d)
 		}
@@ -27,6 +29,23 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 		}
 		return err
 	}}
+}
+
+// environment gives a command the run's parameters beside its own variables, which win: "version" is HOLDFAST_PARAM_VERSION. They are never text of a
+// script. A parameter whose name makes no variable is left out.
+func (a *attempt) environment(own map[string]string) map[string]string {
+	env := map[string]string{}
+	for name, value := range a.run.GetParams() {
+		if paramOK(name) && !strings.ContainsRune(value, 0) {
+			env["HOLDFAST_PARAM_"+strings.ToUpper(name)] = value
+		}
+	}
+	maps.Copy(env, own)
+	return env
+}
+
+func paramOK(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // command has start begin the attempt's command unless it was begun, and follows it to its end.

@@ -72,7 +72,6 @@ func typePlans() []*holdfastv1.Plan {
 		return &holdfastv1.Step{Name: name, TimeoutSeconds: seconds, MaxRetries: proto.Int32(2),
 			Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: script}}}
 	}
-	const node = "export KUBECONFIG=\"${KUBECONFIG:-/etc/kubernetes/kubelet.conf}\"\nnode=\"$(hostname)\"\n"
 	return []*holdfastv1.Plan{
 		{PlanId: "plan/repave-join", DisplayName: "Repave and join the cluster", Steps: []*holdfastv1.Step{
 			{Name: "set-netboot", TimeoutSeconds: 120, MaxRetries: proto.Int32(3), Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}},
@@ -81,28 +80,25 @@ func typePlans() []*holdfastv1.Plan {
 			{Name: "join-cluster", TimeoutSeconds: 900, MaxRetries: proto.Int32(2), Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{Role: "worker"}}},
 			{Name: "verify-in-cluster", TimeoutSeconds: 600, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{}}},
 		}},
-		{PlanId: "plan/rma", DisplayName: "Take out for return or replacement", Steps: []*holdfastv1.Step{
-			ssh("drain-check", 600, "set -eu\n"+node+
-				"if command -v kubectl >/dev/null 2>&1 && kubectl get node \"$node\" >/dev/null 2>&1; then\n"+
-				"  kubectl drain \"$node\" --ignore-daemonsets --delete-emptydir-data --timeout=300s\nfi\n"),
-			ssh("graceful-shutdown", 300, "set -eu\nsync\n"+
-				"if command -v systemctl >/dev/null 2>&1; then systemctl stop kubelet 2>/dev/null || true; fi\nsync\n"),
-			{Name: "mark-rma", TimeoutSeconds: 600, MaxRetries: proto.Int32(2), Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{}}},
-		}},
+		rmaPlan(ssh, DefaultPlanID("RMA"), "Take out for return or replacement", 600, &holdfastv1.RmaAction{}),
+		rmaPlan(ssh, "plan/rma-wipe", "Erase all disks, and take out for return or replacement", 24*3600, &holdfastv1.RmaAction{Wipe: true}),
 		{PlanId: "plan/reboot", DisplayName: "Reboot", Steps: []*holdfastv1.Step{
 			{Name: "reboot", TimeoutSeconds: 900, MaxRetries: proto.Int32(2), Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "auto"}}},
 		}},
-		{PlanId: "plan/upgrade", DisplayName: "Upgrade the kubelet", Steps: []*holdfastv1.Step{
-			ssh("cordon-node", 300, "set -eu\n"+node+"kubectl cordon \"$node\"\n"),
-			ssh("drain-node", 1800, "set -eu\n"+node+"kubectl drain \"$node\" --ignore-daemonsets --delete-emptydir-data --timeout=1500s\n"),
-			ssh("upgrade-kubelet", 1800, "set -eu\napt-get update\napt-get install -y --allow-change-held-packages kubelet kubeadm kubectl\nkubeadm upgrade node\n"),
-			ssh("restart-kubelet", 300, "set -eu\nsystemctl daemon-reload\nsystemctl restart kubelet\n"),
-			ssh("uncordon-node", 300, "set -eu\n"+node+"kubectl uncordon \"$node\"\n"),
-			{Name: "verify-upgrade", TimeoutSeconds: 600, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{}}},
-		}},
+		upgradePlan(ssh, &holdfastv1.Step{Name: "verify-upgrade", TimeoutSeconds: 600, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{}}}),
 		{PlanId: "plan/net-reconfig", DisplayName: "Change the network configuration", Steps: []*holdfastv1.Step{
 			{Name: "apply-network-config", TimeoutSeconds: 300, MaxRetries: proto.Int32(0), Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{}}},
 			ssh("verify-connectivity", 120, "set -eu\ntrue\n"),
 		}},
 	}
+}
+
+// rmaPlan takes a machine out. To erase its disks can take hours, to power it off does not.
+func rmaPlan(ssh func(name string, seconds int32, script string) *holdfastv1.Step, id, display string, seconds int32, rma *holdfastv1.RmaAction) *holdfastv1.Plan {
+	return &holdfastv1.Plan{PlanId: id, DisplayName: display, Steps: []*holdfastv1.Step{
+		ssh("drain-check", 600, drainCheck),
+		ssh("graceful-shutdown", 300, "set -eu\nsync\n"+
+			"if command -v systemctl >/dev/null 2>&1; then systemctl stop kubelet 2>/dev/null || true; fi\nsync\n"),
+		{Name: "mark-rma", TimeoutSeconds: seconds, MaxRetries: proto.Int32(2), Kind: &holdfastv1.Step_Rma{Rma: rma}},
+	}}
 }

@@ -95,6 +95,11 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 			add(field, "%q is not one of %s", *v, strings.Join(allowed, ", "))
 		}
 	}
+	seconds := func(field string, n int32) {
+		if n < 0 || n > 24*3600 {
+			add(field, "%d is not 0 to %d", n, 24*3600)
+		}
+	}
 	short := func(field, v string) {
 		if len(v) > maxStepPayload {
 			add(field, "has %d bytes, at most %d are allowed", len(v), maxStepPayload)
@@ -113,6 +118,7 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 			k.Reboot.Mode = "auto"
 		}
 		oneOf("reboot.mode", &k.Reboot.Mode, strings.ToLower, "bmc", "inband", "auto")
+		seconds("reboot.shutdown_seconds", k.Reboot.GetShutdownSeconds())
 	case *holdfastv1.Step_Netboot:
 		if k.Netboot.Mode == "" {
 			k.Netboot.Mode = "PXE"
@@ -131,6 +137,9 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 		}
 	case *holdfastv1.Step_Net:
 		short("net.config", k.Net.GetConfig())
+		if to := k.Net.GetNewSshEndpoint(); strings.ContainsAny(to, "/@ \t\r\n") || len(to) > 255 {
+			add("net.new_ssh_endpoint", "%q is no address: want host or host:port", to)
+		}
 	case *holdfastv1.Step_Identify:
 		if n := k.Identify.GetForSeconds(); n < 0 || n > maxLight || n > 0 && k.Identify.GetOff() {
 			add("identify.for_seconds", "%d is not 0 to %d, and 0 where the light is switched off", n, maxLight)
@@ -147,6 +156,9 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 		}
 	case *holdfastv1.Step_Power:
 		oneOf("power.action", &k.Power.Action, strings.ToLower, "on", "off", "cycle")
+		seconds("power.shutdown_seconds", k.Power.GetShutdownSeconds())
+	case *holdfastv1.Step_Rma:
+		seconds("rma.shutdown_seconds", k.Rma.GetShutdownSeconds())
 	}
 	return bad
 }

@@ -22,6 +22,7 @@ func TestDefaultPlans(t *testing.T) {
 	want := map[string][]string{
 		"plan/repave-join":  {"set-netboot:netboot", "reboot-to-netboot:reboot", "repave-image:repave", "join-cluster:join", "verify-in-cluster:verify"},
 		"plan/rma":          {"drain-check:ssh", "graceful-shutdown:ssh", "mark-rma:rma"},
+		"plan/rma-wipe":     {"drain-check:ssh", "graceful-shutdown:ssh", "mark-rma:rma"},
 		"plan/reboot":       {"reboot:reboot"},
 		"plan/upgrade":      {"cordon-node:ssh", "drain-node:ssh", "upgrade-kubelet:ssh", "restart-kubelet:ssh", "uncordon-node:ssh", "verify-upgrade:verify"},
 		"plan/net-reconfig": {"apply-network-config:net", "verify-connectivity:ssh"},
@@ -125,6 +126,9 @@ func TestValidatePlan(t *testing.T) {
 		{"id of 128", func(p *holdfastv1.Plan) { p.PlanId = strings.Repeat("p", 128) }, nil},
 		{"id of 129", func(p *holdfastv1.Plan) { p.PlanId = strings.Repeat("p", 129) }, []string{"plan.plan_id"}},
 		{"no steps", func(p *holdfastv1.Plan) { p.Steps = nil }, []string{"plan.steps"}},
+		{"a shutdown of minus one second", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{ShutdownSeconds: -1}}}), []string{"plan.steps[0].rma.shutdown_seconds"}},
+		{"a shutdown of two days", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off", ShutdownSeconds: 2 * 24 * 3600}}}), []string{"plan.steps[0].power.shutdown_seconds"}},
+		{"an address with a user", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{NewSshEndpoint: "root@h"}}}), []string{"plan.steps[0].net.new_ssh_endpoint"}},
 		{"101 steps", func(p *holdfastv1.Plan) {
 			p.Steps = nil
 			for i := range many {

@@ -103,6 +103,9 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 	if c.GetMachineId() == "" {
 		return invalid("machine_id", "is required")
 	}
+	if v := c.GetParams()["version"]; c.GetPlanId() == DefaultPlanID("UPGRADE") && v != "" && !versionOK.MatchString(v) {
+		return invalid("params.version", "%q is no version of Kubernetes: want one like 1.31.2", v)
+	}
 	size := 0
 	for k, v := range c.GetParams() {
 		size += len(k) + len(v)

@@ -3,6 +3,7 @@ package providers_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -74,6 +75,27 @@ func TestNeeds(t *testing.T) {
 				t.Fatal(diff)
 			}
 		})
+	}
+}
+
+// erasing has a power button and a host that erases its own disks.
+type erasing struct{ powerOnly }
+
+func (erasing) Erase(context.Context, providers.Op, providers.Machine, time.Duration) error {
+	return nil
+}
+
+func TestMissingOfAWipe(t *testing.T) {
+	wipe := &holdfastv1.Plan{Steps: []*holdfastv1.Step{{Name: "wipe", Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{Wipe: true}}}}}
+	if c, _ := providers.Missing(powerOnly{}, wipe); c != providers.CanImage {
+		t.Errorf("of a machine that nobody can erase %q is missing", c)
+	}
+	if c, _ := providers.Missing(erasing{}, wipe); c != "" {
+		t.Errorf("of a machine whose host erases it %q is missing", c)
+	}
+	repave := &holdfastv1.Plan{Steps: []*holdfastv1.Step{{Name: "write", Kind: &holdfastv1.Step_Repave{}}}}
+	if c, _ := providers.Missing(erasing{}, repave); c != providers.CanImage {
+		t.Errorf("to install on a machine that can only be erased %q is missing", c)
 	}
 }
 

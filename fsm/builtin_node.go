@@ -1,0 +1,79 @@
+package fsm
+
+import (
+	"regexp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The scripts of the built-in plans that run on nodes of a Kubernetes cluster, as root, as durable commands. A parameter of the run reaches them as an
+// environment variable (HOLDFAST_PARAM_VERSION) and never as text of the script.
+
+// onNode finds the node's name, and credentials that may do something to it: those that the step's KUBECONFIG names, an administrator's where there are
+// some on the host, and else the kubelet's own.
+const onNode = `set -eu
+complain() { echo "$1" >&2; return 1; }
+node="$(hostname | tr '[:upper:]' '[:lower:]')"
+for conf in "${KUBECONFIG:-}" /etc/kubernetes/admin.conf /etc/kubernetes/kubelet.conf; do
+  if [ -r "$conf" ]; then break; fi
+done
+export KUBECONFIG="$conf"
+`
+
+const needsKubectl = `command -v kubectl >/dev/null || complain 'this host is a node of a cluster and has no kubectl: install it, or set the node aside from elsewhere'
+`
+
+const drainNode = `kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data --timeout=`
+
+// drainCheck drains a host that is a node. One that is none has nothing to drain; one of which nobody can tell is not taken for drained.
+const drainCheck = onNode + `if [ ! -e /etc/kubernetes/kubelet.conf ]; then
+  echo 'this host is no node of a cluster: there is nothing to drain'
+else
+  ` + needsKubectl + "  " + drainNode + "300s\nfi\n"
+
+// upgradeKubelet brings the host to a version, else to the newest of its package repository, which has one minor version (pkgs.k8s.io). kubeadm
+// comes first: it knows what the newer kubelet wants.
+const upgradeKubelet = `set -eu
+complain() { echo "$1" >&2; return 1; }
+version="${HOLDFAST_PARAM_VERSION:-}"
+version="${version#v}"
+command -v apt-get >/dev/null || complain 'this host has no apt-get: upgrade it with a plan of your own'
+export DEBIAN_FRONTEND=noninteractive
+apt-get update
+want=''
+if [ -n "$version" ]; then
+  full="$(apt-cache madison kubelet | awk -v v="$version" '$3 == v || index($3, v "-") == 1 { print $3; exit }')"
+  [ -n "$full" ] || complain "there is no package of kubelet $version: is the repository that of its minor version?"
+  want="=$full"
+fi
+apt-get install -y --allow-change-held-packages "kubeadm$want"
+kubeadm upgrade node
+apt-get install -y --allow-change-held-packages "kubelet$want" "kubectl$want"
+apt-mark hold kubeadm kubelet kubectl
+`
+
+const restartKubelet = `set -eu
+complain() { echo "$1" >&2; return 1; }
+systemctl daemon-reload
+systemctl restart kubelet
+systemctl is-active kubelet
+has="$(kubelet --version)"
+echo "$has"
+version="${HOLDFAST_PARAM_VERSION:-}"
+version="${version#v}"
+[ -z "$version" ] || [ "$has" = "Kubernetes v${version%%-*}" ] || complain "the kubelet is $has, not $version"
+`
+
+// versionOK is a version of Kubernetes, with a package's revision or without: 1.31.2, v1.31.2, 1.31.2-1.1.
+var versionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
+
+func upgradePlan(ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step) *holdfastv1.Plan {
+	return &holdfastv1.Plan{PlanId: DefaultPlanID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: []*holdfastv1.Step{
+		ssh("cordon-node", 300, onNode+needsKubectl+"kubectl cordon \"$node\"\n"),
+		ssh("drain-node", 1800, onNode+needsKubectl+drainNode+"1500s\n"),
+		ssh("upgrade-kubelet", 1800, upgradeKubelet),
+		ssh("restart-kubelet", 300, restartKubelet),
+		ssh("uncordon-node", 300, onNode+needsKubectl+"kubectl uncordon \"$node\"\n"),
+		verify,
+	}}
+}
