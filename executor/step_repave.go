@@ -17,6 +17,9 @@ func (a *attempt) repave(imager providers.Imager, s *holdfastv1.RepaveImage) act
 	return action{do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}
 }
 
+// longStage is how long a stage of an install lasts before it is on record as what is waited for: most are over sooner, and each note is an entry.
+const longStage = 10 * time.Second
+
 // install starts the install of this attempt unless it was started, and waits for it.
 func (a *attempt) install(ctx context.Context, imager providers.Imager, spec providers.InstallSpec) error {
 	token := a.op.Token()
@@ -41,15 +44,17 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 			return err
 		}
 	}
-	stage := ""
+	stage, since := "", time.Now()
 	return a.poll(ctx, "the install to finish", func(ctx context.Context) (bool, error) {
 		if err := look(ctx); err != nil {
 			return false, err
 		}
 		if st.Stage != stage {
-			stage = st.Stage
-			a.waitingFor, a.since = "the install to finish ("+clean(stage)+")", time.Now()
+			stage, since = st.Stage, time.Now()
 			a.say("install: %s (%d %%)", clean(stage), st.Progress)
+		}
+		if stage != "" && time.Since(since) > longStage {
+			a.waitingFor = "the install to finish (" + clean(stage) + ")" // the next note says so
 		}
 		if st.Due != "" && st.State == providers.WorkRunning {
 			return false, a.effect(ctx, st.Due, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
