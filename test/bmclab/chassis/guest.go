@@ -81,7 +81,7 @@ func elTorito(boot []byte) []byte {
 		sum += binary.LittleEndian.Uint16(c[i:])
 	}
 	binary.LittleEndian.PutUint16(c[0x1c:], -sum)
-	c[0x20] = 0x88                                                              // bootable, no emulation, at 0x7c00
+	c[0x20] = 0x88                                                             // bootable, no emulation, at 0x7c00
 	binary.LittleEndian.PutUint16(c[0x26:], uint16(len(boot)+sector-1)/sector) // to load
 	binary.LittleEndian.PutUint32(c[0x28:], image)
 	copy(at(image), boot)

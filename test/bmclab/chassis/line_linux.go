@@ -73,7 +73,9 @@ func (l *line) attach(c net.Conn) {
 }
 
 // tee reads what the machine says, and shows it. What nobody looks at is dropped when the terminal is full.
-func (l *line) tee(c net.Conn) io.Reader { return io.TeeReader(c, io.MultiWriter(l.log, screen{l.master})) }
+func (l *line) tee(c net.Conn) io.Reader {
+	return io.TeeReader(c, io.MultiWriter(l.log, screen{l.master}))
+}
 
 type screen struct{ f *os.File }
 

@@ -63,7 +63,9 @@ type Client struct {
 // Dial makes a client for the unix socket of a chassis. By names the BMC in its effects.
 func Dial(socket, by string) *Client {
 	return &Client{by: by, http: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
 	}}}
 }
 

@@ -52,7 +52,9 @@ type Client struct{ http *http.Client }
 func Dial(socket string) *Client {
 	return &Client{&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, // the service may be started anew
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", socket) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
 	}}}
 }
 

@@ -103,4 +103,3 @@ func (b box) SetBoot(o redfishtest.Override) error {
 
 // SetMedia inserts or ejects.
 func (b box) SetMedia(image string) error { return b.c.SetMedia(image) }
-
