@@ -5,7 +5,7 @@ import (
 )
 
 // A console is a run, so that it is on record. It does nothing to the machine, and people want it most while something else is done to the
-// machine: it stands beside the active run and takes no place (docs/decisions/0016).
+// machine: it stands beside the active run and takes no place (docs/decisions/0014).
 
 // kindConsole is the kind of a console's step.
 const kindConsole = "console"

@@ -79,6 +79,11 @@ func crashCases() []crashCase {
 		{"rma", "rma", &holdfastv1.RmaAction{Reason: "fan", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "identify": 1}, nil},
 		{"power-cycle", "power", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "power_on": 1}, nil},
 		{"inspect", "inspect", &holdfastv1.Inspect{}, map[string]int{}, nil},
+		{"identify", "identify", &holdfastv1.Identify{}, map[string]int{"identify": 1}, nil},
+		{"clear-log", "clear_event_log", &holdfastv1.ClearEventLog{}, map[string]int{"clear_log": 1}, nil},
+		{"media", "media", &holdfastv1.Media{Url: "http://192.0.2.1/rescue.iso"}, map[string]int{"media_insert": 1}, nil},
+		{"inventory", "inventory", &holdfastv1.ReadInventory{}, map[string]int{}, nil},
+		{"event-log", "event_log", &holdfastv1.ReadEventLog{}, map[string]int{}, nil},
 		{"reboot-inband", "reboot", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"command": 1, "reboot": 1}, nil},
 	}
 }

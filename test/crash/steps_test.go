@@ -30,6 +30,18 @@ func step(name string, kind any) *holdfastv1.Step {
 		s.Kind = &holdfastv1.Step_Power{Power: k}
 	case *holdfastv1.Inspect:
 		s.Kind = &holdfastv1.Step_Inspect{Inspect: k}
+	case *holdfastv1.Identify:
+		s.Kind = &holdfastv1.Step_Identify{Identify: k}
+	case *holdfastv1.ReadEventLog:
+		s.Kind = &holdfastv1.Step_EventLog{EventLog: k}
+	case *holdfastv1.ClearEventLog:
+		s.Kind = &holdfastv1.Step_ClearEventLog{ClearEventLog: k}
+	case *holdfastv1.ResetBmc:
+		s.Kind = &holdfastv1.Step_ResetBmc{ResetBmc: k}
+	case *holdfastv1.Media:
+		s.Kind = &holdfastv1.Step_Media{Media: k}
+	case *holdfastv1.ReadInventory:
+		s.Kind = &holdfastv1.Step_Inventory{Inventory: k}
 	}
 	return s
 }
