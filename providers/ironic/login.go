@@ -76,7 +76,7 @@ func (d *door) open(ctx context.Context) (*session, error) {
 	if d.cfg.Auth != AuthNone {
 		var err error
 		if l, err = d.credentials.Login(ctx, d.cfg.CredentialsRef); err != nil {
-			return nil, providers.Errorf(providers.Unsupported, "log in to Ironic", "%w", err)
+			return nil, fmt.Errorf("log in to Ironic: %w", err) // somebody may put the secret, or another leader have its key
 		}
 		if err := d.allow(l); err != nil {
 			return nil, err

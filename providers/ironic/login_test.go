@@ -80,6 +80,14 @@ func TestLogins(t *testing.T) {
 	}
 }
 
+func TestMissingSecret(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, ironic.Config{Endpoint: "http://127.0.0.1:1", Auth: "http_basic", CredentialsRef: "other"}, ironic.Deps{Credentials: &login{}})
+	if _, err := p.PowerState(t.Context(), machine("n1", "")); providers.ClassOf(err) != providers.Transient || !strings.Contains(err.Error(), `secret "other" not found`) {
+		t.Errorf("got %v, want class transient and which secret", err)
+	}
+}
+
 // A session that has expired is renewed, and the effect is done once.
 func TestExpiredSession(t *testing.T) {
 	t.Parallel()
