@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +32,10 @@ type Bench struct {
 	dir    string
 	front  string
 	guests chassis.Guests
+
+	build    sync.Once
+	holdfast string
+	failed   error // to build it
 }
 
 // Open installs what is missing, and builds the rest into a directory that Close removes.
@@ -53,7 +58,22 @@ func Open(ctx context.Context) (*Bench, error) {
 	return b, nil
 }
 
-// Close removes what Open has built.
+// Holdfast gives the binary under test. It is built when it is first asked for; HOLDFAST_TEST_BINARY names one that was built before.
+func (b *Bench) Holdfast(ctx context.Context) (string, error) {
+	if binary := os.Getenv("HOLDFAST_TEST_BINARY"); binary != "" {
+		return binary, nil
+	}
+	b.build.Do(func() {
+		b.holdfast = filepath.Join(b.dir, "holdfast")
+		out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.holdfast, "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput()
+		if err != nil {
+			b.failed = fmt.Errorf("build holdfast: %w\n%s", err, out)
+		}
+	})
+	return b.holdfast, b.failed
+}
+
+// Close removes what was built.
 func (b *Bench) Close() error { return os.RemoveAll(b.dir) }
 
 // Lab is some machines and BMCs of one test. All of it ends with the test, or with the process.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -68,13 +67,9 @@ func openSite(t *testing.T) *site {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	binary := os.Getenv("HOLDFAST_TEST_BINARY")
-	if binary == "" {
-		binary = filepath.Join(dir, "holdfast")
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput()
-		if err != nil {
-			t.Fatalf("build holdfast: %v\n%s", err, out)
-		}
+	binary, err := bench.Holdfast(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	key, err := seal.NewKeyLine("k1")
 	if err != nil {
