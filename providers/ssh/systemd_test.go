@@ -1,6 +1,7 @@
 package sshexec_test
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os/exec"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/providertest"
@@ -49,6 +52,7 @@ func TestSystemdHost(t *testing.T) {
 		networks(t, c, c.provider(t), "networkd")
 		c.shell(t, p, "mv /usr/bin/systemd-run.away /usr/bin/systemd-run")
 	})
+	t.Run("NetworkElsewhere", func(t *testing.T) { moves(t, c, p) })
 	t.Run("Reboot", func(t *testing.T) { reboots(t, c, h, p) })
 	t.Run("RebootBeforeConfirm", func(t *testing.T) { rebootBeforeConfirm(t, c, p) })
 }
@@ -180,6 +184,59 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 		}
 		wantClass(t, p.ConfirmNetwork(t.Context(), op, c.machine(), op.Token()), providers.Unsupported, "could not be applied")
 	})
+}
+
+// moves: a host whose address changes is confirmed at the new one, by the key that it has had, and cannot be at the old one. One that is not confirmed is back at the
+// old address after the rollback time.
+func moves(t *testing.T, c *container, p *sshexec.Provider) {
+	there := machineAt(c.machine().GetMachineId(), c.net+".8:22")
+	apply := func(at providers.Machine, config string, rollback time.Duration) providers.Op {
+		op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net", Attempt: 1}
+		if err := p.ApplyNetwork(t.Context(), op, at, config, rollback); err != nil {
+			t.Fatal(err)
+		}
+		return op
+	}
+	status := func(at providers.Machine, want providers.NetworkStatus) {
+		t.Helper()
+		var got providers.NetworkStatus
+		eventually(t, fmt.Sprintf("network status %+v at %s", want, at.GetSpec().GetSshEndpoint()), func() bool {
+			var err error
+			got, err = p.NetworkStatus(t.Context(), at)
+			return err == nil && got == want
+		})
+	}
+	op := apply(c.machine(), c.networkd(".8"), 5*time.Second)
+	status(there, providers.NetworkStatus{Token: op.Token()})
+	status(c.machine(), providers.NetworkStatus{Token: op.Token(), Reverted: true}) // nobody has confirmed it
+
+	op = apply(c.machine(), c.networkd(".8"), time.Minute)
+	status(there, providers.NetworkStatus{Token: op.Token()})
+	short, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	defer stop()
+	if err := p.ConfirmNetwork(short, op, c.machine(), op.Token()); err == nil {
+		t.Error("it was confirmed at the address that it has left")
+	}
+	other := newProvider(t, sshexec.Config{}, logins{"key": c.login}, sshexec.NewPinnedInMemory(map[string][]string{there.GetMachineId(): {anotherKey(t)}}))
+	if err := other.ConfirmNetwork(t.Context(), op, there, op.Token()); err == nil || !strings.Contains(err.Error(), "is pinned") {
+		t.Errorf("confirmed by a host with another key than the machine's: %v", err)
+	}
+	if err := p.ConfirmNetwork(t.Context(), op, there, op.Token()); err != nil {
+		t.Fatal(err)
+	}
+	status(there, providers.NetworkStatus{Token: op.Token(), Confirmed: true})
+
+	op = apply(there, c.networkd(".2"), time.Minute)
+	status(c.machine(), providers.NetworkStatus{Token: op.Token()})
+	if err := p.ConfirmNetwork(t.Context(), op, c.machine(), op.Token()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func anotherKey(t *testing.T) string {
+	t.Helper()
+	k, _ := newKey(t)
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.PublicKey())))
 }
 
 func (c *container) netplan(hosts ...string) string {
