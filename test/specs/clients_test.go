@@ -68,7 +68,7 @@ func (c *calls) OnDeregistration(*discovery.Manager, discovery.Target, int) {}
 const agents = 4
 
 // Agents, a pool manager and a service go on while the leader is killed five times and a peer hangs: none is expired, none loses its
-// id, and none has to register again.
+// id, and none has to register again. One that is really gone is declared lost, in its window.
 func TestClientsThroughFailovers(t *testing.T) {
 	w := start(t, 1)
 	urls := make([]string, 0, 3)
@@ -86,12 +86,23 @@ func TestClientsThroughFailovers(t *testing.T) {
 			}
 		})
 	}
+	mortal, stop0 := context.WithCancel(ctx)
+	defer stop0()
+	var lastOf0 func() time.Time
 	for i := range agents {
 		a, err := machine.New(machine.Config{Servers: urls, Token: w.tokens["gpu"], MachineID: fmt.Sprintf("agent-%d", i), Pool: "gpu", Interval: time.Second, TLS: w.agentTLS()}, hardware{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		run("agent", a.Run)
+		run("agent", func(ctx context.Context) error {
+			if i == 0 {
+				ctx = mortal
+			}
+			return a.Run(ctx)
+		})
+		if i == 0 {
+			lastOf0 = func() time.Time { return a.Status().LastKeepalive }
+		}
 		w.signs = append(w.signs, func(since time.Time) error {
 			if s := a.Status(); !s.LastKeepalive.After(since) {
 				return fmt.Errorf("no keepalive of agent-%d since %v: %w", i, since, s.Err)
@@ -99,8 +110,9 @@ func TestClientsThroughFailovers(t *testing.T) {
 			return nil
 		})
 	}
+	wire := newLine(w)
 	p, err := poolreg.New(poolreg.Config{Pool: poolreg.Pool{ID: "pool-1", Endpoint: "http://10.0.0.1:9200", NodeID: "n", Region: "EU", Version: "1"},
-		Orchestrator: &poolreg.Server{URLs: urls, Token: w.tokens["pool"]}, HeartbeatInterval: time.Second, TLS: w.agentTLS()}, gpus{})
+		Orchestrator: &poolreg.Server{URLs: urls, Token: w.tokens["pool"]}, HeartbeatInterval: time.Second, Transport: wire}, gpus{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,10 +160,13 @@ func TestClientsThroughFailovers(t *testing.T) {
 		w.wantHistory(t, fmt.Sprintf("agent-%d", i), "REGISTERED", "READY")
 	}
 	heard.mu.Lock()
-	defer heard.mu.Unlock()
 	if len(heard.ids) != 1 || heard.registrations != 1 || len(heard.refused) > 0 {
 		t.Errorf("the service has had the ids %v in %d registrations, and pings refused with %v: want one registration and no refusal", heard.ids, heard.registrations, heard.refused)
 	}
+	heard.mu.Unlock()
+
+	w.losePool(t, wire)
+	w.loseAgent(t, "agent-0", stop0, lastOf0)
 }
 
 func issuers(urls []string) []string {
