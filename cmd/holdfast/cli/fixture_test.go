@@ -55,6 +55,16 @@ func fixtureMachines() []*holdfastv1.Machine {
 					{Type: "InCustomerCluster", Status: false, Reason: "NotJoined", LastTransition: ago(72 * time.Hour)},
 				}},
 			CreatedAt: ago(80 * time.Hour), UpdatedAt: ago(3 * time.Minute), Revision: 4711,
+			Hardware: &holdfastv1.HardwareInventory{
+				Source: "bmc", ObservedAt: ago(26 * time.Hour), RunId: "run-700", Manufacturer: "Contoso", Model: "Model 9", Serial: "SN-0001", BiosVersion: "P79 v1.45", BmcVersion: "3.05", MemoryBytes: 32 << 30,
+				Parts: []*holdfastv1.HardwarePart{
+					{Kind: "cpu", Slot: "CPU 1", Model: "Contoso 9654", Cores: 96, Threads: 192, State: "ok"},
+					{Kind: "memory", Slot: "DIMM A1", Model: "DDR5", Serial: "D1", Bytes: 32 << 30, State: "failed"},
+					{Kind: "disk", Slot: "1", Model: "Contoso PM9 SSD", Serial: "S1", Firmware: "1.2", Bytes: 960197124096, State: "ok"},
+					{Kind: "nic", Slot: "1", Mac: "52:54:00:aa:00:01", Mbps: 25000, State: "up"},
+				},
+				Missing: []string{"firmware of the drives: the BMC does not show it"}, LeftOut: 2,
+			},
 		},
 		{
 			MachineId: "m-124", Spec: &holdfastv1.MachineSpec{Provider: "fake", Serial: "SN-1"},
