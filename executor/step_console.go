@@ -21,6 +21,9 @@ const consoleIdle = 30 * time.Minute
 // consoleOpens is how long it is tried to open a console.
 const consoleOpens = 30 * time.Second
 
+// consoleLook is how long a look at who is attached is the last one, at least.
+const consoleLook = 100 * time.Millisecond
+
 // consoleEnd words why the run of a console has ended.
 func consoleEnd(r *holdfastv1.Run) string {
 	if msg := r.GetError().GetMessage(); msg != "" {
@@ -137,12 +140,7 @@ func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Du
 		}
 		select {
 		case <-changed:
-			if here > 0 { // what is shown changes it, too
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-				}
-			}
+			_ = sleep(ctx, consoleLook) // what is shown changes it, too
 		case <-tick.C:
 		case err := <-ended:
 			ended <- err // for who waits for it

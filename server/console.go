@@ -146,6 +146,7 @@ func (s *consoleService) console(ctx context.Context, stream consoleStream, firs
 	case err = <-typed: // he has left, or is gone
 		leaves = errors.Is(err, errLeft)
 		stop(nil)
+		_ = c.Close()
 		<-shown
 		if leaves {
 			err = nil
@@ -158,6 +159,7 @@ func (s *consoleService) console(ctx context.Context, stream consoleStream, firs
 		return err // which ends the other one
 	case <-s.draining:
 		stop(errDraining)
+		_ = c.Close()
 		<-shown
 		return errDraining
 	}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// echo is a console that shows what is typed.
+type echo struct {
+	mu     sync.Mutex
+	left   []string
+	taken  bool
+	writes []bool
+}
+
+func (e *echo) Attach(_ context.Context, _ string, write bool) (io.ReadWriteCloser, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.writes = append(e.writes, write)
+	if e.taken && write {
+		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CONSOLE_TAKEN", Message: "somebody else types"}
+	}
+	r, w := io.Pipe()
+	return struct {
+		io.Reader
+		io.Writer
+		io.Closer
+	}{r, w, w}, nil
+}
+
+func (e *echo) Leave(run string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.left = append(e.left, run)
+}
+
+func (e *echo) gone() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.left
+}
+
+// onePeer leads to one peer.
+type onePeer struct {
+	id   string
+	conn grpc.ClientConnInterface
+}
+
+func (p onePeer) Leader() (string, bool, bool)                      { return p.id, false, true }
+func (p onePeer) PeerConn(string) (grpc.ClientConnInterface, error) { return p.conn, nil }
+
+func console(t *testing.T, c *clients, first *holdfastv1.AttachRequest) grpc.BidiStreamingClient[holdfastv1.AttachRequest, holdfastv1.AttachResponse] {
+	t.Helper()
+	s, err := holdfastv1.NewConsoleServiceClient(c.conn).Attach(testCtx(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send(first); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConsoleIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		leader string
+		taken  bool
+		first  *holdfastv1.AttachRequest
+		code   codes.Code
+		reason string
+	}{
+		{"no run", "p1", false, &holdfastv1.AttachRequest{}, codes.InvalidArgument, "INVALID_FIELD"},
+		{"unknown run", "p1", false, &holdfastv1.AttachRequest{RunId: "run-none"}, codes.NotFound, "RUN_NOT_FOUND"},
+		{"taken", "p1", true, &holdfastv1.AttachRequest{RunId: "run-1"}, codes.FailedPrecondition, "CONSOLE_TAKEN"},
+		{"types while looking on", "p1", true, &holdfastv1.AttachRequest{RunId: "run-1", ReadOnly: true, Data: []byte("x")}, codes.FailedPrecondition, "CONSOLE_READ_ONLY"},
+		{"too much at once", "p1", false, &holdfastv1.AttachRequest{RunId: "run-1", Data: make([]byte, maxTyped+1)}, codes.InvalidArgument, "INVALID_FIELD"},
+		{"no leader", "", false, &holdfastv1.AttachRequest{RunId: "run-1"}, codes.Unavailable, "NO_LEADER"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode()
+			n.machine(t, "m-1")
+			n.start(t, "m-1", "run-1", "")
+			n.setLeader(tt.leader)
+			_, c := serve(t, n, Config{Consoles: &echo{taken: tt.taken}})
+			s := console(t, c, tt.first)
+			var err error
+			for err == nil {
+				_, err = s.Recv()
+			}
+			wantError(t, err, tt.code, tt.reason)
+		})
+	}
+}
+
+// A console goes through a follower to the leader, is typed at, and is left.
+func TestConsoleThroughAFollower(t *testing.T) {
+	n := newNode()
+	n.machine(t, "m-1")
+	n.start(t, "m-1", "run-1", "")
+	n.setLeader("p1")
+	e := &echo{}
+	_, leader := serve(t, n, Config{Consoles: e, PeerID: "p1"})
+	f := newNode()
+	f.machine(t, "m-1")
+	f.start(t, "m-1", "run-1", "")
+	f.setLeader("p2")
+	_, follower := serve(t, f, Config{Consoles: &echo{}, Peers: onePeer{"p2", leader.conn}, PeerID: "p1"})
+	for _, c := range []*clients{leader, follower} {
+		before := len(e.gone())
+		s := console(t, c, &holdfastv1.AttachRequest{RunId: "run-1"})
+		first, err := s.Recv()
+		if err != nil || !first.GetAttached() || first.GetPeer() != "p1" {
+			t.Fatalf("first message is %v, %v", first, err)
+		}
+		if err := s.Send(&holdfastv1.AttachRequest{Data: []byte("root\r")}); err != nil {
+			t.Fatal(err)
+		}
+		shown, err := s.Recv()
+		if err != nil || string(shown.GetData()) != "root\r" {
+			t.Fatalf("shown %q, %v", shown.GetData(), err)
+		}
+		if err := s.Send(&holdfastv1.AttachRequest{Leave: true}); err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = s.Recv()
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("left with %v, want the end", err)
+		}
+		eventually(t, "it is known that he has left", func() bool { return len(e.gone()) > before })
+	}
+}
