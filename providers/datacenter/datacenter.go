@@ -20,6 +20,14 @@ type BMC interface {
 	providers.MediaController
 }
 
+// Care is what else a BMC does.
+type Care interface {
+	providers.Identifier
+	providers.EventLog
+	providers.BMCResetter
+	providers.InventoryReader
+}
+
 // Host is what works while it is up.
 type Host interface {
 	providers.Inspector
@@ -42,14 +50,16 @@ type Provider struct {
 	providers.RemoteExecutor
 	providers.NetConfigurator
 	HostOnly
+	Care
+	providers.Console
 	providers.Settler
 
 	bmc, host providers.Inspector
 }
 
 // New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what comes late by itself.
-func New(bmc BMC, settle providers.Settler, host Host) *Provider {
-	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Settler: settle, bmc: bmc, host: host}
+func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host) *Provider {
+	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
 }
 
 // Kind is "datacenter".

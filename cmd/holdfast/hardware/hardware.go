@@ -102,7 +102,7 @@ func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("ssh: %w", err)
 	}
-	return datacenter.New(b, b, s), nil
+	return datacenter.New(b, b, b, b, s), nil
 }
 
 func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
