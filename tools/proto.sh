@@ -4,19 +4,21 @@
 #   tools/proto.sh generate    write *.pb.go into the tree
 #   tools/proto.sh check       generate into a temporary directory and compare
 #
-# The plugins come from bin/tools (make tools). protoc is Debian's protobuf-compiler: it is
-# installed when it is missing and we are root.
+# The plugins come from bin/tools (make tools). protoc is Debian's protobuf-compiler, and what it
+# includes is in libprotobuf-dev: they are installed when they are missing and we are root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 need_protoc() {
-	command -v protoc >/dev/null && return
-	if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-		apt-get update -q
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends protobuf-compiler
+	if command -v protoc >/dev/null && [ -e "$(dirname "$(command -v protoc)")/../include/google/protobuf/timestamp.proto" ]; then
 		return
 	fi
-	echo "proto: protoc is not installed: run 'apt-get install protobuf-compiler' as root, or put protoc 3.21 or later on the PATH" >&2
+	if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+		apt-get update -q
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends protobuf-compiler libprotobuf-dev
+		return
+	fi
+	echo "proto: protoc is not installed: run 'apt-get install protobuf-compiler libprotobuf-dev' as root, or put protoc 3.21 or later on the PATH" >&2
 	exit 1
 }
 
