@@ -77,7 +77,7 @@ crash: ## Kill a peer at every line between two durable effects (90 seconds)
 
 .PHONY: mutants
 mutants: ## Break each rule of the product in turn, and show that the suite notices (MUTANTS=a,b)
-	MUTANTS=$(MUTANTS) go test -count=1 -v -timeout 15m -run '^TestMutants$$' ./test/robustness/mutant
+	MUTANTS=$(MUTANTS) go test -count=1 -v -timeout 30m -run '^TestMutants$$' ./test/robustness/mutant
 
 .PHONY: chaos-figures
 chaos-figures: ## Measure what 30 kills of the leader under load cost: wants the machine for itself
