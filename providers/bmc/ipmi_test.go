@@ -214,7 +214,7 @@ func TestGapAfterASlowCommand(t *testing.T) {
 	slow := filepath.Join(t.TempDir(), "ipmitool")
 	log := slow + ".log"
 	script := "#!/bin/sh\necho begin >>" + log + "\nsleep 0.4\nipmitool \"$@\"\nr=$?\necho end >>" + log + "\nexit $r\n"
-	if err := os.WriteFile(slow, []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(slow, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p := l.provider(func(c *bmc.Config) { c.IPMIGap, c.Ipmitool = 100*time.Millisecond, slow })

@@ -67,7 +67,7 @@ func (p *Provider) SetBootDevice(ctx context.Context, _ providers.Op, m provider
 		got, err := p.bootDevice(unhurried(ctx), s, id)
 		if err == nil && (got.Mode != d.Mode || got.Persistent != d.Persistent) {
 			err = providers.Errorf(providers.Transient, "set the boot device of "+m.GetMachineId(), "%w", fmt.Errorf(
-				"Ironic took it, and it reads back as %s (persistent: %v)", clip(got.Mode), got.Persistent))
+				"it was taken by Ironic, and it reads back as %s (persistent: %v)", clip(got.Mode), got.Persistent))
 		}
 		return err
 	})

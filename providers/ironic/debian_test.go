@@ -140,10 +140,10 @@ func (d *debian) start(t *testing.T, program string) {
 		down := make(chan error, 1)
 		go func() { down <- cmd.Wait() }()
 		select {
-		case <-down:
+		case <-down: //nolint:errcheck // it was killed
 		case <-time.After(10 * time.Second):
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			<-down
+			<-down //nolint:errcheck // it was killed
 		}
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what is left of the group
 		eventually2(t, 10*time.Second, "the end of "+program, func() (bool, error) {

@@ -182,7 +182,7 @@ func (l *Lab) Files() (cd string) {
 	go func() { done <- s.Serve(ln) }()
 	l.t.Cleanup(func() {
 		_ = s.Close()
-		<-done
+		<-done //nolint:errcheck // it was closed
 	})
 	return "http://" + ln.Addr().String() + "/" + filepath.Base(l.b.guests.CD)
 }

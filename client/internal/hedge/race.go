@@ -14,7 +14,7 @@ func Race[T any](ctx context.Context, pace *Pace, n int, try func(ctx context.Co
 		return nil
 	}
 	r := &race[T]{n: n, try: try, results: make(chan result[T], n), open: make([]bool, n)}
-	r.ctx, r.cancel = context.WithCancel(ctx)
+	r.ctx, r.cancel = context.WithCancel(ctx) //nolint:gosec // end calls it
 	defer r.end()
 	r.begin()
 	after := pace.After(ctx, n)
