@@ -49,7 +49,7 @@ func (a *attempt) identify(p providers.Identifier, s *holdfastv1.Identify) actio
 			if err == nil {
 				return a.turnLight(ctx, p, providers.LightOff)
 			}
-			if errors.Is(context.Cause(a.live), errCanceled) {
+			if errors.Is(context.Cause(a.live), errCanceled) { //nolint:contextcheck // the run's context knows why it ended
 				a.lightOut(p) //nolint:contextcheck // the attempt's context has ended, the term's goes on
 			}
 			return err

@@ -64,7 +64,7 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 		defer func() { // also on panic: the BMC must not be left with it
 			_ = hw.Close()
 			stop()
-			<-ended
+			<-ended //nolint:errcheck // it was said where the console was waited for
 		}()
 		go func() { ended <- a.copyConsole(o, hw) }()
 		if err := a.openFor(o); err != nil {

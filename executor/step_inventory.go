@@ -70,7 +70,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 		h.Parts = append(h.Parts, p)
 	}
 	for _, c := range v.CPUs {
-		add(&holdfastv1.HardwarePart{Kind: "cpu", Slot: c.Slot, Model: c.Model, Serial: c.Serial, Cores: int32(c.Cores), Threads: int32(c.Threads), State: state(c.Healthy)}) //nolint:gosec // a number of cores
+		add(&holdfastv1.HardwarePart{Kind: "cpu", Slot: c.Slot, Model: c.Model, Serial: c.Serial, Cores: int32(c.Cores), Threads: int32(c.Threads), State: state(c.Healthy)})
 	}
 	for _, d := range v.Memory {
 		add(&holdfastv1.HardwarePart{Kind: "memory", Slot: d.Slot, Model: d.Type, Serial: d.Serial, Bytes: d.Bytes, State: state(d.Healthy)})
@@ -79,7 +79,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 		add(&holdfastv1.HardwarePart{Kind: "disk", Slot: d.Slot, Model: strings.TrimSpace(d.Model + " " + d.Media), Serial: d.Serial, Firmware: d.Firmware, Bytes: d.Bytes, State: state(d.Healthy)})
 	}
 	for _, n := range v.NICs {
-		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC, Mbps: int32(n.Mbps), State: "down"} //nolint:gosec // a speed in Mb/s
+		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC, Mbps: int32(n.Mbps), State: "down"}
 		if n.Up {
 			p.State = "up"
 		}

@@ -147,7 +147,7 @@ func (s *consoleService) console(ctx context.Context, stream consoleStream, firs
 		leaves = errors.Is(err, errLeft)
 		stop(nil)
 		_ = c.Close()
-		<-shown
+		<-shown //nolint:errcheck // why it ends is known
 		if leaves {
 			err = nil
 		}
@@ -160,7 +160,7 @@ func (s *consoleService) console(ctx context.Context, stream consoleStream, firs
 	case <-s.draining:
 		stop(errDraining)
 		_ = c.Close()
-		<-shown
+		<-shown //nolint:errcheck // why it ends is known
 		return errDraining
 	}
 }
