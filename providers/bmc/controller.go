@@ -102,11 +102,23 @@ func (c *controller) recall(ctx context.Context) error {
 	if err != nil {
 		return providers.Errorf(providers.Transient, "recall BMC "+c.key, "%w", err)
 	}
-	c.refused.recall(memo.Refused, memo.RefusedWith)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recalled, c.memo, c.kept = true, memo, memo
+	if own := c.memo; own != c.kept {
+		c.memo = memo.with(own)
+	} else {
+		c.memo = memo
+	}
+	c.recalled, c.kept = true, memo
+	c.refused.recall(c.memo.Refused, c.memo.RefusedWith)
 	return nil
+}
+
+// forget makes the next operation recall what is remembered: another peer may have led since.
+func (c *controller) forget() {
+	c.recalling.Lock()
+	defer c.recalling.Unlock()
+	c.recalled = false
 }
 
 // vendor gives what the service root says of its maker.

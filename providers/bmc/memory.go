@@ -17,6 +17,20 @@ type Memo struct {
 	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker lets nothing through before that
 }
 
+// with adds what this process knows itself and could not write down before its term ended: what makes it careful counts.
+func (m Memo) with(own Memo) Memo {
+	if m.Refused == 0 && m.RefusedWith == "" || m.RefusedWith == own.RefusedWith && own.Refused > m.Refused {
+		m.Refused, m.RefusedWith = own.Refused, own.RefusedWith
+	}
+	if own.ResetAt.After(m.ResetAt) {
+		m.ResetAt = own.ResetAt
+	}
+	if m.Driver == "" {
+		m.Driver = own.Driver
+	}
+	return m
+}
+
 // Memory keeps memos by the name of the BMC (its address with the scheme). It should answer quickly; the context is that of the call.
 type Memory interface {
 	Recall(ctx context.Context, bmc string) (Memo, error)

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,8 +87,23 @@ func (p *Provider) Run(ctx context.Context) error {
 	}
 }
 
-// Release ends all sessions, as a peer does that leads no more. The provider can be used again after it.
-func (p *Provider) Release(ctx context.Context) error { return p.release(ctx, false) }
+// Release ends all sessions, as a peer does that leads no more. The provider can be used again after it: it recalls then what others have learned
+// meanwhile.
+func (p *Provider) Release(ctx context.Context) error {
+	p.Recall()
+	return p.release(ctx, false)
+}
+
+// Recall makes the provider go on from what is remembered of each BMC, not from what it knew when it was used last: a peer does so when it
+// begins to lead.
+func (p *Provider) Recall() {
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.bmcs))
+	p.mu.Unlock()
+	for _, c := range all {
+		c.forget()
+	}
+}
 
 // Close ends all sessions. Operations that come later, or were under way, are refused.
 func (p *Provider) Close(ctx context.Context) error {

@@ -150,6 +150,33 @@ func TestTheNextLeaderEndsTheSessionOfTheLast(t *testing.T) {
 	}
 }
 
+// A peer that leads again goes on from what the leader in between has left, not from what it knew itself.
+func TestALeaderAgainKnowsWhatHappenedInBetween(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.power(providers.PowerOn)
+	l.ok("release", l.p.Release(l.ctx)) // its term ends
+	between := l.provider(redfishOnly)
+	if _, err := between.PowerState(l.ctx, l.m); err != nil {
+		t.Fatal(err)
+	}
+	l.ok("reset the BMC", between.ResetBMC(l.ctx, op("recover"), l.m)) // and now it is killed
+	l.power(providers.PowerOn)
+	l.class("a second reset within the hour", l.p.ResetBMC(l.ctx, op("recover"), l.m), providers.Transient)
+	if got := l.effects("bmc_reset"); len(got) != 1 {
+		t.Errorf("%d resets of the BMC, want 1", len(got))
+	}
+
+	l.ok("release", l.p.Release(l.ctx))
+	again := l.provider(redfishOnly)
+	if _, err := again.PowerState(l.ctx, l.m); err != nil { // killed, too: with a session
+		t.Fatal(err)
+	}
+	l.power(providers.PowerOn)
+	if n := l.s.Sessions(); n != 1 {
+		t.Errorf("%d sessions, want ours alone: that of the leader in between is left", n)
+	}
+}
+
 func TestRoomIsMadeAmongOurOwnSessions(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })

@@ -145,9 +145,13 @@ func (h *Hardware) newHost(raw json.RawMessage, log *slog.Logger) (*sshexec.Prov
 // releaseTime bounds how long sessions on BMCs are ended after a term.
 const releaseTime = 30 * time.Second
 
-// Run is the leader task that notices the end of a term. Others may lead from then on: they must find no session of ours. It does not wait for
+// Run is the leader task that notices the beginning and the end of a term. What is known of BMCs is what the last leader has noted, not what this peer
+// knew when it led before. After the end others may lead from then on: they must find no session of ours. It does not wait for
 // the BMCs, a hand-over would wait with it: Serve does the work.
 func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
+	for _, p := range h.bmcs {
+		p.Recall()
+	}
 	<-ctx.Done()
 	select {
 	case h.over <- struct{}{}:
