@@ -120,7 +120,7 @@ func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	s := openSite(t)
-	var bmcs []*BMC
+	bmcs := map[string]*BMC{} // those that count sessions, by machine
 	for _, f := range fronts() {
 		for _, k := range []struct {
 			name string
@@ -149,7 +149,7 @@ func TestLeaderDies(t *testing.T) {
 				m := l.Machine("dies-" + k.name + "-" + f.name)
 				b := f.start(l, m)
 				if f.name == "redfish" {
-					bmcs = append(bmcs, b)
+					bmcs[m.Name()] = b
 				}
 				s.register(m.Name(), b.Endpoint)
 				leader := s.leader()
@@ -178,7 +178,12 @@ func TestLeaderDies(t *testing.T) {
 			})
 		}
 	}
-	// Whoever leads in the end holds a session with each BMC that it has spoken to. When all have stopped, nobody does.
+	// Whoever leads in the end speaks with each BMC, and ends what dead leaders have left there. When all have stopped, no session is left.
+	for id := range bmcs {
+		if run := s.ended(s.start(id, "plan/inspect", nil)); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			t.Errorf("look at %s: %s %v", id, run.GetPhase(), run.GetError())
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
