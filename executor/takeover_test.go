@@ -67,7 +67,7 @@ func TestWipedHostIsPoweredOffHard(t *testing.T) {
 	for _, e := range l.fleet.Effects("", id, 0) {
 		got = append(got, e.Effect+" "+e.Detail)
 	}
-	if diff := cmp.Diff([]string{"wipe ", "power_off hard-off"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"wipe ", "power_off hard-off", "identify true"}, got); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 }
