@@ -116,6 +116,27 @@ func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
 	}
 }
 
+// A peer that has just started is back when its log is applied: who stops the next one before that has everybody wait for it.
+func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+	leader := c.Leader()
+	settled(t, c, 3)
+	for _, p := range c.Peers {
+		clustertest.Eventually(t, 20*time.Second, "everybody counts", p.Node.Votes)
+	}
+	back := c.Followers(leader)[0]
+	for _, p := range c.Peers {
+		c.Kill(p)
+	}
+	c.Restart(back)
+	// Nobody tells it what of its log is committed.
+	if err := back.Node.Votes(); err == nil {
+		t.Error("it counts while it has applied nothing")
+	}
+	c.Restart(leader)
+	clustertest.Eventually(t, 20*time.Second, "the peer is back", back.Node.Votes)
+}
+
 func TestWriteAndReadAnywhere(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{})
 	leader := c.Leader()

@@ -51,6 +51,7 @@ type Node struct {
 	end   context.CancelFunc
 	ended <-chan struct{}
 
+	applied     atomic.Bool // all that was in the log when this peer started, and the like
 	handingOver atomic.Bool // Raft takes one hand-over after the other only while no follower keeps it waiting
 
 	closeOnce sync.Once
@@ -237,7 +238,11 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
 }
 
-// Votes says why this peer gives no vote, or nil: it is new or has lost its data, and has not caught up.
+// maxBehind is how many entries a peer may have to apply that has just started, to count as one that is back: it takes them in some tens of milliseconds.
+const maxBehind = 256
+
+// Votes says why this peer does not count yet should another one be lost, or nil. It gives no vote, as it is new or has lost its data and has not caught up;
+// or it has just started and applies what is in its log: if it was elected now, everybody would wait for that.
 func (n *Node) Votes() error {
 	if !n.gate.admitted.Load() {
 		return errNotAdmitted
@@ -245,6 +250,14 @@ func (n *Node) Votes() error {
 	if _, self := n.voters(); !self {
 		return errNoVoter
 	}
+	if n.applied.Load() {
+		return nil
+	}
+	committed, applied := n.raft.CommitIndex(), n.fsm.Applied()
+	if committed == 0 || committed > applied+maxBehind {
+		return fmt.Errorf("peer has just started: it has applied %d of %d entries of its log", applied, max(committed, n.raft.LastIndex()))
+	}
+	n.applied.Store(true) // whoever has been there once only has to keep up
 	return nil
 }
 

@@ -83,7 +83,7 @@ type Proposer interface {
 type Membership interface {
 	Leader() (id string, self, ok bool)
 	Role() string // leader, follower, candidate
-	Votes() error // why the peer gives no vote yet, or nil
+	Votes() error // why the peer does not count yet should another be lost, or nil
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
 }
 
