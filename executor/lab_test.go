@@ -77,6 +77,13 @@ func (l *lab) Apply(_ context.Context, cmd *internalv1.Command) (fsm.Result, err
 	return res[0], nil
 }
 
+// written gives how many commands were applied.
+func (l *lab) written() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.index
+}
+
 func (l *lab) must(cmd *internalv1.Command) proto.Message {
 	l.t.Helper()
 	res, err := l.Apply(l.t.Context(), cmd)
@@ -100,7 +107,7 @@ func (l *lab) plan(id string, steps ...*holdfastv1.Step) {
 func (l *lab) start(machine, typ, plan string, params map[string]string) *holdfastv1.Run {
 	l.t.Helper()
 	run, _ := l.must(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
-		RunId: "run-" + machine + "-" + fmt.Sprint(l.index), MachineId: machine, RequestId: fmt.Sprint("req-", l.index), Type: typ, PlanId: plan, Params: params,
+		RunId: "run-" + machine + "-" + fmt.Sprint(l.written()), MachineId: machine, RequestId: fmt.Sprint("req-", l.written()), Type: typ, PlanId: plan, Params: params,
 		DefaultTimeoutSeconds: 20, DefaultMaxRetries: 2}}}).(*holdfastv1.Run)
 	return run
 }

@@ -48,7 +48,7 @@ func TestNotesArePacedAndCoalesced(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- n.Run(ctx, cluster.NewTerm(l.epoch, nil)) }()
-		before := l.index
+		before := l.written()
 		for i := range 600 { // a minute in which two BMCs flap, ten times a second
 			for _, key := range []string{"bmc/a", "bmc/b"} {
 				n.PutSoon(key, fmt.Append(nil, i))
@@ -58,7 +58,7 @@ func TestNotesArePacedAndCoalesced(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond) // sleep: of the bubble's clock
 		}
-		if wrote := l.index - before; wrote < 4 || wrote > 6 {
+		if wrote := l.written() - before; wrote < 4 || wrote > 6 {
 			t.Errorf("%d notes are on record after a minute, want two or three of each device", wrote)
 		}
 		time.Sleep(31 * time.Second) // sleep: of the bubble's clock
@@ -67,10 +67,10 @@ func TestNotesArePacedAndCoalesced(t *testing.T) {
 				t.Errorf("on record of %s: %q, want the last", key, got)
 			}
 		}
-		quiet := l.index
+		quiet := l.written()
 		n.PutSoon("bmc/a", []byte("599"))
 		time.Sleep(5 * time.Second) // sleep: of the bubble's clock
-		if l.index != quiet {
+		if l.written() != quiet {
 			t.Error("what is on record already was written again")
 		}
 
