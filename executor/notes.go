@@ -25,6 +25,8 @@ type Notes struct {
 	proposer Proposer
 	state    State
 
+	turn chan struct{} // held by who writes: what was put off must not come after a later note of the same device
+
 	mu      sync.Mutex
 	held    map[string]heldNote
 	written map[string]time.Time // when a device's note was last written, for as long as that holds the next one back
@@ -38,7 +40,7 @@ type heldNote struct {
 
 // NewNotes gives the notes of a peer. Run writes those that are not urgent.
 func NewNotes(p Proposer, s State) *Notes {
-	return &Notes{proposer: p, state: s, held: map[string]heldNote{}, written: map[string]time.Time{}}
+	return &Notes{proposer: p, state: s, turn: make(chan struct{}, 1), held: map[string]heldNote{}, written: map[string]time.Time{}}
 }
 
 // Get gives the note under a key, also one that is not on record yet; nil when there is none. It answers from the leader's own state, at once.
@@ -54,6 +56,12 @@ func (n *Notes) Get(key string) []byte {
 
 // Put keeps a note of at most 4 KiB; an empty one removes it. It is on record when Put answers nil.
 func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
+	select {
+	case n.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("keep a note of %s: %w", key, ctx.Err())
+	}
+	defer func() { <-n.turn }()
 	if err := n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value}); err != nil {
 		return err
 	}
@@ -89,23 +97,38 @@ func (n *Notes) Run(ctx context.Context, _ cluster.Term) error {
 		case <-tick.C:
 		}
 		for _, key := range n.due() {
-			n.mu.Lock()
-			h, ok := n.held[key]
-			n.mu.Unlock()
-			if !ok {
-				continue
-			}
-			if err := n.note(ctx, &internalv1.NoteDevice{Key: key, Value: h.value}); err != nil {
+			if n.writeHeld(ctx, key) != nil {
 				break // it is tried again with the next tick
 			}
-			n.mu.Lock()
-			n.written[key] = time.Now()
-			if now := n.held[key]; bytes.Equal(now.value, h.value) && now.epoch == h.epoch {
-				delete(n.held, key)
-			}
-			n.mu.Unlock()
 		}
 	}
+}
+
+// writeHeld writes what was put off of a device, if nobody else has meanwhile.
+func (n *Notes) writeHeld(ctx context.Context, key string) error {
+	select {
+	case n.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-n.turn }()
+	n.mu.Lock()
+	h, ok := n.held[key]
+	_, early := n.written[key]
+	n.mu.Unlock()
+	if !ok || early {
+		return nil
+	}
+	if err := n.note(ctx, &internalv1.NoteDevice{Key: key, Value: h.value}); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.written[key] = time.Now()
+	if now := n.held[key]; bytes.Equal(now.value, h.value) && now.epoch == h.epoch {
+		delete(n.held, key)
+	}
+	return nil
 }
 
 // due gives the devices whose notes may be written now, and forgets what is over.
