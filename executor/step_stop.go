@@ -52,16 +52,12 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 			return false, err
 		}
 	} else {
-		a.waitingFor, a.since = waitSoftOff, time.Now()
-		err := a.effect(ctx, "power "+string(providers.ActionSoftOff), func(ctx context.Context) error {
-			if a.seen[proofSoftOff] == "" {
-				now := time.Now()
-				if err := a.record(ctx, map[string]string{proofSoftOff: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
-					return err
-				}
-			}
-			return power.SetPower(ctx, a.op, a.machine, providers.ActionSoftOff)
-		})
+		now := time.Now()
+		a.waitingFor, a.since = waitSoftOff, now
+		if err := a.record(ctx, map[string]string{proofSoftOff: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
+			return false, err
+		}
+		err := a.press(ctx, power, providers.ActionSoftOff)
 		switch {
 		case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
 			return false, nil // there is no such button
