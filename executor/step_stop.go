@@ -30,6 +30,9 @@ func (a *attempt) stopping(force bool, seconds int32) stopping {
 func (a *attempt) powerOff(ctx context.Context, power providers.PowerController, how stopping) error {
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
 	if !how.force {
+		if end, ok := ctx.Deadline(); ok { // there must be time left for the button
+			how.grace = min(how.grace, time.Until(end)/2)
+		}
 		if off, err := a.softOff(ctx, power, isOff, how.grace); off || err != nil {
 			return err
 		}

@@ -82,6 +82,31 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 	}
 }
 
+// A step that has less time than operating systems are given has time left for the button all the same, also under the next leader.
+func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t, fake.Config{ShutdownTime: fake.Duration(time.Hour)})
+			l.machine("m-1")
+			s := step("s", &holdfastv1.Power{Action: "off"})
+			s.TimeoutSeconds = 30
+			l.plan("p", s)
+			ld := l.lead(Config{})
+			id := l.start("m-1", "", "p", nil).GetRunId()
+			if dies {
+				time.Sleep(5 * time.Second) // sleep: of the bubble's clock
+				ld.kill()
+				<-ld.done
+				l.lead(Config{})
+			}
+			run := l.ended(id)
+			if diff := cmp.Diff([]string{"soft-off", "hard-off"}, l.presses(id)); diff != "" || run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
+				t.Errorf("a leader dies: %t: the run is %s, presses (-want +got):\n%s\n%s", dies, run.GetPhase(), diff, l.log(id, "system"))
+			}
+		})
+	}
+}
+
 // What is on record is not pressed again, also when nobody can tell whether it was pressed: the leader died in between.
 func TestSoftOffOnRecordIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

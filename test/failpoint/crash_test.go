@@ -167,7 +167,7 @@ func crashSteady(t *testing.T, binary string, points []string) {
 	if err := prepare(start, l); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Plan(start, "fp-whole", lab.Step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc"}),
+	if err := l.Plan(start, "fp-whole", lab.Step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 3}),
 		lab.Step("install", &holdfastv1.RepaveImage{Image: "debian-13"}), lab.Script("talk", workload.TalkScript)); err != nil {
 		t.Fatal(err)
 	}
