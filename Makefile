@@ -141,7 +141,6 @@ ci: ## Do everything a change has to pass, in order
 	$(MAKE) lint
 	$(MAKE) build
 	$(MAKE) race
-	$(MAKE) crash
 	$(MAKE) chaos
 	$(MAKE) fuzz-short
 	$(MAKE) demo ARGS='--machines 20 --exit --json'
