@@ -9,37 +9,18 @@ import (
 )
 
 // Light tells whether the locator light is on.
-func (p *Provider) Light(ctx context.Context, m providers.Machine) (on providers.LightState, err error) {
-	err = p.operate(ctx, m, "read the locator light", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		t, err := need[caretaker](d, by, "read the locator light")
-		if err == nil {
-			on, err = t.light(ctx)
-		}
-		return err
-	})
-	return on, err
+func (p *Provider) Light(ctx context.Context, m providers.Machine) (providers.LightState, error) {
+	return ask(ctx, p, m, "read the locator light", caretaker.light)
 }
 
 // Identify switches the locator light.
 func (p *Provider) Identify(ctx context.Context, _ providers.Op, m providers.Machine, on bool) error {
-	return p.operate(ctx, m, "switch the locator light", true, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		t, err := need[caretaker](d, by, "switch the locator light")
-		if err != nil {
-			return err
-		}
-		return t.identify(ctx, on)
-	})
+	return tell(ctx, p, m, "switch the locator light", func(ctx context.Context, d caretaker) error { return d.identify(ctx, on) })
 }
 
 // ClearEvents empties the event log.
 func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return p.operate(ctx, m, "clear the event log", true, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		t, err := need[caretaker](d, by, "clear the event log")
-		if err != nil {
-			return err
-		}
-		return t.clearEvents(ctx)
-	})
+	return tell(ctx, p, m, "clear the event log", func(ctx context.Context, d caretaker) error { return d.clearEvents(ctx) })
 }
 
 // resetEvery is how often a BMC may be reset.

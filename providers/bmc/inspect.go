@@ -78,37 +78,16 @@ func reasonOf(err error) string {
 }
 
 // Inventory reads what is in the machine.
-func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (v *Inventory, err error) {
-	err = p.operate(ctx, m, "read the inventory", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		r, err := need[reader](d, by, "read the inventory")
-		if err == nil {
-			v, err = r.inventory(ctx)
-		}
-		return err
-	})
-	return v, err
+func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (*Inventory, error) {
+	return ask(ctx, p, m, "read the inventory", reader.inventory)
 }
 
 // Events reads the event log, the oldest entry first.
-func (p *Provider) Events(ctx context.Context, m providers.Machine) (all []Event, err error) {
-	err = p.operate(ctx, m, "read the event log", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		r, err := need[reader](d, by, "read the event log")
-		if err == nil {
-			all, err = r.events(ctx)
-		}
-		return err
-	})
-	return all, err
+func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]Event, error) {
+	return ask(ctx, p, m, "read the event log", reader.events)
 }
 
 // BootProgress tells how far the machine has booted.
-func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (g Progress, err error) {
-	err = p.operate(ctx, m, "read the boot progress", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		r, err := need[reader](d, by, "read the boot progress")
-		if err == nil {
-			g, err = r.progress(ctx)
-		}
-		return err
-	})
-	return g, err
+func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (Progress, error) {
+	return ask(ctx, p, m, "read the boot progress", reader.progress)
 }

@@ -59,16 +59,32 @@ func (p *Provider) panicking(ctx context.Context, c *controller) {
 	panic(r)
 }
 
-// PowerState asks the BMC. On the way from one to the other it is unknown.
-func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (s providers.PowerState, err error) {
-	err = p.operate(ctx, m, "read the power", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		pd, err := need[powerDriver](d, by, "read the power")
+// ask reads something of a BMC with a driver that can do what D says.
+func ask[D, T any](ctx context.Context, p *Provider, m providers.Machine, what string, read func(D, context.Context) (T, error)) (v T, err error) {
+	err = p.operate(ctx, m, what, false, func(ctx context.Context, _ *controller, driver any, by Protocol) error {
+		d, err := need[D](driver, by, what)
 		if err == nil {
-			s, err = pd.power(ctx)
+			v, err = read(d, ctx)
 		}
 		return err
 	})
-	return s, err
+	return v, err
+}
+
+// tell is ask for an effect.
+func tell[D any](ctx context.Context, p *Provider, m providers.Machine, what string, do func(context.Context, D) error) error {
+	return p.operate(ctx, m, what, true, func(ctx context.Context, _ *controller, driver any, by Protocol) error {
+		d, err := need[D](driver, by, what)
+		if err != nil {
+			return err
+		}
+		return do(ctx, d)
+	})
+}
+
+// PowerState asks the BMC. On the way from one to the other it is unknown.
+func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (providers.PowerState, error) {
+	return ask(ctx, p, m, "read the power", powerDriver.power)
 }
 
 // SetPower presses a button. The answer says that the BMC took it, not that it happened.
@@ -98,58 +114,26 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 }
 
 // BootDevice answers the override of the boot order; without one the Mode is empty.
-func (p *Provider) BootDevice(ctx context.Context, m providers.Machine) (b providers.BootDevice, err error) {
-	err = p.operate(ctx, m, "read the boot device", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		bd, err := need[bootDriver](d, by, "read the boot device")
-		if err == nil {
-			b, err = bd.boot(ctx)
-		}
-		return err
-	})
-	return b, err
+func (p *Provider) BootDevice(ctx context.Context, m providers.Machine) (providers.BootDevice, error) {
+	return ask(ctx, p, m, "read the boot device", bootDriver.boot)
 }
 
 // SetBootDevice sets the override and reads it back.
 func (p *Provider) SetBootDevice(ctx context.Context, _ providers.Op, m providers.Machine, b providers.BootDevice) error {
-	return p.operate(ctx, m, "set the boot device", true, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		bd, err := need[bootDriver](d, by, "set the boot device")
-		if err != nil {
-			return err
-		}
-		return bd.setBoot(ctx, b)
-	})
+	return tell(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error { return d.setBoot(ctx, b) })
 }
 
 // Media answers the URL of what is in the virtual drive, or "".
-func (p *Provider) Media(ctx context.Context, m providers.Machine) (url string, err error) {
-	err = p.operate(ctx, m, "read the virtual media", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		md, err := need[mediaDriver](d, by, "virtual media")
-		if err == nil {
-			url, err = md.mediaURL(ctx)
-		}
-		return err
-	})
-	return url, err
+func (p *Provider) Media(ctx context.Context, m providers.Machine) (string, error) {
+	return ask(ctx, p, m, "read the virtual media", mediaDriver.mediaURL)
 }
 
 // InsertMedia inserts an image and sees that it is there.
 func (p *Provider) InsertMedia(ctx context.Context, _ providers.Op, m providers.Machine, url string) error {
-	return p.operate(ctx, m, "insert virtual media", true, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		md, err := need[mediaDriver](d, by, "virtual media")
-		if err != nil {
-			return err
-		}
-		return md.insert(ctx, url)
-	})
+	return tell(ctx, p, m, "insert virtual media", func(ctx context.Context, d mediaDriver) error { return d.insert(ctx, url) })
 }
 
 // EjectMedia empties the virtual drive and sees that it is empty.
 func (p *Provider) EjectMedia(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return p.operate(ctx, m, "eject virtual media", true, func(ctx context.Context, _ *controller, d any, by Protocol) error {
-		md, err := need[mediaDriver](d, by, "virtual media")
-		if err != nil {
-			return err
-		}
-		return md.eject(ctx)
-	})
+	return tell(ctx, p, m, "eject virtual media", func(ctx context.Context, d mediaDriver) error { return d.eject(ctx) })
 }
