@@ -72,7 +72,7 @@ chaos: ## Break a cluster under traffic, in every way, and check everything: 3 t
 	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) CGO_ENABLED=1 go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
 
 .PHONY: crash
-crash: ## Kill a peer at every line between two durable effects (90 seconds)
+crash: ## Kill a peer at every line between two durable effects (3 minutes)
 	CRASH=1 CGO_ENABLED=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint
 
 .PHONY: mutants
@@ -141,6 +141,7 @@ ci: ## Do everything a change has to pass, in order
 	$(MAKE) lint
 	$(MAKE) build
 	$(MAKE) race
+	$(MAKE) crash
 	$(MAKE) chaos
 	$(MAKE) fuzz-short
 	$(MAKE) demo ARGS='--machines 20 --exit --json'

@@ -63,7 +63,8 @@ func build(t *testing.T) string {
 	for before, after := range map[string]string{
 		"setDefault(&c.SnapshotThreshold, 8192)":          "setDefault(&c.SnapshotThreshold, 64)",
 		"setDefault(&c.SnapshotInterval, 30*time.Second)": "setDefault(&c.SnapshotInterval, time.Second)",
-		"setDefault(&c.TrailingLogs, 10240)":              "setDefault(&c.TrailingLogs, 32)",
+		// Some seconds of this traffic: with less, a peer that comes back is behind again each time that it has restored a snapshot.
+		"setDefault(&c.TrailingLogs, 10240)": "setDefault(&c.TrailingLogs, 512)",
 	} {
 		if err := o.Patch("cluster/config.go", before, after); err != nil {
 			t.Fatal(err)
