@@ -205,6 +205,8 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 			switch r, ok := states[p]; {
 			case !ok:
 				return fmt.Errorf("peer %s does not answer", p.ID)
+			case !r.Ready && r.Error != "":
+				return fmt.Errorf("peer %s, a %s, is not ready at index %d: %s", p.ID, r.Role, r.AppliedIndex, r.Error)
 			case !r.Ready || r.Leader == "":
 				return fmt.Errorf("peer %s is a %s and knows no leader", p.ID, r.Role)
 			case leader == "":
@@ -240,14 +242,18 @@ func (f final) Unwrap() error { return f.error }
 func (c *Cluster) poll(ctx context.Context, cond func(map[*Peer]Readiness) error) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
+	var last error
 	for {
 		err := cond(c.look(ctx))
 		if err == nil || errors.As(err, new(final)) {
 			return err
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err // of a look that time cut short nobody answers
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, ctx.Err())
+			return fmt.Errorf("%w: %w", last, ctx.Err())
 		case <-tick.C:
 		}
 	}

@@ -14,6 +14,7 @@ type Readiness struct {
 	Role         string `json:"role"`          // leader, follower or candidate
 	Leader       string `json:"leader"`        // peer id; empty when it knows none
 	AppliedIndex uint64 `json:"applied_index"` // of its own state
+	Error        string `json:"error"`         // why it is not ready
 }
 
 // Readiness asks the peer how it is. An error means that it did not answer.

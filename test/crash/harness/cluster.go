@@ -74,12 +74,18 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 		t.Fatal(err)
 	}
 	c.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: b.Binary, Dir: dir, FakeEndpoint: c.Fake.Endpoint,
-		RaftMultiplier: o.RaftMultiplier, Insecure: o.Insecure, Env: []string{o.Failpoints}, Args: o.Args})
+		RaftMultiplier: o.RaftMultiplier, Insecure: o.Insecure, Env: []string{o.Failpoints}, Args: append(snapshots(), o.Args...)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Client = c.Dial(c.Addrs()...)
 	return c
+}
+
+// snapshots has peers take one every few seconds: with the race detector it takes them a minute to replay what else they would, and each
+// restart waits for that.
+func snapshots() []string {
+	return []string{"--raft-snapshot-threshold", "256", "--raft-snapshot-interval", "2s"}
 }
 
 // In gives the same cluster for a subtest: what fails, fails there.

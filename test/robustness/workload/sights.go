@@ -65,7 +65,7 @@ func (f *fleet) look(ctx context.Context, at int) {
 
 // sightAll looks at all holders, with a linearizable read of some peer for each kind.
 func (r *Recorder) sightAll(ctx context.Context, f names) ([]Sight, error) {
-	var all []Sight
+	all := []Sight{} // who sees nobody has looked all the same
 	for i, kind := range []Holder{Machine, Pool, Service} {
 		some, err := r.sight(ctx, i%len(r.peers), kind, f)
 		if err != nil {
