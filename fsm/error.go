@@ -64,6 +64,7 @@ const (
 	ReasonSecretInUse     = "SECRET_IN_USE"  // machines refer to it
 	ReasonSecretPools     = "SECRET_POOLS"   // it is limited to pools that the machine is not in
 	ReasonSigningKeyMoved = "SIGNING_KEY_MOVED"
+	ReasonImageInUse      = "IMAGE_IN_USE" // an active run installs it
 	// ReasonDeviceNoted: another note of the device is kept.
 	ReasonDeviceNoted = "DEVICE_NOTED"
 )

@@ -36,6 +36,10 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 		return named("plans", op.CreatePlan.GetPlan().GetPlanId()), true
 	case *internalv1.Command_DeletePlan:
 		return named("plans", op.DeletePlan.GetPlanId()), true
+	case *internalv1.Command_PutImage:
+		return named("images", op.PutImage.GetImage().GetName()), true
+	case *internalv1.Command_DeleteImage:
+		return named("images", op.DeleteImage.GetName()), true
 	case *internalv1.Command_ReleasePlan:
 		return named("plans", op.ReleasePlan.GetPlanId()), true
 

@@ -28,6 +28,7 @@ type state struct {
 	providers     *table[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider]
 	services      *table[holdfastv1.Service, *holdfastv1.Service]
 	serviceEvents *table[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent]
+	images        *table[holdfastv1.Image, *holdfastv1.Image]
 }
 
 func newState() *state {
@@ -51,6 +52,7 @@ func newState() *state {
 		providers:     newTable(providerSchema()),
 		services:      newTable(serviceSchema()),
 		serviceEvents: newTable(serviceEventSchema()),
+		images:        newTable(imageSchema()),
 	}
 }
 
@@ -76,6 +78,7 @@ func (s *state) freeze() *state {
 		providers:     s.providers.freeze(),
 		services:      s.services.freeze(),
 		serviceEvents: s.serviceEvents.freeze(),
+		images:        s.images.freeze(),
 	}
 }
 
@@ -89,7 +92,7 @@ type encoded interface {
 func (s *state) tables() []encoded {
 	return []encoded{
 		s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers, s.tokens, s.secrets, s.signingKeys, s.audit,
-		s.leases, s.pools, s.providers, s.services, s.serviceEvents, s.devices, s.hardware,
+		s.leases, s.pools, s.providers, s.services, s.serviceEvents, s.devices, s.hardware, s.images,
 	}
 }
 
@@ -132,6 +135,8 @@ func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
 		return s.devices
 	case internalv1.SnapshotRecord_MACHINE_HARDWARE:
 		return s.hardware
+	case internalv1.SnapshotRecord_IMAGES:
+		return s.images
 	}
 	return nil
 }

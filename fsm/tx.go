@@ -65,6 +65,10 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 		return result(t.createPlan(op.CreatePlan))
 	case *internalv1.Command_DeletePlan:
 		return nil, t.deletePlan(op.DeletePlan)
+	case *internalv1.Command_PutImage:
+		return result(t.putImage(op.PutImage))
+	case *internalv1.Command_DeleteImage:
+		return nil, t.deleteImage(op.DeleteImage)
 	case *internalv1.Command_ReleasePlan:
 		return result(t.releasePlan(op.ReleasePlan))
 	case *internalv1.Command_StartRun:

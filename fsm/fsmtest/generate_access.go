@@ -29,6 +29,8 @@ func accessChoices() []choice {
 		{1, "reseal secrets", (*Generator).resealSecrets},
 		{2, "put signing keys", (*Generator).putSigningKeys},
 		{1, "record denials", (*Generator).recordDenials},
+		{2, "put image", (*Generator).putImage},
+		{1, "delete image", (*Generator).deleteImage},
 	}
 }
 

@@ -179,6 +179,8 @@ type Command struct {
 	//	*Command_RegisterService
 	//	*Command_UpdateServiceState
 	//	*Command_DeregisterService
+	//	*Command_PutImage
+	//	*Command_DeleteImage
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -695,6 +697,24 @@ func (x *Command) GetDeregisterService() *DeregisterService {
 	return nil
 }
 
+func (x *Command) GetPutImage() *PutImage {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutImage); ok {
+			return x.PutImage
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDeleteImage() *DeleteImage {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DeleteImage); ok {
+			return x.DeleteImage
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -891,6 +911,14 @@ type Command_DeregisterService struct {
 	DeregisterService *DeregisterService `protobuf:"bytes,138,opt,name=deregister_service,json=deregisterService,proto3,oneof"`
 }
 
+type Command_PutImage struct {
+	PutImage *PutImage `protobuf:"bytes,144,opt,name=put_image,json=putImage,proto3,oneof"`
+}
+
+type Command_DeleteImage struct {
+	DeleteImage *DeleteImage `protobuf:"bytes,145,opt,name=delete_image,json=deleteImage,proto3,oneof"`
+}
+
 func (*Command_LeaderEstablished) isCommand_Op() {}
 
 func (*Command_InitCluster) isCommand_Op() {}
@@ -986,6 +1014,10 @@ func (*Command_RegisterService) isCommand_Op() {}
 func (*Command_UpdateServiceState) isCommand_Op() {}
 
 func (*Command_DeregisterService) isCommand_Op() {}
+
+func (*Command_PutImage) isCommand_Op() {}
+
+func (*Command_DeleteImage) isCommand_Op() {}
 
 // LeaderEstablished is the first command of a leader. It raises the epoch to the Raft term.
 type LeaderEstablished struct {
@@ -3739,9 +3771,9 @@ var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
+	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\x9a\x1e\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xa3\x1f\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -3810,7 +3842,9 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"sweepPools\x12S\n" +
 	"\x10register_service\x18\x88\x01 \x01(\v2%.holdfast.internal.v1.RegisterServiceH\x00R\x0fregisterService\x12]\n" +
 	"\x14update_service_state\x18\x89\x01 \x01(\v2(.holdfast.internal.v1.UpdateServiceStateH\x00R\x12updateServiceState\x12Y\n" +
-	"\x12deregister_service\x18\x8a\x01 \x01(\v2'.holdfast.internal.v1.DeregisterServiceH\x00R\x11deregisterServiceB\x04\n" +
+	"\x12deregister_service\x18\x8a\x01 \x01(\v2'.holdfast.internal.v1.DeregisterServiceH\x00R\x11deregisterService\x12>\n" +
+	"\tput_image\x18\x90\x01 \x01(\v2\x1e.holdfast.internal.v1.PutImageH\x00R\bputImage\x12G\n" +
+	"\fdelete_image\x18\x91\x01 \x01(\v2!.holdfast.internal.v1.DeleteImageH\x00R\vdeleteImageB\x04\n" +
 	"\x02op\"@\n" +
 	"\x11LeaderEstablished\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
@@ -4120,24 +4154,26 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*RecordDenials)(nil),           // 62: holdfast.internal.v1.RecordDenials
 	(*CheckpointLeases)(nil),        // 63: holdfast.internal.v1.CheckpointLeases
 	(*ExpireLeases)(nil),            // 64: holdfast.internal.v1.ExpireLeases
-	(*v1.Machine)(nil),              // 65: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 66: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 67: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 68: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 69: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 70: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 71: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 72: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 73: holdfast.v1.LogChunk
-	(*StoredToken)(nil),             // 74: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 75: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 76: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 77: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 78: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 79: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 80: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 81: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 82: holdfast.v1.ServiceState
+	(*PutImage)(nil),                // 65: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 66: holdfast.internal.v1.DeleteImage
+	(*v1.Machine)(nil),              // 67: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 68: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 69: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 70: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 71: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 72: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 73: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 74: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 75: holdfast.v1.LogChunk
+	(*StoredToken)(nil),             // 76: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 77: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 78: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 79: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 80: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 81: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 82: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 83: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 84: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,  // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
@@ -4191,52 +4227,54 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	46, // 48: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
 	47, // 49: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
 	48, // 50: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	7,  // 51: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	65, // 52: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	65, // 53: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	66, // 54: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15, // 55: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	67, // 56: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	53, // 57: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	68, // 58: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	69, // 59: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	49, // 60: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	53, // 61: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	50, // 62: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	53, // 63: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	53, // 64: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	51, // 65: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	29, // 66: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	70, // 67: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	52, // 68: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	53, // 69: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	29, // 70: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	68, // 71: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	71, // 72: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	72, // 73: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	29, // 74: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	73, // 75: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	31, // 76: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	0,  // 77: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	31, // 78: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	73, // 79: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	74, // 80: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	75, // 81: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	76, // 82: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	76, // 83: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	77, // 84: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	78, // 85: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	79, // 86: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	79, // 87: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	80, // 88: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	81, // 89: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	82, // 90: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	81, // 91: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	92, // [92:92] is the sub-list for method output_type
-	92, // [92:92] is the sub-list for method input_type
-	92, // [92:92] is the sub-list for extension type_name
-	92, // [92:92] is the sub-list for extension extendee
-	0,  // [0:92] is the sub-list for field type_name
+	65, // 51: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	66, // 52: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	7,  // 53: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	67, // 54: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	67, // 55: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	68, // 56: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	15, // 57: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	69, // 58: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	53, // 59: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	70, // 60: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	71, // 61: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	49, // 62: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	53, // 63: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	50, // 64: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	53, // 65: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	53, // 66: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	51, // 67: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	29, // 68: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	72, // 69: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	52, // 70: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	53, // 71: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	29, // 72: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	70, // 73: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	73, // 74: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	74, // 75: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	29, // 76: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	75, // 77: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	31, // 78: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	0,  // 79: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	31, // 80: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	75, // 81: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	76, // 82: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	77, // 83: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	78, // 84: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	78, // 85: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	79, // 86: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	80, // 87: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	81, // 88: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	81, // 89: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	82, // 90: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	83, // 91: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	84, // 92: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	83, // 93: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	94, // [94:94] is the sub-list for method output_type
+	94, // [94:94] is the sub-list for method input_type
+	94, // [94:94] is the sub-list for extension type_name
+	94, // [94:94] is the sub-list for extension extendee
+	0,  // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4245,6 +4283,7 @@ func file_proto_internal_v1_command_proto_init() {
 		return
 	}
 	file_proto_internal_v1_access_proto_init()
+	file_proto_internal_v1_image_proto_init()
 	file_proto_internal_v1_lease_proto_init()
 	file_proto_internal_v1_command_proto_msgTypes[1].OneofWrappers = []any{
 		(*Command_LeaderEstablished)(nil),
@@ -4295,6 +4334,8 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_RegisterService)(nil),
 		(*Command_UpdateServiceState)(nil),
 		(*Command_DeregisterService)(nil),
+		(*Command_PutImage)(nil),
+		(*Command_DeleteImage)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

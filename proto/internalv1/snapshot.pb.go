@@ -47,6 +47,7 @@ const (
 	SnapshotRecord_SERVICE_EVENTS    SnapshotRecord_Table = 16
 	SnapshotRecord_DEVICE_NOTES      SnapshotRecord_Table = 17
 	SnapshotRecord_MACHINE_HARDWARE  SnapshotRecord_Table = 18
+	SnapshotRecord_IMAGES            SnapshotRecord_Table = 19
 )
 
 // Enum value maps for SnapshotRecord_Table.
@@ -71,6 +72,7 @@ var (
 		16: "SERVICE_EVENTS",
 		17: "DEVICE_NOTES",
 		18: "MACHINE_HARDWARE",
+		19: "IMAGES",
 	}
 	SnapshotRecord_Table_value = map[string]int32{
 		"TABLE_UNSPECIFIED": 0,
@@ -92,6 +94,7 @@ var (
 		"SERVICE_EVENTS":    16,
 		"DEVICE_NOTES":      17,
 		"MACHINE_HARDWARE":  18,
+		"IMAGES":            19,
 	}
 )
 
@@ -482,11 +485,11 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\fbootstrapped\x18\r \x01(\bR\fbootstrapped\x12,\n" +
 	"\x12last_service_event\x18\x0e \x01(\x04R\x10lastServiceEvent\x12.\n" +
 	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\x12$\n" +
-	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\"\x96\x03\n" +
+	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\"\xa2\x03\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\x99\x02\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\xa5\x02\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -510,7 +513,9 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\bSERVICES\x10\x0f\x12\x12\n" +
 	"\x0eSERVICE_EVENTS\x10\x10\x12\x10\n" +
 	"\fDEVICE_NOTES\x10\x11\x12\x14\n" +
-	"\x10MACHINE_HARDWARE\x10\x12\"G\n" +
+	"\x10MACHINE_HARDWARE\x10\x12\x12\n" +
+	"\n" +
+	"\x06IMAGES\x10\x13\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\x04R\bchecksumB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"

@@ -1,0 +1,45 @@
+package fsmtest
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const imageIDs = 3
+
+// imageName draws a name that plans install too: "default" is what a step without one means.
+func (g *Generator) imageName() string {
+	return oneOf(g, "image", []string{"default", g.id("image", imageIDs)})
+}
+
+func (g *Generator) putImage(*fsm.View) proto.Message {
+	file := func() *holdfastv1.Image_File {
+		sum := strings.Repeat(string("0123"[g.Chooser.Choose("sum", 4)]), 64)
+		if g.rarely("bad sum") {
+			sum = sum[1:]
+		}
+		f := &holdfastv1.Image_File{Sha256: sum, SizeBytes: 100}
+		if g.Chooser.Choose("from a URL", 2) == 0 {
+			f.Url, f.SizeBytes = "http://files.example/f", 0
+		}
+		return f
+	}
+	i := &holdfastv1.Image{Name: g.imageName()}
+	kind := g.Chooser.Choose("kind of image", 3)
+	if kind != 0 {
+		i.Disk, i.Format, i.Compression = file(), holdfastv1.Image_QCOW2, holdfastv1.Image_ZSTD
+	}
+	if kind != 1 {
+		i.Kernel, i.Initrd, i.Cmdline = file(), file(), "console=ttyS0"
+	}
+	return &internalv1.PutImage{Image: i, Replace: g.Chooser.Choose("replace", 2) == 0}
+}
+
+func (g *Generator) deleteImage(*fsm.View) proto.Message {
+	return &internalv1.DeleteImage{Name: g.imageName()}
+}

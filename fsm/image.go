@@ -1,0 +1,189 @@
+package fsm
+
+import (
+	"iter"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// imagesByFile is the index of images by the sums of their files.
+const imagesByFile = 0
+
+// maxImages bounds how many images there are: every peer keeps all of them, and asks for each whether it has its files.
+const maxImages = 10_000
+
+func imageSchema() *schema[holdfastv1.Image, *holdfastv1.Image] {
+	return &schema[holdfastv1.Image, *holdfastv1.Image]{
+		kind: internalv1.SnapshotRecord_IMAGES,
+		key:  (*holdfastv1.Image).GetName,
+		indexes: []func(*holdfastv1.Image) []string{
+			imagesByFile: func(i *holdfastv1.Image) []string {
+				var sums []string
+				for _, f := range ImageFiles(i) {
+					if !slices.Contains(sums, f.GetSha256()) {
+						sums = append(sums, f.GetSha256())
+					}
+				}
+				return sums
+			},
+		},
+	}
+}
+
+// ImageFiles gives the files of an image by what they are: disk, kernel, initrd, those that it has.
+func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
+	return func(yield func(string, *holdfastv1.Image_File) bool) {
+		for _, part := range ImageParts() {
+			if f := ImageFile(i, part); f != nil && !yield(part, f) {
+				return
+			}
+		}
+	}
+}
+
+// ImageParts lists what the files of an image can be, as they are named in paths.
+func ImageParts() []string { return []string{"disk", "kernel", "initrd"} }
+
+// ImageFile gives one file of an image; nil when it has none of that name.
+func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File {
+	switch part {
+	case "disk":
+		return i.GetDisk()
+	case "kernel":
+		return i.GetKernel()
+	case "initrd":
+		return i.GetInitrd()
+	}
+	return nil
+}
+
+func imageNotFound(name string) *Error {
+	return refuse(NotFound, "IMAGE_NOT_FOUND", "image %q not found", ident(name)).with("image", ident(name))
+}
+
+// putImage stores an image. One that an active run installs does not change under it.
+func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
+	in := NormalImage(c.GetImage())
+	if err := Invalid(ValidateImage(in)); err != nil {
+		return nil, err
+	}
+	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.now, t.now, clip(t.cmd.GetPrincipal(), maxAuditThing)
+	old, exists := t.images.get(in.GetName())
+	switch {
+	case exists && SameImage(old, in):
+		return old, nil
+	case exists && !c.GetReplace():
+		return nil, CheckReplaceImage(old, false)
+	case exists:
+		if err := t.checkImageUnused(in.GetName()); err != nil {
+			return nil, err
+		}
+		in.CreatedAt = old.GetCreatedAt()
+	case t.images.len() >= maxImages:
+		return nil, refuse(FailedPrecondition, "TOO_MANY_IMAGES", "there are %d images, and no more are allowed: delete some that nobody installs", maxImages)
+	}
+	t.images.put(in)
+	return in, nil
+}
+
+// CheckReplaceImage says why an image cannot be replaced by another one, if it cannot.
+func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
+	if replace {
+		return nil
+	}
+	return refuse(AlreadyExists, "IMAGE_EXISTS", "image %q exists with other content: use a new name, or replace it", old.GetName()).with("image", old.GetName())
+}
+
+// NormalImage gives a copy of an image with its defaults, and without what only the server says.
+func NormalImage(i *holdfastv1.Image) *holdfastv1.Image {
+	i = proto.CloneOf(i)
+	if i == nil {
+		i = &holdfastv1.Image{}
+	}
+	if i.GetArch() == "" {
+		i.Arch = "amd64"
+	}
+	if i.GetDisk() != nil && i.GetFormat() == holdfastv1.Image_FORMAT_UNSPECIFIED {
+		i.Format = holdfastv1.Image_RAW
+	}
+	if i.GetDisk() != nil && i.GetCompression() == holdfastv1.Image_COMPRESSION_UNSPECIFIED {
+		i.Compression = holdfastv1.Image_NONE
+	}
+	for _, f := range ImageFiles(i) {
+		f.Copies = nil
+	}
+	i.CreatedAt, i.UpdatedAt, i.CreatedBy = nil, nil, ""
+	return i
+}
+
+// SameImage says whether two images are the same thing under the same name.
+func SameImage(a, b *holdfastv1.Image) bool { return proto.Equal(NormalImage(a), NormalImage(b)) }
+
+// deleteImage forgets an image that no active run installs.
+func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
+	if !t.images.has(c.GetName()) {
+		return imageNotFound(c.GetName())
+	}
+	if err := t.checkImageUnused(c.GetName()); err != nil {
+		return err
+	}
+	t.images.delete(c.GetName())
+	return nil
+}
+
+// checkImageUnused refuses while an active run has a step that installs the image and is not over. It walks over the active runs, which
+// are few beside those that have ended, and that rarely: images change less often than machines are installed.
+func (t *tx) checkImageUnused(name string) *Error {
+	for _, run := range t.runs.scan(runsActive, "", "") {
+		if t.runInstalls(run, name) {
+			return refuse(FailedPrecondition, ReasonImageInUse, "image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
+				name, run.GetRunId(), run.GetMachineId()).with("image", name).with("run_id", run.GetRunId())
+		}
+	}
+	return nil
+}
+
+func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
+	plan, _ := t.plans.get(run.GetPlanId())
+	machine, _ := t.machines.get(run.GetMachineId())
+	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
+		return s.GetRepave() != nil && ImageOf(s.GetRepave(), run, machine) == name
+	})
+}
+
+// ImageOf gives the name of the image that a step of a run installs: its own, else the run's parameter, else the machine's label, else
+// "default".
+func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
+	for _, name := range []string{s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"]} {
+		if name != "" {
+			return name
+		}
+	}
+	return "default"
+}
+
+// Image gives an image.
+func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.images.get(name) }
+
+// Images gives the images with a name above after, by name.
+func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] { return v.images.ascend("", after) }
+
+// ImageFileBySum gives a file that an image has by its SHA-256.
+func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
+	image, ok := v.images.lookup(imagesByFile, sum)
+	if !ok {
+		return nil, false
+	}
+	var found *holdfastv1.Image_File
+	for _, f := range ImageFiles(image) {
+		// The one that says where it can be fetched, when the image has the same bytes twice.
+		if f.GetSha256() == sum && (found == nil || found.GetUrl() == "") {
+			found = f
+		}
+	}
+	return found, found != nil
+}

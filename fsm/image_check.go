@@ -1,0 +1,109 @@
+package fsm
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Limits of an image.
+const (
+	maxImageName    = 64
+	maxImageText    = 1024
+	maxImageCmdline = 2048 // what kernels of all architectures take
+	maxImageURL     = 2048
+	// MaxImageFile is how big a file of an image may be: 1 TiB.
+	MaxImageFile = 1 << 40
+)
+
+// ImageArches lists the architectures that images are for.
+func ImageArches() []string { return []string{"amd64", "arm64"} }
+
+// ValidateImage says what is wrong with an image that has its defaults (NormalImage).
+func ValidateImage(i *holdfastv1.Image) []FieldViolation {
+	var bad []FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: "image." + field, Description: fmt.Sprintf(format, args...)})
+	}
+	if name := i.GetName(); !validName(name, maxImageName) || strings.Contains(name, ":") || strings.Trim(name, ".") == "" {
+		add("name", "is not 1 to %d letters, digits, '.', '_' or '-'", maxImageName) // it is part of paths
+	}
+	if n := len(i.GetDescription()); n > maxImageText {
+		add("description", "has %d bytes, at most %d are allowed", n, maxImageText)
+	}
+	if !slices.Contains(ImageArches(), i.GetArch()) {
+		add("arch", "is not one of %s", strings.Join(ImageArches(), ", "))
+	}
+	if i.GetDisk() == nil && (i.GetKernel() == nil || i.GetInitrd() == nil) {
+		add("disk", "is missing: an image has a disk, or a kernel and an initrd, or all three")
+	}
+	if i.GetDisk() == nil && (i.GetFormat() != 0 || i.GetCompression() != 0) {
+		add("format", "is that of a disk, and there is none")
+	}
+	if i.GetInitrd() != nil && i.GetKernel() == nil {
+		add("kernel", "is missing: an initrd needs one")
+	}
+	if s := i.GetCmdline(); len(s) > maxImageCmdline || !singleLine(s) {
+		add("cmdline", "is not one line of at most %d bytes", maxImageCmdline)
+	}
+	if i.GetCmdline() != "" && i.GetKernel() == nil {
+		add("cmdline", "is that of a kernel, and there is none")
+	}
+	for part, f := range ImageFiles(i) {
+		bad = append(bad, checkImageFile("image."+part, f)...)
+	}
+	return bad
+}
+
+// singleLine says whether a text has no control characters: it is written into scripts that end with a line.
+func singleLine(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+func checkImageFile(field string, f *holdfastv1.Image_File) []FieldViolation {
+	var bad []FieldViolation
+	add := func(name, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: field + "." + name, Description: fmt.Sprintf(format, args...)})
+	}
+	if !ValidSum(f.GetSha256()) {
+		add("sha256", "is not a SHA-256: 64 hexadecimal digits, small letters (sha256sum FILE)")
+	}
+	switch n := f.GetSizeBytes(); {
+	case n < 0 || n > MaxImageFile:
+		add("size_bytes", "is %d, at most %d are allowed", n, int64(MaxImageFile))
+	case n == 0 && f.GetUrl() == "":
+		add("size_bytes", "is 0: a file that was uploaded has some bytes")
+	}
+	if f.GetUrl() != "" {
+		if err := checkImageURL(f.GetUrl()); err != "" {
+			add("url", "%s", err)
+		}
+	}
+	return bad
+}
+
+// checkImageURL says what is wrong with where a file comes from; never with its words: there may be a password in it.
+func checkImageURL(s string) string {
+	if len(s) > maxImageURL || !singleLine(s) {
+		return fmt.Sprintf("is not one line of at most %d bytes", maxImageURL)
+	}
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return "is not an http or https URL"
+	case u.User != nil:
+		return "has a user or a password in it: everybody who may list images would see it"
+	case u.Fragment != "":
+		return "has a fragment (#…), which servers never see"
+	}
+	return ""
+}
+
+// ValidSum says whether a text is a SHA-256 as images have it: 64 hexadecimal digits, small letters.
+func ValidSum(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
