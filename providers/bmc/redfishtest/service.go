@@ -40,6 +40,8 @@ type Quirks struct {
 	Hang          bool          // none is answered
 	Drop          int           // every n-th request is served, but its connection breaks before the answer
 	DropLogins    int           // the same for that many logins to come
+	Busy          int           // every n-th request is not served: 503, temporarily unavailable
+	RebootPresses int           // that many presses to come are done, and instead of an answer the BMC restarts
 	OwnETag       bool          // 412 to its own ETag
 	RefuseMode    bool          // 400 to any BootSourceOverrideMode
 	NoMode        bool          // shows no BootSourceOverrideMode
@@ -54,10 +56,11 @@ type Quirks struct {
 
 // Effect is a change that was accepted, in order.
 type Effect struct {
-	System string
-	Name   string // reset, boot, media_insert, media_eject, identify, bmc_reset
-	Detail string
-	At     time.Time
+	System  string
+	Name    string // reset, boot, media_insert, media_eject, identify, bmc_reset
+	Detail  string
+	At      time.Time
+	Ignored bool // reset, boot: nothing happened
 }
 
 // Service is one BMC. It is safe for concurrent use.
@@ -157,6 +160,9 @@ func (s *Service) Effects(name string) []Effect {
 	return slices.DeleteFunc(slices.Clone(s.effects), func(e Effect) bool { return name != "" && e.Name != name })
 }
 
+// Systems gives the ids of the machines.
+func (s *Service) Systems() []string { return slices.Clone(s.cfg.Systems) }
+
 // Power says whether a machine is on.
 func (s *Service) Power(id string) bool {
 	s.mu.Lock()
@@ -238,9 +244,13 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	if gone {
 		panic(http.ErrAbortHandler)
 	}
+	if q.Busy > 0 && n%q.Busy == 0 {
+		write(w, http.StatusServiceUnavailable, nil, refuse(http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable", "The service is busy: try again."))
+		return
+	}
 	s.mu.Lock()
 	res, err := s.answer(r, body)
-	lost := q.Drop > 0 && n%q.Drop == 0
+	lost := q.Drop > 0 && n%q.Drop == 0 || s.restarts(res)
 	if res != nil && res.login && s.quirks.DropLogins > 0 {
 		s.quirks.DropLogins--
 		lost = true
@@ -259,6 +269,17 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	write(w, res.status, res.body, nil)
 }
 
+// restarts lets the BMC restart after a press, where the quirks say so. The lock is held.
+func (s *Service) restarts(res *result) bool {
+	if res == nil || !res.press || s.quirks.RebootPresses == 0 {
+		return false
+	}
+	s.quirks.RebootPresses--
+	clear(s.sessions)
+	s.gone = time.Now().Add(s.cfg.ResetTime)
+	return true
+}
+
 func (s *Service) wait(r *http.Request, c <-chan time.Time) {
 	select {
 	case <-c:
@@ -273,6 +294,7 @@ type result struct {
 	header map[string]string
 	body   any
 	login  bool
+	press  bool // of a power button
 }
 
 func ok(body any) *result { return &result{status: http.StatusOK, body: body} }

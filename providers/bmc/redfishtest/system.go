@@ -100,7 +100,7 @@ func (m *system) path() string { return "/redfish/v1/Systems/" + m.id }
 func (m *system) etag() string { return fmt.Sprintf(`W/"%d"`, m.version) }
 
 func (m *system) effect(name, detail string) {
-	m.s.effects = append(m.s.effects, Effect{m.id, name, detail, time.Now()})
+	m.s.effects = append(m.s.effects, Effect{m.id, name, detail, time.Now(), m.s.ignored(name)})
 }
 
 // ignored says whether an effect is accepted only.
@@ -164,13 +164,13 @@ func (m *system) reset(body map[string]any) (*result, *fault) {
 	}
 	m.effect("reset", t)
 	if m.s.ignored("reset") || t == "GracefulShutdown" && m.progress(now) != "OSRunning" {
-		return &result{status: http.StatusNoContent}, nil
+		return &result{status: http.StatusNoContent, press: true}, nil
 	}
 	if m.chassis != nil {
 		if err := m.chassis.Reset(t); err != nil {
 			return nil, failed(err)
 		}
-		return &result{status: http.StatusNoContent}, nil
+		return &result{status: http.StatusNoContent, press: true}, nil
 	}
 	due := now.Add(m.s.cfg.PowerTime)
 	if t == "ForceRestart" {
@@ -178,7 +178,7 @@ func (m *system) reset(body map[string]any) (*result, *fault) {
 	}
 	m.pending = append(m.pending, pending{due, on})
 	m.advance(now)
-	return &result{status: http.StatusNoContent}, nil
+	return &result{status: http.StatusNoContent, press: true}, nil
 }
 
 // patch changes the boot override or the locator light.

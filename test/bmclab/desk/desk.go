@@ -23,13 +23,17 @@ type Seen struct {
 	Reads    int                  // at once, at most
 	Writes   int                  // the same
 	Effects  []redfishtest.Effect // accepted, in order
+	On       map[string]bool      // the power of each system in memory, by id
 }
 
 // Handler serves the desk of a service.
 func Handler(s *redfishtest.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) {
-		seen := Seen{Sessions: s.Sessions(), Logins: s.Logins(), Served: s.Served(), Effects: s.Effects("")}
+		seen := Seen{Sessions: s.Sessions(), Logins: s.Logins(), Served: s.Served(), Effects: s.Effects(""), On: map[string]bool{}}
+		for _, id := range s.Systems() {
+			seen.On[id] = s.Power(id)
+		}
 		seen.Reads, seen.Writes = s.Most()
 		_ = json.NewEncoder(w).Encode(seen) // who has gone away does not need it
 	})

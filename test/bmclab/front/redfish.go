@@ -19,11 +19,13 @@ func redfish(args []string) error {
 	addr := f.String("addr", "", "host:port of the Redfish service")
 	at := f.String("desk", "", "unix socket of the desk")
 	gone := f.Duration("reset-time", 2*time.Second, "how long the BMC is gone when it is reset")
+	power := f.Duration("power-time", 0, "from a press until it shows, of systems in memory")
+	boot := f.Duration("boot-time", 0, "from power on until the operating system runs, of systems in memory")
 	f.Var(&all, "system", "ID=SOCKET of a chassis; ID for a system in memory")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	cfg := redfishtest.Config{Systems: all.ids, ResetTime: *gone, Chassis: map[string]redfishtest.Chassis{}}
+	cfg := redfishtest.Config{Systems: all.ids, ResetTime: *gone, PowerTime: *power, BootTime: *boot, Chassis: map[string]redfishtest.Chassis{}}
 	for id, socket := range all.sockets {
 		cfg.Chassis[id] = box{chassis.Dial(socket, "redfish")}
 	}
