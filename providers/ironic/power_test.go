@@ -16,23 +16,29 @@ import (
 func TestLockedNode(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
+		patience time.Duration // for the lock
 		released bool
 		valid    time.Duration
 		want     providers.Class
 	}{
-		"released in time":  {true, time.Minute, ""},
-		"released too late": {true, 50 * time.Millisecond, providers.Late},
-		"not released":      {false, time.Minute, providers.Transient},
+		"released in time":  {time.Minute, true, time.Minute, ""},
+		"released too late": {time.Minute, true, 50 * time.Millisecond, providers.Late},
+		"not released":      {600 * time.Millisecond, false, time.Minute, providers.Transient},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, p, m := newLab(t, ironictest.Node{Locked: "conductor-9"}, func(c *ironic.Config) { c.LockTime = ironic.Duration(600 * time.Millisecond) })
+			s, p, m := newLab(t, ironictest.Node{Locked: "conductor-9"}, func(c *ironic.Config) { c.LockTime = ironic.Duration(tt.patience) })
+			_, _ = p.PowerState(t.Context(), m) // the session is open
+			notAfter := time.Now().Add(tt.valid)
 			if tt.released {
-				free := time.AfterFunc(150*time.Millisecond, func() { s.Change("n1", func(n *ironictest.Node) { n.Locked = "" }) })
+				release := 150 * time.Millisecond
+				if tt.want == providers.Late {
+					release = time.Until(notAfter) + 100*time.Millisecond // however slow the machine is
+				}
+				free := time.AfterFunc(release, func() { s.Change("n1", func(n *ironictest.Node) { n.Locked = "" }) })
 				defer free.Stop()
 			}
-			_, _ = p.PowerState(t.Context(), m) // the session is open
-			err := p.SetPower(providers.WithNotAfter(t.Context(), time.Now().Add(tt.valid)), providers.Op{}, m, providers.ActionHardOff)
+			err := p.SetPower(providers.WithNotAfter(t.Context(), notAfter), providers.Op{}, m, providers.ActionHardOff)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || providers.ClassOf(err) != tt.want) {
 				t.Errorf("got %v, want class %q", err, tt.want)
 			}
