@@ -196,6 +196,12 @@ type NodeStatus struct {
 	Registered bool
 	Ready      bool
 	Reason     string // CamelCase
+	Message    string // in words: what keeps it from being Ready, or what else is wrong
+
+	Node   string            // its name; empty when it cannot be told
+	BootID string            // of the host when it last reported; empty when it cannot be told
+	Labels map[string]string // nil when they cannot be told
+	Taints []string          // key=value:Effect, or key:Effect
 }
 
 // JoinSpec says where a host belongs.
@@ -209,6 +215,26 @@ type ClusterJoiner interface {
 	NodeStatus(ctx context.Context, m Machine, clusterRef string) (NodeStatus, error)
 	StartJoin(ctx context.Context, op Op, m Machine, s JoinSpec) error
 	JoinStatus(ctx context.Context, m Machine, token string) (WorkState, string, error)
+}
+
+// JoinEnder is implemented by a ClusterJoiner whose joins leave something behind that opens the cluster: it is called when an attempt is over, however it has ended,
+// and takes that away. What of the join is still at work it ends. It may be called again, also by another leader.
+type JoinEnder interface {
+	EndJoin(ctx context.Context, op Op, m Machine, s JoinSpec) error
+}
+
+// Drainer sets nodes aside through the API of their cluster. The error for a cluster that nobody has registered is a NotAsked.
+type Drainer interface {
+	Cordon(ctx context.Context, op Op, m Machine, clusterRef string, on bool) error
+	// Evict asks once for the pods to leave; force: also for those that nothing would make anew.
+	Evict(ctx context.Context, op Op, m Machine, clusterRef string, force bool) (DrainStatus, error)
+}
+
+// DrainStatus is how far a drain is. Nothing is left: it is done.
+type DrainStatus struct {
+	Node    string // empty: the machine has no node there
+	Left    int    // pods that are still there and have to leave
+	Waiting string // what for: the pods that are leaving, and which budgets forbid others to
 }
 
 // NetworkStatus is the network configuration of a host.

@@ -1,0 +1,84 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"net"
+	"net/url"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// discovery says where hosts find the cluster, and what they know it by: what it says of itself (config map cluster-info in kube-public), by
+// the CA that it was registered with.
+func (a *api) discovery(ctx context.Context) (server string, hashes []string, err error) {
+	op := "read cluster-info of " + a.ref
+	var cm corev1.ConfigMap
+	err = a.client.Get().Namespace("kube-public").Resource("configmaps").Name("cluster-info").Do(ctx).Into(&cm)
+	if apierrors.IsNotFound(err) {
+		return "", nil, providers.Errorf(providers.Unsupported, op, "the cluster has none, and kubeadm needs it: run kubeadm init phase bootstrap-token on a control plane")
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	c, err := clientcmd.Load([]byte(cm.Data["kubeconfig"]))
+	if err != nil {
+		return "", nil, providers.Errorf(providers.Unsupported, op, "its kubeconfig is none")
+	}
+	var info *clientcmdapi.Cluster
+	for _, one := range c.Clusters {
+		info = one // it has one
+	}
+	if info == nil {
+		return "", nil, providers.Errorf(providers.Unsupported, op, "its kubeconfig names no cluster")
+	}
+	if server, err = address(info.Server); err != nil {
+		return "", nil, providers.Errorf(providers.Unsupported, op, "its server %q is no address", clip(info.Server))
+	}
+	registered, published := fingerprints(a.ca), fingerprints(info.CertificateAuthorityData)
+	for _, h := range published {
+		if slices.Contains(registered, h) {
+			hashes = append(hashes, h)
+		}
+	}
+	if len(hashes) == 0 {
+		return "", nil, providers.Errorf(providers.Unsupported, op, "it has another CA than the kubeconfig that the cluster was registered with: one of them is old, or not of this cluster")
+	}
+	return server, hashes, nil
+}
+
+// address gives host:port of a server's URL.
+func address(server string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Hostname() == "" {
+		return "", url.InvalidHostError(server)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// fingerprints gives the hashes of the public keys of certificates, as kubeadm takes them (RFC 7469 §2.4, in hex).
+func fingerprints(bundle []byte) []string {
+	var hashes []string
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue
+		}
+		h := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+		hashes = append(hashes, "sha256:"+hex.EncodeToString(h[:]))
+	}
+	return hashes
+}

@@ -1,0 +1,190 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Cordon keeps pods from being placed on the machine's node, or lets them again. A machine without a node is an error of class unsupported.
+func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine, ref string, on bool) error {
+	op := fmt.Sprintf("cordon the node of %s in %s", m.GetMachineId(), ref)
+	if !on {
+		op = "un" + op
+	}
+	a, n, err := j.nodeOf(ctx, op, m, ref)
+	if err != nil {
+		return err
+	}
+	if n == nil {
+		return providers.Errorf(providers.Unsupported, op, "cluster %s has no node of it", ref)
+	}
+	if n.Spec.Unschedulable == on {
+		return nil
+	}
+	// The UID: not another node that has the name by now.
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"unschedulable":%t}}`, n.UID, on)
+	return classify(op, a.client.Patch(types.StrategicMergePatchType).Resource("nodes").Name(n.Name).MaxRetries(0).Body(patch).Do(ctx).Error())
+}
+
+// Evict asks for every pod that has to leave the machine's node to be evicted, once, and says what is left. What a disruption budget forbids stays, and
+// is said. Pods of daemon sets, of the host itself, and those that have ended stay. One that nothing would make anew is refused, unless forced.
+func (j *Joiner) Evict(ctx context.Context, _ providers.Op, m providers.Machine, ref string, force bool) (providers.DrainStatus, error) {
+	op := fmt.Sprintf("drain the node of %s in %s", m.GetMachineId(), ref)
+	a, n, err := j.nodeOf(ctx, op, m, ref)
+	if err != nil || n == nil {
+		return providers.DrainStatus{}, err
+	}
+	pods, err := a.pods(ctx, n.Name)
+	if err != nil {
+		return providers.DrainStatus{}, classify(op, err)
+	}
+	st := providers.DrainStatus{Node: n.Name}
+	if lost := orphans(pods); len(lost) > 0 && !force {
+		return st, providers.Errorf(providers.Unsupported, op, "nothing would make %s anew: delete what is not needed, or set the run's parameter force=true", list(lost))
+	}
+	var leaving, blocked []string
+	sent := 0
+	for i := range pods {
+		p := &pods[i]
+		st.Left++
+		if p.DeletionTimestamp != nil {
+			leaving = append(leaving, p.Namespace+"/"+p.Name)
+			continue
+		}
+		why, err := a.evict(ctx, p)
+		switch {
+		case providers.ClassOf(err) == providers.Late && sent > 0:
+			return st, nil // some have left: the next round asks for the others
+		case err != nil:
+			return st, classify(op, err)
+		case why != "":
+			blocked = append(blocked, why)
+			continue
+		}
+		sent++
+		leaving = append(leaving, p.Namespace+"/"+p.Name)
+	}
+	st.Waiting = waiting(n.Name, blocked, leaving)
+	return st, nil
+}
+
+func waiting(node string, blocked, leaving []string) string {
+	var parts []string
+	if len(blocked) > 0 {
+		parts = append(parts, "disruption budgets to let pods leave "+node+": "+list(blocked))
+	}
+	if len(leaving) > 0 {
+		parts = append(parts, "pods to end on "+node+": "+list(leaving))
+	}
+	return strings.Join(parts, "; and ")
+}
+
+// mostNamed pods are named at most.
+const mostNamed = 5
+
+func list(names []string) string {
+	if more := len(names) - mostNamed; more > 0 {
+		names = append(names[:mostNamed:mostNamed], fmt.Sprintf("and %d more", more))
+	}
+	return clip(strings.Join(names, ", "))
+}
+
+// nodeOf finds the machine's node; nil when there is none.
+func (j *Joiner) nodeOf(ctx context.Context, op string, m providers.Machine, ref string) (*api, *corev1.Node, error) {
+	a, err := j.api(ctx, m, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, _, err := a.node(ctx, m)
+	return a, n, classify(op, err)
+}
+
+// pods lists the pods that have to leave a node.
+func (a *api) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
+	var all []corev1.Pod
+	for token := ""; ; {
+		var page corev1.PodList
+		r := a.client.Get().Resource("pods").Param("fieldSelector", "spec.nodeName="+node).Param("limit", "500")
+		if token != "" {
+			r.Param("continue", token)
+		}
+		if err := r.Do(ctx).Into(&page); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			if leaves(&page.Items[i]) {
+				all = append(all, page.Items[i])
+			}
+		}
+		if token = page.Continue; token == "" {
+			return all, nil
+		}
+	}
+}
+
+// leaves says whether a drain makes a pod leave.
+func leaves(p *corev1.Pod) bool {
+	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return false
+	}
+	if o := metav1.GetControllerOf(p); o != nil && o.Kind == "DaemonSet" {
+		return false
+	}
+	return p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
+// orphans lists pods that nothing would make anew.
+func orphans(pods []corev1.Pod) []string {
+	var names []string
+	for i := range pods {
+		if p := &pods[i]; metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil {
+			names = append(names, "pod "+p.Namespace+"/"+p.Name)
+		}
+	}
+	return names
+}
+
+// evict asks for one pod. Why says what forbids it for now; empty when it leaves.
+func (a *api) evict(ctx context.Context, p *corev1.Pod) (why string, err error) {
+	e := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))},
+	}
+	err = a.client.Post().Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("eviction").MaxRetries(0).Body(e).Do(ctx).Error()
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // another one has its name by now
+		return "", nil
+	case apierrors.IsTooManyRequests(err) && errors.As(err, &status):
+		return fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, budget(status.Status())), nil
+	case apierrors.IsInternalError(err) && errors.As(err, &status): // e.g. two budgets hold it
+		return fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, status.Status().Message), nil
+	}
+	return "", err
+}
+
+// budget says which disruption budget forbids an eviction, in the API's words.
+func budget(s metav1.Status) string {
+	var parts []string
+	if s.Details != nil {
+		for _, c := range s.Details.Causes {
+			if c.Type == policyv1.DisruptionBudgetCause {
+				parts = append(parts, c.Message)
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return s.Message
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,89 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// classify puts an error into a class, unless somebody has done so before. All effects here converge, so of none it matters whether it was done.
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var classed *providers.Error
+	if errors.As(err, &classed) {
+		return err
+	}
+	class := providers.Transient
+	var (
+		nerr    net.Error
+		cert    *tls.CertificateVerificationError
+		unknown x509.UnknownAuthorityError
+		status  apierrors.APIStatus
+	)
+	switch {
+	case errors.As(err, &status):
+		class = classOf(err)
+		err = fmt.Errorf("the API answered %d: %s", status.Status().Code, clip(status.Status().Message))
+	case errors.As(err, &cert), errors.As(err, &unknown):
+		class = providers.Unsupported
+		err = fmt.Errorf("%w: the cluster has another CA than when it was registered: register it again with holdfast cluster-ref add", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
+		class = providers.Timeout
+	}
+	return providers.Errorf(class, op, "%w", err)
+}
+
+func classOf(err error) providers.Class {
+	switch {
+	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
+		return providers.Auth
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		return providers.Timeout
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err), apierrors.IsNotAcceptable(err):
+		return providers.Unsupported
+	}
+	return providers.Transient
+}
+
+// maxText bounds what others can put into our errors and messages, in bytes.
+const maxText = 400
+
+func clip(s string) string {
+	s = mask(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "))
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
+}
+
+// tail keeps the end of what a command said: there is why it has failed.
+func tail(s string) string {
+	s = mask(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "))
+	if len(s) > maxText {
+		s = "…" + strings.ToValidUTF8(s[len(s)-maxText:], "")
+	}
+	return s
+}
+
+// secrets are bootstrap tokens and certificate keys, whoever says them.
+var secrets = regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b|\b[0-9a-f]{64}\b`)
+
+func mask(s string) string {
+	return secrets.ReplaceAllStringFunc(s, func(found string) string {
+		if id, _, ok := strings.Cut(found, "."); ok {
+			return id + ".****"
+		}
+		return "****"
+	})
+}

@@ -1,0 +1,172 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// joinTime is what the host gives kubeadm, whatever becomes of the leader. Its token is good for as long.
+const joinTime = TokenTTL
+
+// script is what is to run on a host.
+type script struct {
+	text string
+	made time.Time
+}
+
+// scriptAge is how long what was prepared for a join is used: a start that came too late is tried again at once.
+const scriptAge = time.Minute
+
+// StartJoin makes a token for the attempt and has kubeadm join the host with it. Where kubeadm was started before it does nothing.
+func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {
+	what := fmt.Sprintf("join %s to %s", m.GetMachineId(), s.ClusterRef)
+	attempt := op.Token()
+	text, err := j.prepared(ctx, attempt, m, s)
+	if err != nil {
+		return classify(what, err)
+	}
+	// What has begun must not be begun with another token: the first one is revoked by its name only.
+	if err := j.host.StartCommand(ctx, op, m, attempt, providers.Command{Script: text, Timeout: joinTime}); err != nil {
+		return err
+	}
+	j.forget(attempt)
+	return nil
+}
+
+// prepared gives the script of a join, with a token that is good.
+func (j *Joiner) prepared(ctx context.Context, attempt string, m providers.Machine, s providers.JoinSpec) (string, error) {
+	j.mu.Lock()
+	ready, ok := j.scripts[attempt]
+	j.mu.Unlock()
+	if ok && time.Since(ready.made) < scriptAge {
+		return ready.text, nil
+	}
+	a, err := j.api(ctx, m, s.ClusterRef)
+	if err != nil {
+		return "", err
+	}
+	c, err := a.joining(ctx, m, s)
+	if err != nil {
+		return "", err
+	}
+	if c.Token, err = a.mint(ctx, attempt); err != nil {
+		return "", err
+	}
+	text, err := c.script()
+	if err != nil {
+		return "", err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.scripts[attempt] = script{text, time.Now()}
+	return text, nil
+}
+
+func (j *Joiner) forget(attempt string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.scripts, attempt)
+}
+
+// joining says all of a join but its token, and refuses one that cannot be.
+func (a *api) joining(ctx context.Context, m providers.Machine, s providers.JoinSpec) (*joining, error) {
+	op := fmt.Sprintf("join %s to %s", m.GetMachineId(), s.ClusterRef)
+	names := NodeNames(m)
+	if len(names) == 0 {
+		return nil, providers.Errorf(providers.Unsupported, op, "neither its host name nor its id is a name that a node can have: want lower case letters, digits, '-' and '.'")
+	}
+	n, other, err := a.node(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if other != "" {
+		return nil, providers.Errorf(providers.Unsupported, op, "%s: give the host another name, or delete that node if it is gone for good", other)
+	}
+	c := &joining{Node: names[0], ProviderID: providerScheme + m.GetMachineId(), Cluster: s.ClusterRef}
+	if n != nil {
+		c.Node, c.Known = n.Name, true
+		if n.Spec.ProviderID != "" {
+			c.ProviderID = n.Spec.ProviderID // it cannot be changed
+		}
+	}
+	if c.Server, c.Hashes, err = a.discovery(ctx); err != nil {
+		return nil, err
+	}
+	switch s.Role {
+	case "", "worker":
+	case "control-plane":
+		if c.CertificateKey, err = a.certificateKey(ctx, op); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, providers.Errorf(providers.Unsupported, op, "its role is %q: want worker or control-plane", s.Role)
+	}
+	return c, nil
+}
+
+// certificateKey gives what opens the certificates that control planes share, where they are to be had.
+func (a *api) certificateKey(ctx context.Context, op string) (string, error) {
+	const again = "run kubeadm init phase upload-certs --upload-certs on a control plane, and register the cluster again with its key (holdfast cluster-ref add --certificate-key-file)"
+	if a.certKey == "" {
+		return "", providers.Errorf(providers.Unsupported, op, "cluster %s was registered without a certificate key, which control planes need: %s", a.ref, again)
+	}
+	err := a.client.Get().Namespace(system).Resource("secrets").Name("kubeadm-certs").Do(ctx).Into(&corev1.Secret{})
+	if apierrors.IsNotFound(err) {
+		return "", providers.Errorf(providers.Unsupported, op, "cluster %s has no uploaded certificates (secret kubeadm-certs, which lasts two hours): %s", a.ref, again)
+	}
+	return a.certKey, err
+}
+
+// JoinStatus says how far the join is that the attempt has started.
+func (j *Joiner) JoinStatus(ctx context.Context, m providers.Machine, token string) (providers.WorkState, string, error) {
+	st, err := j.host.CommandStatus(ctx, m, token, 0)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case st.State == providers.WorkDone && st.ExitCode != 0:
+		return providers.WorkFailed, fmt.Sprintf("kubeadm exited with %d: %s", st.ExitCode, said(st.Output)), nil
+	case st.State == providers.WorkFailed && st.Reason != "":
+		return providers.WorkFailed, clip(st.Reason), nil
+	case st.State == providers.WorkFailed:
+		return providers.WorkFailed, "kubeadm was killed on the host", nil
+	}
+	return st.State, "", nil
+}
+
+// said gives the end of what a command wrote, its errors if there are any.
+func said(output []providers.Output) string {
+	streams := map[string]string{}
+	for _, o := range output {
+		streams[o.Stream] += string(o.Data)
+	}
+	if text := tail(streams["stderr"]); text != "" {
+		return text
+	}
+	return tail(streams["stdout"])
+}
+
+// EndJoin revokes the attempt's token, and ends its command where that is still at work. It may be called again.
+func (j *Joiner) EndJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {
+	attempt := op.Token()
+	j.forget(attempt)
+	a, err := j.api(ctx, m, s.ClusterRef)
+	if err == nil {
+		err = classify(fmt.Sprintf("revoke the token that %s joins %s with", m.GetMachineId(), s.ClusterRef), a.revoke(ctx, attempt))
+	}
+	if providers.ClassOf(err) == providers.Late {
+		return err
+	}
+	st, look := j.host.CommandStatus(ctx, m, attempt, 0)
+	if look == nil && st.State == providers.WorkRunning {
+		look = j.host.KillCommand(ctx, op, m, attempt)
+	}
+	return errors.Join(err, look)
+}

@@ -1,0 +1,23 @@
+# Joins this host to a cluster. A host that is a node already is left alone, and what a join has left that did not come to its end is cleared away first.
+set -eu
+umask 077
+complain() { echo "$1" >&2; exit 1; }
+command -v kubeadm >/dev/null || complain 'this host has no kubeadm: install it with its image, or in a step before the join'
+if [ -e /etc/kubernetes/kubelet.conf ]; then
+  if [ -n "$known" ]; then
+    echo "this host is a node of $cluster already"
+    exit 0
+  fi
+  complain "this host belongs to a cluster already (/etc/kubernetes/kubelet.conf), and is no node of $cluster: run kubeadm reset on it, or repave it"
+fi
+if [ -e /etc/kubernetes/bootstrap-kubelet.conf ] || [ -e /etc/kubernetes/pki/ca.crt ]; then
+  echo 'clearing away what an earlier join has left'
+  kubeadm reset --force
+fi
+conf="$(mktemp -p /run holdfast-join.XXXXXX)"
+trap 'rm -f "$conf"' EXIT
+trap 'exit 143' HUP INT TERM
+cat >"$conf" <<'END_OF_CONFIGURATION'
+@CONFIGURATION@
+END_OF_CONFIGURATION
+kubeadm join --config "$conf"

@@ -1,0 +1,179 @@
+package kube
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// providerScheme begins the provider ids of nodes that we have joined: holdfast://MACHINE.
+const providerScheme = "holdfast://"
+
+// NodeNames lists the names that a machine's node may have, the one that it gets when it joins first: its host's name, what its agent says, and its id.
+func NodeNames(m providers.Machine) []string {
+	var names []string
+	for _, name := range []string{m.GetNode().GetHostname(), m.GetAgent().GetHostname(), m.GetMachineId()} {
+		name = strings.ToLower(name)
+		if name != "" && !slices.Contains(names, name) && len(validation.IsDNS1123Subdomain(name)) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// whose says whether a node is the machine's: proved, or why it is another's. Neither: nothing is known but its name.
+func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
+	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
+		if id == m.GetMachineId() {
+			return true, ""
+		}
+		return false, fmt.Sprintf("node %s belongs to machine %s (its provider id is %s)", n.Name, clip(id), clip(n.Spec.ProviderID))
+	}
+	has, want := canonUUID(n.Status.NodeInfo.SystemUUID), uuids(m)
+	switch {
+	case has == "" || len(want) == 0:
+		return false, ""
+	case slices.Contains(want, has) || slices.Contains(want, swapped(has)):
+		return true, ""
+	}
+	return false, fmt.Sprintf("node %s has system UUID %s, and machine %s has %s", n.Name, has, m.GetMachineId(), want[0])
+}
+
+// uuids lists what is known of the machine's system UUID: what it said itself, and what its BMC says.
+func uuids(m providers.Machine) []string {
+	var all []string
+	for _, u := range []string{m.GetNode().GetSystemUuid(), m.GetHardware().GetUuid()} {
+		if u = canonUUID(u); u != "" && !slices.Contains(all, u) {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// canonUUID writes a UUID in one way; "" for what is none, or is one that boards have when nobody has set it.
+func canonUUID(s string) string {
+	b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(s), "-", ""))
+	if err != nil || len(b) != 16 {
+		return ""
+	}
+	h := hex.EncodeToString(b)
+	if strings.Count(h, h[:1]) == len(h) {
+		return ""
+	}
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+}
+
+// swapped gives a UUID with its first three fields in the other byte order: SMBIOS has them little-endian since 2.6, and not all who read it do.
+func swapped(u string) string {
+	b, err := hex.DecodeString(strings.ReplaceAll(u, "-", ""))
+	if err != nil || len(b) != 16 {
+		return u
+	}
+	slices.Reverse(b[:4])
+	slices.Reverse(b[4:6])
+	slices.Reverse(b[6:8])
+	return canonUUID(hex.EncodeToString(b))
+}
+
+// directory finds nodes by what proves whose they are.
+type directory struct {
+	at     time.Time
+	byID   map[string]string // provider id to name
+	byUUID map[string]string
+}
+
+// directoryAge is how old the list of all nodes may be in which nodes are looked up that have none of the machine's names.
+const directoryAge = 5 * time.Second
+
+func (a *api) directory(ctx context.Context) (*directory, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock() // who comes meanwhile takes the same list
+	if a.nodes != nil && time.Since(a.nodes.at) < directoryAge {
+		return a.nodes, nil
+	}
+	d := &directory{at: time.Now(), byID: map[string]string{}, byUUID: map[string]string{}}
+	for token := ""; ; {
+		var list corev1.NodeList
+		r := a.client.Get().Resource("nodes").Param("limit", "500")
+		if token != "" {
+			r.Param("continue", token)
+		}
+		if err := r.Do(ctx).Into(&list); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			n := &list.Items[i]
+			if id := n.Spec.ProviderID; id != "" {
+				d.byID[id] = n.Name
+			}
+			if u := canonUUID(n.Status.NodeInfo.SystemUUID); u != "" {
+				d.byUUID[u] = n.Name
+			}
+		}
+		if token = list.Continue; token == "" {
+			a.nodes = d
+			return d, nil
+		}
+	}
+}
+
+// node finds the machine's node; nil when there is none. Other says of a node that has its name why it is somebody else's.
+func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, other string, err error) {
+	for _, name := range NodeNames(m) {
+		n, err := a.get(ctx, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if n == nil {
+			continue
+		}
+		_, why := whose(m, n)
+		if why == "" {
+			return n, "", nil
+		}
+		other = why
+	}
+	d, err := a.directory(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	names := []string{d.byID[providerScheme+m.GetMachineId()]}
+	for _, u := range uuids(m) {
+		names = append(names, d.byUUID[u], d.byUUID[swapped(u)])
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		n, err := a.get(ctx, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if n == nil {
+			continue // it has gone since the list
+		}
+		if proved, _ := whose(m, n); proved {
+			return n, "", nil
+		}
+	}
+	return nil, other, nil
+}
+
+// get reads a node; nil when there is none.
+func (a *api) get(ctx context.Context, name string) (*corev1.Node, error) {
+	n := &corev1.Node{}
+	err := a.client.Get().Resource("nodes").Name(name).Do(ctx).Into(n)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return n, err
+}

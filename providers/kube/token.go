@@ -1,0 +1,135 @@
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"math/big"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// TokenTTL is how long a bootstrap token is good that nobody revokes.
+const TokenTTL = 15 * time.Minute
+
+const (
+	system          = "kube-system"
+	tokenType       = corev1.SecretType("bootstrap.kubernetes.io/token")
+	attemptNote     = "holdfast.dev/attempt" // the attempt that a token was made for
+	tokenDigits     = "abcdefghijklmnopqrstuvwxyz0123456789"
+	tokenCandidates = 4 // ids that an attempt's token may have: another's may have the first
+)
+
+// tokenID gives the ids that an attempt's token may have, always the same: so that any leader finds it.
+func tokenID(attempt string, candidate int) string {
+	h := sha256.Sum256(fmt.Appendf(nil, "holdfast bootstrap token %d of %s", candidate, attempt))
+	n, base := new(big.Int).SetBytes(h[:]), big.NewInt(int64(len(tokenDigits)))
+	id, digit := make([]byte, 6), new(big.Int)
+	for i := range id {
+		n.DivMod(n, base, digit)
+		id[i] = tokenDigits[digit.Int64()]
+	}
+	return string(id)
+}
+
+// newTokenSecret makes the half of a token that nobody may know.
+func newTokenSecret() (string, error) {
+	b := make([]byte, 16)
+	for i := range b {
+		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(tokenDigits))))
+		if err != nil {
+			return "", fmt.Errorf("make a bootstrap token: %w", err)
+		}
+		b[i] = tokenDigits[n.Int64()]
+	}
+	return string(b), nil
+}
+
+// mint gives the bootstrap token of an attempt, and makes it when there is none, or none that is good for long enough.
+func (a *api) mint(ctx context.Context, attempt string) (string, error) {
+	for c := range tokenCandidates {
+		id := tokenID(attempt, c)
+		s, err := a.tokenSecret(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		if s != nil && s.Annotations[attemptNote] != attempt {
+			continue // somebody else's
+		}
+		if s != nil {
+			until, err := time.Parse(time.RFC3339, string(s.Data["expiration"]))
+			if secret := string(s.Data["token-secret"]); err == nil && secret != "" && time.Until(until) > TokenTTL/2 {
+				return id + "." + secret, nil
+			}
+			if err := a.deleteToken(ctx, s); err != nil {
+				return "", err
+			}
+		}
+		secret, err := newTokenSecret()
+		if err != nil {
+			return "", err
+		}
+		err = a.client.Post().Namespace(system).Resource("secrets").MaxRetries(0).Body(newToken(attempt, id, secret)).Do(ctx).Error()
+		if err != nil {
+			return "", err // when it exists now, the next try finds it
+		}
+		return id + "." + secret, nil
+	}
+	return "", providers.Errorf(providers.Failed, "make a bootstrap token", "others have all the names that it may have: try again")
+}
+
+// newToken is a token as kubeadm makes it, for one node.
+func newToken(attempt, id, secret string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: system, Annotations: map[string]string{attemptNote: attempt}},
+		Type:       tokenType,
+		StringData: map[string]string{
+			"description": "Holdfast joins a machine with it", "token-id": id, "token-secret": secret,
+			"expiration":                     time.Now().Add(TokenTTL).UTC().Format(time.RFC3339),
+			"usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true",
+			"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+		},
+	}
+}
+
+// revoke deletes the token of an attempt, if there is one.
+func (a *api) revoke(ctx context.Context, attempt string) error {
+	for c := range tokenCandidates {
+		s, err := a.tokenSecret(ctx, tokenID(attempt, c))
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return nil
+		}
+		if s.Annotations[attemptNote] == attempt {
+			return a.deleteToken(ctx, s)
+		}
+	}
+	return nil
+}
+
+// tokenSecret reads a token; nil when there is none.
+func (a *api) tokenSecret(ctx context.Context, id string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	err := a.client.Get().Namespace(system).Resource("secrets").Name("bootstrap-token-" + id).Do(ctx).Into(s)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return s, err
+}
+
+func (a *api) deleteToken(ctx context.Context, s *corev1.Secret) error {
+	err := a.client.Delete().Namespace(system).Resource("secrets").Name(s.Name).MaxRetries(0).
+		Body(&metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(s.UID))}).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
