@@ -1,0 +1,231 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// tryTimeout is how long one peer may take for a small request: it may have to find the leader first.
+	tryTimeout = 10 * time.Second
+	// maxOrder bounds an answer, in bytes: user data is the largest part of it.
+	maxOrder  = 8 << 20
+	firstWait = time.Second
+	maxWait   = 10 * time.Second
+)
+
+// ErrOver is the cause when the cluster does not take this installer's token (any more): the attempt was canceled, has timed out, or another one has
+// taken its place. Nothing may be written then.
+var ErrOver = errors.New("the install session is over")
+
+// Config says where the cluster is.
+type Config struct {
+	URL    string // base URL, from the kernel command line
+	Token  string // of the session
+	HTTP   *http.Client
+	Logger *slog.Logger // default: none
+}
+
+// Client talks to the peers. It is safe for concurrent use.
+type Client struct {
+	token string
+	http  *http.Client
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	servers []string // the one that answered last is the first
+}
+
+// New checks the configuration. It sends nothing.
+func New(cfg Config) (*Client, error) {
+	base, err := baseURL(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Token == "" {
+		return nil, errors.New("find the install token: there is none: give holdfast.token= on the kernel command line")
+	}
+	c := &Client{token: cfg.Token, http: cfg.HTTP, log: cfg.Logger, servers: []string{base}}
+	if c.http == nil {
+		c.http = &http.Client{}
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func baseURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", fmt.Errorf("find the cluster: %q is no base URL: give holdfast.url=http://peer:7401 on the kernel command line", s)
+	}
+	return strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/"), nil
+}
+
+// Know adds servers to those that are asked. What is no base URL is left out.
+func (c *Client) Know(servers []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range servers {
+		if base, err := baseURL(s); err == nil && !slices.Contains(c.servers, base) {
+			c.servers = append(c.servers, base)
+		}
+	}
+}
+
+// Servers are the base URLs, the one that answered last first.
+func (c *Client) Servers() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.servers)
+}
+
+func (c *Client) prefer(server string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.servers, server); i > 0 {
+		c.servers = slices.Insert(slices.Delete(c.servers, i, i+1), 0, server)
+	}
+}
+
+// Order fetches the work order. It asks until a peer answers, the session is over (ErrOver) or the context ends.
+func (c *Client) Order(ctx context.Context) (Order, error) {
+	var o Order
+	body, err := c.persist(ctx, http.MethodGet, "/api/v1/install", "", nil)
+	if err != nil {
+		return o, fmt.Errorf("fetch the work order: %w", err)
+	}
+	if err := json.Unmarshal(body, &o); err != nil {
+		return o, fmt.Errorf("read the work order: %w", err)
+	}
+	c.Know(o.Servers)
+	return o, nil
+}
+
+// Report sends a report until a peer has taken it. Progress is sent once to each peer: the next one comes soon.
+func (c *Client) Report(ctx context.Context, to string, r Report) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("write a report: %w", err)
+	}
+	do := c.persist
+	if r.Status == Progress {
+		do = c.round
+	}
+	if _, err := do(ctx, http.MethodPost, pathOf(to, "/api/v1/install/report"), "application/json", body); err != nil {
+		return fmt.Errorf("report %s: %w", r.Status, err)
+	}
+	return nil
+}
+
+// SendLog sends a part of the log that begins at an offset, once to each peer until one takes it.
+func (c *Client) SendLog(ctx context.Context, to string, offset int64, text []byte) error {
+	path := fmt.Sprintf("%s?offset=%d", pathOf(to, "/api/v1/install/log"), offset)
+	if _, err := c.round(ctx, http.MethodPost, path, "text/plain; charset=utf-8", text); err != nil {
+		return fmt.Errorf("send the log: %w", err)
+	}
+	return nil
+}
+
+// pathOf takes the path of an URL of the order: it holds on every server.
+func pathOf(s, otherwise string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Path == "" {
+		return otherwise
+	}
+	return u.EscapedPath()
+}
+
+// persist asks all peers, with pauses, until one answers or says that there is no sense in asking.
+func (c *Client) persist(ctx context.Context, method, path, kind string, body []byte) ([]byte, error) {
+	wait := firstWait
+	for {
+		answer, err := c.round(ctx, method, path, kind, body)
+		if final := (refusal{}); err == nil || ctx.Err() != nil || errors.Is(err, ErrOver) || errors.As(err, &final) {
+			return answer, err
+		}
+		c.log.Warn("no peer answers, trying on", "path", path, "error", err)
+		t := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // spreads installers, is no secret
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil, fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
+		case <-t.C:
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// round asks each peer once.
+func (c *Client) round(ctx context.Context, method, path, kind string, body []byte) ([]byte, error) {
+	var errs []error
+	for _, server := range c.Servers() {
+		answer, err := c.try(ctx, method, server+path, kind, body)
+		if err == nil {
+			c.prefer(server)
+			return answer, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if final := (refusal{}); errors.Is(err, ErrOver) || errors.As(err, &final) {
+			return nil, err
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// refusal is an answer that does not change by asking again.
+type refusal struct {
+	status string
+	text   string
+}
+
+func (r refusal) Error() string { return fmt.Sprintf("the cluster answered %s: %s", r.status, r.text) }
+
+// try asks one peer. Its errors do not hold the token.
+func (c *Client) try(ctx context.Context, method, to, kind string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make a request: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxOrder))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", to, err)
+	}
+	text := strings.TrimSpace(string(answer[:min(len(answer), 300)]))
+	switch code := resp.StatusCode; {
+	case code < 300:
+		return answer, nil
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusGone:
+		return nil, fmt.Errorf("%w: %s answered %s: %s", ErrOver, to, resp.Status, text)
+	case code < 500 && code != http.StatusNotFound && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests && code != http.StatusConflict:
+		return nil, refusal{status: resp.Status, text: text}
+	}
+	return nil, fmt.Errorf("ask %s: %s: %s", to, resp.Status, text)
+}
