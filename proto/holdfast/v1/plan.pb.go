@@ -1266,7 +1266,9 @@ func (x *KubeadmJoin) GetRole() string {
 type VerifyInCluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterRef    string                 `protobuf:"bytes,1,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`
-	Timeout       *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"` // else the step's timeout
+	Timeout       *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`                                                                          // else the step's timeout
+	Labels        map[string]string      `protobuf:"bytes,50,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that the node has to have besides
+	Taints        []string               `protobuf:"bytes,51,rep,name=taints,proto3" json:"taints,omitempty"`                                                                           // the same, as key=value:Effect or key:Effect
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1311,6 +1313,20 @@ func (x *VerifyInCluster) GetClusterRef() string {
 func (x *VerifyInCluster) GetTimeout() *durationpb.Duration {
 	if x != nil {
 		return x.Timeout
+	}
+	return nil
+}
+
+func (x *VerifyInCluster) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *VerifyInCluster) GetTaints() []string {
+	if x != nil {
+		return x.Taints
 	}
 	return nil
 }
@@ -1959,11 +1975,16 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\vKubeadmJoin\x12\x1f\n" +
 	"\vcluster_ref\x18\x01 \x01(\tR\n" +
 	"clusterRef\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"g\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\"\xfc\x01\n" +
 	"\x0fVerifyInCluster\x12\x1f\n" +
 	"\vcluster_ref\x18\x01 \x01(\tR\n" +
 	"clusterRef\x123\n" +
-	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"z\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12@\n" +
+	"\x06labels\x182 \x03(\v2(.holdfast.v1.VerifyInCluster.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06taints\x183 \x03(\tR\x06taints\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"z\n" +
 	"\vNetReconfig\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\x12\x1d\n" +
 	"\aconfirm\x18\x02 \x01(\bH\x00R\aconfirm\x88\x01\x01\x12(\n" +
@@ -2016,7 +2037,7 @@ func file_proto_holdfast_v1_plan_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_plan_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*GetPlanRequest)(nil),        // 0: holdfast.v1.GetPlanRequest
 	(*ListPlansRequest)(nil),      // 1: holdfast.v1.ListPlansRequest
@@ -2047,17 +2068,18 @@ var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*ReadInventory)(nil),         // 26: holdfast.v1.ReadInventory
 	(*SerialConsole)(nil),         // 27: holdfast.v1.SerialConsole
 	nil,                           // 28: holdfast.v1.SshCommand.EnvEntry
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	nil,                           // 29: holdfast.v1.VerifyInCluster.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	7,  // 0: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
 	7,  // 1: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
 	10, // 2: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
-	29, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	30, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
 	8,  // 4: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
 	9,  // 5: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
-	29, // 6: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
+	30, // 6: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
 	11, // 7: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
 	12, // 8: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
 	13, // 9: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
@@ -2076,22 +2098,23 @@ var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	26, // 22: holdfast.v1.Step.inventory:type_name -> holdfast.v1.ReadInventory
 	27, // 23: holdfast.v1.Step.console:type_name -> holdfast.v1.SerialConsole
 	28, // 24: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
-	30, // 25: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
-	0,  // 26: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	1,  // 27: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	3,  // 28: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	4,  // 29: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	6,  // 30: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
-	7,  // 31: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	2,  // 32: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	7,  // 33: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	5,  // 34: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	7,  // 35: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
-	31, // [31:36] is the sub-list for method output_type
-	26, // [26:31] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	31, // 25: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
+	29, // 26: holdfast.v1.VerifyInCluster.labels:type_name -> holdfast.v1.VerifyInCluster.LabelsEntry
+	0,  // 27: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	1,  // 28: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	3,  // 29: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	4,  // 30: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	6,  // 31: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
+	7,  // 32: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	2,  // 33: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	7,  // 34: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	5,  // 35: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	7,  // 36: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
+	32, // [32:37] is the sub-list for method output_type
+	27, // [27:32] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }
@@ -2125,7 +2148,7 @@ func file_proto_holdfast_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_plan_proto_rawDesc), len(file_proto_holdfast_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
