@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-metal/holdfast/client/poolreg"
+	"github.com/holdfast-metal/holdfast/client/sdnotify"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
 )
 

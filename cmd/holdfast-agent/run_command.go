@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/client/machine"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
+	"github.com/holdfast-metal/holdfast/client/sdnotify"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
 )
 

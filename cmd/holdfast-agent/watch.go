@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
+	"github.com/holdfast-metal/holdfast/client/sdnotify"
 )
 
 const (

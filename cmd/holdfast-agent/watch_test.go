@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/sdnotify"
+	"github.com/holdfast-metal/holdfast/client/sdnotify"
 )
 
 func testLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }

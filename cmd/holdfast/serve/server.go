@@ -170,6 +170,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return gateway.Run(web) })
 	g.Go(func() error { return keys.Run(web) })
 	g.Go(func() error { return hw.Serve(web) })
+	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
 	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog)}, vault.tasks...)
 	if !cfg.Insecure {
 		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
@@ -207,6 +208,16 @@ type peer struct {
 	log  *slog.Logger
 	node *cluster.Node
 	exec *executor.Executor
+}
+
+// line says how the peer is doing, in a line.
+func (p *peer) line(state *fsm.FSM) string {
+	leader, _, ok := p.node.Leader()
+	why := p.node.Votes()
+	if !ok {
+		why = errors.New("no leader is known")
+	}
+	return statusLine(p.node.Role(), leader, state.View().Index(), why)
 }
 
 // beforeHandover cancels active runs where a stop is meant to, or where no other peer could go on with them

@@ -1,0 +1,83 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client/sdnotify"
+)
+
+// TestPulse: what systemd hears of a peer that works, of one that hangs, and of one that stops.
+func TestPulse(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	heard := func(wait time.Duration) string {
+		b := make([]byte, 1000)
+		if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+			t.Fatal(err)
+		}
+		n, _ := conn.Read(b)
+		return string(b[:n])
+	}
+	until := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; {
+			got := heard(10 * time.Second)
+			if strings.Contains(got, want) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("systemd never heard %q, last %q", want, got)
+			}
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	lines, ended := make(chan string), make(chan error, 1)
+	p := pulse{log: slog.New(slog.DiscardHandler), look: func() string { return <-lines }, notify: sdnotify.New(func(name string) string {
+		return map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000"}[name]
+	}, 1)}
+	go func() { ended <- p.run(ctx) }()
+	until(sdnotify.Ready)
+	lines <- "follower of n2"
+	until("WATCHDOG=1\nSTATUS=follower of n2")
+	lines <- "follower of n2"
+	if got := heard(10 * time.Second); got != sdnotify.Watchdog {
+		t.Errorf("with nothing new systemd heard %q, want %q", got, sdnotify.Watchdog)
+	}
+	// Nobody answers the look: the peer hangs.
+	if got := heard(200 * time.Millisecond); got != "" {
+		t.Errorf("systemd heard %q of a peer that hangs", got)
+	}
+	stop()
+	lines <- "leader"
+	until(sdnotify.Stopping)
+	if err := <-ended; err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
+func TestStatusLine(t *testing.T) {
+	for _, tt := range []struct {
+		role, leader string
+		why          error
+		want         string
+	}{
+		{"leader", "n1", nil, "leader, index 7"},
+		{"follower", "n2", nil, "follower of n2, index 7"},
+		{"candidate", "", errors.New("no leader is known"), "candidate, index 7: not ready: no leader is known"},
+	} {
+		if got := statusLine(tt.role, tt.leader, 7, tt.why); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
