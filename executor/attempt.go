@@ -240,11 +240,16 @@ func (a *attempt) afterEffect() {
 	}
 }
 
-// poll observes until cond holds. Errors that may pass are borne until the deadline; the others end the attempt.
-func (a *attempt) poll(ctx context.Context, what string, cond func(context.Context) (bool, error)) error {
+// awaits says what a poll waits for now: it may learn that from what it sees.
+func (a *attempt) awaits(what string) {
 	if a.waitingFor != what {
 		a.waitingFor, a.since = what, time.Now()
 	}
+}
+
+// poll observes until cond holds. Errors that may pass are borne until the deadline; the others end the attempt.
+func (a *attempt) poll(ctx context.Context, what string, cond func(context.Context) (bool, error)) error {
+	a.awaits(what)
 	p := poller{next: a.cfg.PollMin, most: a.cfg.PollMax}
 	var last error
 	for {

@@ -16,7 +16,7 @@ func (a *attempt) choose() (action, error) {
 	case *holdfastv1.Step_Repave:
 		return with(a, providers.CanImage, func(p providers.Imager) action { return a.repave(p, k.Repave) })
 	case *holdfastv1.Step_Ssh:
-		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.ssh(p, k.Ssh) })
+		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.setAside(a.ssh(p, k.Ssh)) })
 	case *holdfastv1.Step_Join:
 		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) action { return a.join(p, k.Join) })
 	case *holdfastv1.Step_Verify:

@@ -75,7 +75,7 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 				failed = true
 				seen = append(seen, o.untold(e, m, err, condInCluster)...)
 			default:
-				seen = append(seen, &holdfastv1.Condition{Type: condInCluster, Status: node.Registered && node.Ready, Reason: node.Reason})
+				seen = append(seen, &holdfastv1.Condition{Type: condInCluster, Status: node.Registered && node.Ready, Reason: node.Reason, Message: clean(node.Message)})
 			}
 		}
 	}

@@ -157,6 +157,13 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
 	}
+	if joiner, ok := p.(providers.ClusterJoiner); ok && a.step.GetJoin() != nil && a.adopted != nil {
+		if err := a.intend(ctx, time.Now().Add(endJoinTime)); err != nil {
+			return err
+		}
+		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's goes on
+		return nil
+	}
 	exec, ok := p.(providers.RemoteExecutor)
 	if !ok || a.step.GetSsh() == nil && a.step.GetRma() == nil || a.adopted == nil {
 		return nil

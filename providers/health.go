@@ -62,6 +62,9 @@ type NotAsked struct {
 
 func (e *NotAsked) Error() string { return e.Err.Error() }
 
+// ClusterNotRegistered is the reason for what is not known of a cluster that nobody has registered.
+const ClusterNotRegistered = "ClusterNotRegistered"
+
 // Unwrap gives the cause.
 func (e *NotAsked) Unwrap() error { return e.Err }
 

@@ -42,6 +42,13 @@ type HostOnly interface {
 	Reboot(ctx context.Context, op providers.Op, m providers.Machine) error
 }
 
+// Joiner brings the host into clusters, and sets its node aside.
+type Joiner interface {
+	providers.ClusterJoiner
+	providers.JoinEnder
+	providers.Drainer
+}
+
 // Provider drives machines through both.
 type Provider struct {
 	providers.PowerController
@@ -50,6 +57,7 @@ type Provider struct {
 	providers.RemoteExecutor
 	providers.NetConfigurator
 	HostOnly
+	Joiner
 	Care
 	providers.Console
 	providers.Settler
@@ -58,8 +66,8 @@ type Provider struct {
 }
 
 // New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what comes late by itself.
-func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host) *Provider {
-	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
+func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host, joiner Joiner) *Provider {
+	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Joiner: joiner, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
 }
 
 // Kind is "datacenter".

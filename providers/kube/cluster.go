@@ -27,13 +27,10 @@ type Registered struct {
 	Version        string // another one: the values are others
 }
 
-// Clusters finds clusters that were registered. The error of one that was not is a providers.NotAsked with reason NotRegistered.
+// Clusters finds clusters that were registered. The error of one that was not is a providers.NotAsked with reason providers.ClusterNotRegistered.
 type Clusters interface {
 	Cluster(ctx context.Context, m providers.Machine, ref string) (Registered, error)
 }
-
-// NotRegistered is the reason of what is not known of a cluster that nobody has registered.
-const NotRegistered = "ClusterNotRegistered"
 
 // Host is what is needed of hosts.
 type Host interface {

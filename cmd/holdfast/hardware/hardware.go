@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/datacenter"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 	"github.com/holdfast-metal/holdfast/providers/ironic"
+	"github.com/holdfast-metal/holdfast/providers/kube"
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 	"github.com/holdfast-metal/holdfast/server/seal"
 )
@@ -54,6 +55,8 @@ type Hardware struct {
 
 	ironics []*ironic.Provider
 
+	joiners []*kube.Joiner
+
 	over chan struct{} // a term has ended
 }
 
@@ -83,7 +86,24 @@ type cloudBMC struct{ *bmc.Provider }
 func (cloudBMC) Kind() string { return "cloudbmc" }
 
 func (h *Hardware) ssh(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
-	return h.newHost(raw, log)
+	p, err := h.newHost(raw, log)
+	if err != nil {
+		return nil, err
+	}
+	return host{p, h.newJoiner(p)}, nil
+}
+
+// host is a machine of which only the host is reached.
+type host struct {
+	*sshexec.Provider
+	*kube.Joiner
+}
+
+// newJoiner makes what joins hosts to clusters that are registered.
+func (h *Hardware) newJoiner(p *sshexec.Provider) *kube.Joiner {
+	j := kube.New(clusters{h}, p)
+	h.joiners = append(h.joiners, j)
+	return j
 }
 
 func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
@@ -102,7 +122,7 @@ func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("ssh: %w", err)
 	}
-	return datacenter.New(b, b, b, b, s), nil
+	return datacenter.New(b, b, b, b, s, h.newJoiner(s)), nil
 }
 
 func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
@@ -187,6 +207,9 @@ func (h *Hardware) Serve(ctx context.Context) error {
 	}
 	for _, p := range h.ironics {
 		p.Close()
+	}
+	for _, j := range h.joiners {
+		j.Close()
 	}
 	return err
 }

@@ -1,0 +1,42 @@
+package hardware
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/kube"
+)
+
+// clusterSecret begins the names of the secrets that registered clusters are: cluster/NAME, of type join, with a kubeconfig (holdfast cluster-ref add).
+const clusterSecret = "cluster/"
+
+// clusters finds clusters that were registered.
+type clusters struct{ h *Hardware }
+
+// Cluster opens a cluster for a machine. One that is limited to pools is there for machines of these pools alone.
+func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) (kube.Registered, error) {
+	name := clusterSecret + ref
+	stored, ok := c.h.inventory.View().Secret(name)
+	if !ok {
+		return kube.Registered{}, &providers.NotAsked{Reason: providers.ClusterNotRegistered,
+			Err: fmt.Errorf("cluster %q is not registered: do so with holdfast cluster-ref add %s --kubeconfig FILE", ref, ref)}
+	}
+	if pools := stored.GetSecret().GetPools(); len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
+		return kube.Registered{}, &providers.NotAsked{Reason: "ClusterOfOtherPools",
+			Err: fmt.Errorf("cluster %q is for pool %s, and machine %s is not in it", ref, strings.Join(pools, ", "), m.GetMachineId())}
+	}
+	s, err := c.h.open(ctx, name, "join")
+	if err != nil {
+		return kube.Registered{}, err
+	}
+	kubeconfig := s.Values["kubeconfig"].Reveal()
+	if kubeconfig == "" {
+		return kube.Registered{}, &providers.NotAsked{Reason: "NoCredentials",
+			Err: fmt.Errorf("secret %q holds no kubeconfig: register the cluster with holdfast cluster-ref add %s --kubeconfig FILE", name, ref)}
+	}
+	return kube.Registered{Kubeconfig: []byte(kubeconfig), CertificateKey: s.Values["certificate_key"].Reveal(),
+		Version: fmt.Sprintf("%d/%s", s.Version, stored.GetSecret().GetCreatedAt().AsTime())}, nil
+}
