@@ -29,8 +29,8 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "image." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if name := i.GetName(); !validName(name, maxImageName) || strings.Contains(name, ":") || strings.Trim(name, ".") == "" {
-		add("name", "is not 1 to %d letters, digits, '.', '_' or '-'", maxImageName) // it is part of paths
+	if name := i.GetName(); !validName(name, maxImageName) || strings.Contains(name, ":") || strings.Trim(name, ".") == "" || name == "sha256" {
+		add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxImageName) // it is part of paths
 	}
 	if n := len(i.GetDescription()); n > maxImageText {
 		add("description", "has %d bytes, at most %d are allowed", n, maxImageText)

@@ -181,6 +181,7 @@ type StatBlobResponse struct {
 	SizeBytes     int64                  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`             // when it is present
 	ReceivedBytes int64                  `protobuf:"varint,4,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"` // when it is not
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`                                       // of the last fetch
+	Fetching      bool                   `protobuf:"varint,6,opt,name=fetching,proto3" json:"fetching,omitempty"`                                // right now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +249,13 @@ func (x *StatBlobResponse) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *StatBlobResponse) GetFetching() bool {
+	if x != nil {
+		return x.Fetching
+	}
+	return false
 }
 
 type PullBlobRequest struct {
@@ -454,14 +462,15 @@ const file_proto_internal_v1_image_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"=\n" +
 	"\x0fStatBlobRequest\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x12\n" +
-	"\x04keep\x18\x02 \x01(\bR\x04keep\"\xa1\x01\n" +
+	"\x04keep\x18\x02 \x01(\bR\x04keep\"\xbd\x01\n" +
 	"\x10StatBlobResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x18\n" +
 	"\apresent\x18\x02 \x01(\bR\apresent\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12%\n" +
 	"\x0ereceived_bytes\x18\x04 \x01(\x03R\rreceivedBytes\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\"a\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1a\n" +
+	"\bfetching\x18\x06 \x01(\bR\bfetching\"a\n" +
 	"\x0fPullBlobRequest\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x1d\n" +
 	"\n" +

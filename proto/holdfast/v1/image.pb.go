@@ -634,9 +634,9 @@ func (*UploadFileRequest_Data) isUploadFileRequest_Part() {}
 
 type UploadFileResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sha256        string                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	SizeBytes     int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	Peers         []string               `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"` // that have it, when it was answered
+	ReceivedBytes int64                  `protobuf:"varint,1,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"` // by the peer that takes the call: in the first answer, where to go on
+	Peers         []string               `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`                                       // that have all of it
+	Done          bool                   `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,16 +671,9 @@ func (*UploadFileResponse) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_image_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *UploadFileResponse) GetSha256() string {
+func (x *UploadFileResponse) GetReceivedBytes() int64 {
 	if x != nil {
-		return x.Sha256
-	}
-	return ""
-}
-
-func (x *UploadFileResponse) GetSizeBytes() int64 {
-	if x != nil {
-		return x.SizeBytes
+		return x.ReceivedBytes
 	}
 	return 0
 }
@@ -692,106 +685,9 @@ func (x *UploadFileResponse) GetPeers() []string {
 	return nil
 }
 
-type GetUploadRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sha256        string                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetUploadRequest) Reset() {
-	*x = GetUploadRequest{}
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetUploadRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetUploadRequest) ProtoMessage() {}
-
-func (x *GetUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[9]
+func (x *UploadFileResponse) GetDone() bool {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetUploadRequest.ProtoReflect.Descriptor instead.
-func (*GetUploadRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_image_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *GetUploadRequest) GetSha256() string {
-	if x != nil {
-		return x.Sha256
-	}
-	return ""
-}
-
-type GetUploadResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
-	ReceivedBytes int64                  `protobuf:"varint,2,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
-	Present       bool                   `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"` // all of it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetUploadResponse) Reset() {
-	*x = GetUploadResponse{}
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetUploadResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetUploadResponse) ProtoMessage() {}
-
-func (x *GetUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetUploadResponse.ProtoReflect.Descriptor instead.
-func (*GetUploadResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_image_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *GetUploadResponse) GetPeerId() string {
-	if x != nil {
-		return x.PeerId
-	}
-	return ""
-}
-
-func (x *GetUploadResponse) GetReceivedBytes() int64 {
-	if x != nil {
-		return x.ReceivedBytes
-	}
-	return 0
-}
-
-func (x *GetUploadResponse) GetPresent() bool {
-	if x != nil {
-		return x.Present
+		return x.Done
 	}
 	return false
 }
@@ -809,7 +705,7 @@ type Image_File struct {
 
 func (x *Image_File) Reset() {
 	*x = Image_File{}
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_image_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +717,7 @@ func (x *Image_File) String() string {
 func (*Image_File) ProtoMessage() {}
 
 func (x *Image_File) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_image_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +774,7 @@ type Image_Copy struct {
 
 func (x *Image_Copy) Reset() {
 	*x = Image_Copy{}
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_image_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +786,7 @@ func (x *Image_Copy) String() string {
 func (*Image_Copy) ProtoMessage() {}
 
 func (x *Image_Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_image_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,14 +835,13 @@ type UploadFileRequest_Header struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sha256        string                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`                         // of the whole file
 	SizeBytes     int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"` // of the whole file
-	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`                        // of the first data, as GetUpload answered; OUT_OF_RANGE when the peer has less
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UploadFileRequest_Header) Reset() {
 	*x = UploadFileRequest_Header{}
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_image_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +853,7 @@ func (x *UploadFileRequest_Header) String() string {
 func (*UploadFileRequest_Header) ProtoMessage() {}
 
 func (x *UploadFileRequest_Header) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_image_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_image_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,13 +879,6 @@ func (x *UploadFileRequest_Header) GetSha256() string {
 func (x *UploadFileRequest_Header) GetSizeBytes() int64 {
 	if x != nil {
 		return x.SizeBytes
-	}
-	return 0
-}
-
-func (x *UploadFileRequest_Header) GetOffset() int64 {
-	if x != nil {
-		return x.Offset
 	}
 	return 0
 }
@@ -1053,36 +941,27 @@ const file_proto_holdfast_v1_image_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"(\n" +
 	"\x12DeleteImageRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
-	"\x13DeleteImageResponse\"\xcb\x01\n" +
+	"\x13DeleteImageResponse\"\xb3\x01\n" +
 	"\x11UploadFileRequest\x12?\n" +
 	"\x06header\x18\x01 \x01(\v2%.holdfast.v1.UploadFileRequest.HeaderH\x00R\x06header\x12\x14\n" +
-	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x1aW\n" +
+	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x1a?\n" +
 	"\x06Header\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offsetB\x06\n" +
-	"\x04part\"a\n" +
-	"\x12UploadFileResponse\x12\x16\n" +
-	"\x06sha256\x18\x01 \x01(\tR\x06sha256\x12\x1d\n" +
-	"\n" +
-	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x14\n" +
-	"\x05peers\x18\x03 \x03(\tR\x05peers\"*\n" +
-	"\x10GetUploadRequest\x12\x16\n" +
-	"\x06sha256\x18\x01 \x01(\tR\x06sha256\"m\n" +
-	"\x11GetUploadResponse\x12\x17\n" +
-	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12%\n" +
-	"\x0ereceived_bytes\x18\x02 \x01(\x03R\rreceivedBytes\x12\x18\n" +
-	"\apresent\x18\x03 \x01(\bR\apresent2\xd7\x03\n" +
+	"size_bytes\x18\x02 \x01(\x03R\tsizeBytesB\x06\n" +
+	"\x04part\"e\n" +
+	"\x12UploadFileResponse\x12%\n" +
+	"\x0ereceived_bytes\x18\x01 \x01(\x03R\rreceivedBytes\x12\x14\n" +
+	"\x05peers\x18\x02 \x03(\tR\x05peers\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done2\x88\x03\n" +
 	"\fImageService\x12<\n" +
 	"\bAddImage\x12\x1c.holdfast.v1.AddImageRequest\x1a\x12.holdfast.v1.Image\x12A\n" +
 	"\bGetImage\x12\x1c.holdfast.v1.GetImageRequest\x1a\x12.holdfast.v1.Image\"\x03\x90\x02\x01\x12R\n" +
 	"\n" +
 	"ListImages\x12\x1e.holdfast.v1.ListImagesRequest\x1a\x1f.holdfast.v1.ListImagesResponse\"\x03\x90\x02\x01\x12P\n" +
-	"\vDeleteImage\x12\x1f.holdfast.v1.DeleteImageRequest\x1a .holdfast.v1.DeleteImageResponse\x12O\n" +
+	"\vDeleteImage\x12\x1f.holdfast.v1.DeleteImageRequest\x1a .holdfast.v1.DeleteImageResponse\x12Q\n" +
 	"\n" +
-	"UploadFile\x12\x1e.holdfast.v1.UploadFileRequest\x1a\x1f.holdfast.v1.UploadFileResponse(\x01\x12O\n" +
-	"\tGetUpload\x12\x1d.holdfast.v1.GetUploadRequest\x1a\x1e.holdfast.v1.GetUploadResponse\"\x03\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"UploadFile\x12\x1e.holdfast.v1.UploadFileRequest\x1a\x1f.holdfast.v1.UploadFileResponse(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_image_proto_rawDescOnce sync.Once
@@ -1097,7 +976,7 @@ func file_proto_holdfast_v1_image_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_holdfast_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_proto_holdfast_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_proto_holdfast_v1_image_proto_goTypes = []any{
 	(Image_Format)(0),                // 0: holdfast.v1.Image.Format
 	(Image_Compression)(0),           // 1: holdfast.v1.Image.Compression
@@ -1110,39 +989,35 @@ var file_proto_holdfast_v1_image_proto_goTypes = []any{
 	(*DeleteImageResponse)(nil),      // 8: holdfast.v1.DeleteImageResponse
 	(*UploadFileRequest)(nil),        // 9: holdfast.v1.UploadFileRequest
 	(*UploadFileResponse)(nil),       // 10: holdfast.v1.UploadFileResponse
-	(*GetUploadRequest)(nil),         // 11: holdfast.v1.GetUploadRequest
-	(*GetUploadResponse)(nil),        // 12: holdfast.v1.GetUploadResponse
-	(*Image_File)(nil),               // 13: holdfast.v1.Image.File
-	(*Image_Copy)(nil),               // 14: holdfast.v1.Image.Copy
-	(*UploadFileRequest_Header)(nil), // 15: holdfast.v1.UploadFileRequest.Header
-	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
+	(*Image_File)(nil),               // 11: holdfast.v1.Image.File
+	(*Image_Copy)(nil),               // 12: holdfast.v1.Image.Copy
+	(*UploadFileRequest_Header)(nil), // 13: holdfast.v1.UploadFileRequest.Header
+	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_image_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.Image.format:type_name -> holdfast.v1.Image.Format
 	1,  // 1: holdfast.v1.Image.compression:type_name -> holdfast.v1.Image.Compression
-	13, // 2: holdfast.v1.Image.disk:type_name -> holdfast.v1.Image.File
-	13, // 3: holdfast.v1.Image.kernel:type_name -> holdfast.v1.Image.File
-	13, // 4: holdfast.v1.Image.initrd:type_name -> holdfast.v1.Image.File
-	16, // 5: holdfast.v1.Image.created_at:type_name -> google.protobuf.Timestamp
-	16, // 6: holdfast.v1.Image.updated_at:type_name -> google.protobuf.Timestamp
+	11, // 2: holdfast.v1.Image.disk:type_name -> holdfast.v1.Image.File
+	11, // 3: holdfast.v1.Image.kernel:type_name -> holdfast.v1.Image.File
+	11, // 4: holdfast.v1.Image.initrd:type_name -> holdfast.v1.Image.File
+	14, // 5: holdfast.v1.Image.created_at:type_name -> google.protobuf.Timestamp
+	14, // 6: holdfast.v1.Image.updated_at:type_name -> google.protobuf.Timestamp
 	2,  // 7: holdfast.v1.AddImageRequest.image:type_name -> holdfast.v1.Image
 	2,  // 8: holdfast.v1.ListImagesResponse.images:type_name -> holdfast.v1.Image
-	15, // 9: holdfast.v1.UploadFileRequest.header:type_name -> holdfast.v1.UploadFileRequest.Header
-	14, // 10: holdfast.v1.Image.File.copies:type_name -> holdfast.v1.Image.Copy
+	13, // 9: holdfast.v1.UploadFileRequest.header:type_name -> holdfast.v1.UploadFileRequest.Header
+	12, // 10: holdfast.v1.Image.File.copies:type_name -> holdfast.v1.Image.Copy
 	3,  // 11: holdfast.v1.ImageService.AddImage:input_type -> holdfast.v1.AddImageRequest
 	4,  // 12: holdfast.v1.ImageService.GetImage:input_type -> holdfast.v1.GetImageRequest
 	5,  // 13: holdfast.v1.ImageService.ListImages:input_type -> holdfast.v1.ListImagesRequest
 	7,  // 14: holdfast.v1.ImageService.DeleteImage:input_type -> holdfast.v1.DeleteImageRequest
 	9,  // 15: holdfast.v1.ImageService.UploadFile:input_type -> holdfast.v1.UploadFileRequest
-	11, // 16: holdfast.v1.ImageService.GetUpload:input_type -> holdfast.v1.GetUploadRequest
-	2,  // 17: holdfast.v1.ImageService.AddImage:output_type -> holdfast.v1.Image
-	2,  // 18: holdfast.v1.ImageService.GetImage:output_type -> holdfast.v1.Image
-	6,  // 19: holdfast.v1.ImageService.ListImages:output_type -> holdfast.v1.ListImagesResponse
-	8,  // 20: holdfast.v1.ImageService.DeleteImage:output_type -> holdfast.v1.DeleteImageResponse
-	10, // 21: holdfast.v1.ImageService.UploadFile:output_type -> holdfast.v1.UploadFileResponse
-	12, // 22: holdfast.v1.ImageService.GetUpload:output_type -> holdfast.v1.GetUploadResponse
-	17, // [17:23] is the sub-list for method output_type
-	11, // [11:17] is the sub-list for method input_type
+	2,  // 16: holdfast.v1.ImageService.AddImage:output_type -> holdfast.v1.Image
+	2,  // 17: holdfast.v1.ImageService.GetImage:output_type -> holdfast.v1.Image
+	6,  // 18: holdfast.v1.ImageService.ListImages:output_type -> holdfast.v1.ListImagesResponse
+	8,  // 19: holdfast.v1.ImageService.DeleteImage:output_type -> holdfast.v1.DeleteImageResponse
+	10, // 20: holdfast.v1.ImageService.UploadFile:output_type -> holdfast.v1.UploadFileResponse
+	16, // [16:21] is the sub-list for method output_type
+	11, // [11:16] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -1163,7 +1038,7 @@ func file_proto_holdfast_v1_image_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_image_proto_rawDesc), len(file_proto_holdfast_v1_image_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,7 +26,6 @@ const (
 	ImageService_ListImages_FullMethodName  = "/holdfast.v1.ImageService/ListImages"
 	ImageService_DeleteImage_FullMethodName = "/holdfast.v1.ImageService/DeleteImage"
 	ImageService_UploadFile_FullMethodName  = "/holdfast.v1.ImageService/UploadFile"
-	ImageService_GetUpload_FullMethodName   = "/holdfast.v1.ImageService/GetUpload"
 )
 
 // ImageServiceClient is the client API for ImageService service.
@@ -45,12 +44,11 @@ type ImageServiceClient interface {
 	// Deletes an image. FAILED_PRECONDITION (IMAGE_IN_USE) while an active run installs it. Its bytes go a day later, unless another
 	// image has them too.
 	DeleteImage(ctx context.Context, in *DeleteImageRequest, opts ...grpc.CallOption) (*DeleteImageResponse, error)
-	// Takes the bytes of a file, for an AddImage that follows within a day. It is answered when a majority of voters has them on
-	// disk, and at once when they had them before. The peer that takes the call keeps what it got of one that broke off:
-	// see UploadFileRequest.Header.
-	UploadFile(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UploadFileRequest, UploadFileResponse], error)
-	// Says how much of a file this peer has, so that an upload that broke off can go on. It is about the peer that answers.
-	GetUpload(ctx context.Context, in *GetUploadRequest, opts ...grpc.CallOption) (*GetUploadResponse, error)
+	// Takes the bytes of a file, for an AddImage that follows within a day. The client sends a header; the peer answers how much of the
+	// file it has already, from a try that broke off; the client sends the rest, and closes its side. While it goes on the peer says so every
+	// few seconds, and at last that it is done: a majority of voters has the file on disk, with the right sum. A file that they had before
+	// is done at once. DATA_LOSS (WRONG_SUM) when the bytes are not those that were announced, RESOURCE_EXHAUSTED (DISK_FULL) when there is no room.
+	UploadFile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UploadFileRequest, UploadFileResponse], error)
 }
 
 type imageServiceClient struct {
@@ -101,7 +99,7 @@ func (c *imageServiceClient) DeleteImage(ctx context.Context, in *DeleteImageReq
 	return out, nil
 }
 
-func (c *imageServiceClient) UploadFile(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UploadFileRequest, UploadFileResponse], error) {
+func (c *imageServiceClient) UploadFile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UploadFileRequest, UploadFileResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &ImageService_ServiceDesc.Streams[0], ImageService_UploadFile_FullMethodName, cOpts...)
 	if err != nil {
@@ -112,17 +110,7 @@ func (c *imageServiceClient) UploadFile(ctx context.Context, opts ...grpc.CallOp
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ImageService_UploadFileClient = grpc.ClientStreamingClient[UploadFileRequest, UploadFileResponse]
-
-func (c *imageServiceClient) GetUpload(ctx context.Context, in *GetUploadRequest, opts ...grpc.CallOption) (*GetUploadResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetUploadResponse)
-	err := c.cc.Invoke(ctx, ImageService_GetUpload_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
+type ImageService_UploadFileClient = grpc.BidiStreamingClient[UploadFileRequest, UploadFileResponse]
 
 // ImageServiceServer is the server API for ImageService service.
 // All implementations must embed UnimplementedImageServiceServer
@@ -140,12 +128,11 @@ type ImageServiceServer interface {
 	// Deletes an image. FAILED_PRECONDITION (IMAGE_IN_USE) while an active run installs it. Its bytes go a day later, unless another
 	// image has them too.
 	DeleteImage(context.Context, *DeleteImageRequest) (*DeleteImageResponse, error)
-	// Takes the bytes of a file, for an AddImage that follows within a day. It is answered when a majority of voters has them on
-	// disk, and at once when they had them before. The peer that takes the call keeps what it got of one that broke off:
-	// see UploadFileRequest.Header.
-	UploadFile(grpc.ClientStreamingServer[UploadFileRequest, UploadFileResponse]) error
-	// Says how much of a file this peer has, so that an upload that broke off can go on. It is about the peer that answers.
-	GetUpload(context.Context, *GetUploadRequest) (*GetUploadResponse, error)
+	// Takes the bytes of a file, for an AddImage that follows within a day. The client sends a header; the peer answers how much of the
+	// file it has already, from a try that broke off; the client sends the rest, and closes its side. While it goes on the peer says so every
+	// few seconds, and at last that it is done: a majority of voters has the file on disk, with the right sum. A file that they had before
+	// is done at once. DATA_LOSS (WRONG_SUM) when the bytes are not those that were announced, RESOURCE_EXHAUSTED (DISK_FULL) when there is no room.
+	UploadFile(grpc.BidiStreamingServer[UploadFileRequest, UploadFileResponse]) error
 	mustEmbedUnimplementedImageServiceServer()
 }
 
@@ -168,11 +155,8 @@ func (UnimplementedImageServiceServer) ListImages(context.Context, *ListImagesRe
 func (UnimplementedImageServiceServer) DeleteImage(context.Context, *DeleteImageRequest) (*DeleteImageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteImage not implemented")
 }
-func (UnimplementedImageServiceServer) UploadFile(grpc.ClientStreamingServer[UploadFileRequest, UploadFileResponse]) error {
+func (UnimplementedImageServiceServer) UploadFile(grpc.BidiStreamingServer[UploadFileRequest, UploadFileResponse]) error {
 	return status.Error(codes.Unimplemented, "method UploadFile not implemented")
-}
-func (UnimplementedImageServiceServer) GetUpload(context.Context, *GetUploadRequest) (*GetUploadResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method GetUpload not implemented")
 }
 func (UnimplementedImageServiceServer) mustEmbedUnimplementedImageServiceServer() {}
 func (UnimplementedImageServiceServer) testEmbeddedByValue()                      {}
@@ -272,25 +256,7 @@ func _ImageService_UploadFile_Handler(srv interface{}, stream grpc.ServerStream)
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ImageService_UploadFileServer = grpc.ClientStreamingServer[UploadFileRequest, UploadFileResponse]
-
-func _ImageService_GetUpload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetUploadRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ImageServiceServer).GetUpload(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ImageService_GetUpload_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ImageServiceServer).GetUpload(ctx, req.(*GetUploadRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
+type ImageService_UploadFileServer = grpc.BidiStreamingServer[UploadFileRequest, UploadFileResponse]
 
 // ImageService_ServiceDesc is the grpc.ServiceDesc for ImageService service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -315,15 +281,12 @@ var ImageService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "DeleteImage",
 			Handler:    _ImageService_DeleteImage_Handler,
 		},
-		{
-			MethodName: "GetUpload",
-			Handler:    _ImageService_GetUpload_Handler,
-		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "UploadFile",
 			Handler:       _ImageService_UploadFile_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 	},
