@@ -29,7 +29,7 @@ func shapes() map[string]secretShape {
 	return map[string]secretShape{
 		"bmc":    {needs: []string{"username", "password"}},
 		"ssh":    {needs: []string{"username"}, one: []string{"private_key", "password"}, may: []string{"certificate"}},
-		"join":   {needs: []string{"token"}, may: []string{"ca_hash", "endpoint", "certificate_key"}},
+		"join":   {one: []string{"token", "kubeconfig"}, may: []string{"ca_hash", "endpoint", "certificate_key"}},
 		"token":  {needs: []string{"token"}},
 		"opaque": {open: true},
 	}
@@ -77,6 +77,9 @@ func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	}
 	if r.GetType() == "ssh" && len(bad) == 0 {
 		bad = checkSSH(r.GetValues())
+	}
+	if text := r.GetValues()["kubeconfig"]; r.GetType() == "join" && text != "" && len(bad) == 0 {
+		bad = checkKubeconfig(text)
 	}
 	return bad
 }

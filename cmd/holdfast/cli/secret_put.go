@@ -35,8 +35,8 @@ func (a *app) secretPut() *cobra.Command {
 		Long: `Store a secret, or a new version of it: all its values at once. A value is read from a file, from standard input, or, on
 a terminal, asked for. It is never an argument: other users of the machine would see it, and the shell would keep it.
 
-Types: bmc (username, password), ssh (username, private_key or password, certificate), join (token, ca_hash, endpoint,
-certificate_key), token (token), opaque (anything). A line break at the end of a single line is not part of the value.
+Types: bmc (username, password), ssh (username, private_key or password, certificate), join (token or kubeconfig,
+ca_hash, endpoint, certificate_key), token (token), opaque (anything). A line break at the end of a single line is not part of the value.
 
 With --pool only machines of these pools may refer to it, and whoever is limited to pools needs secrets whose pools are all
 his to set up machines by himself. A new version without --pool keeps the pools; --all-pools lifts the limit.`,
@@ -165,6 +165,9 @@ func missingValues(kind string, values map[string]string) []string {
 		}
 	case "join", "token":
 		want = []string{"token"}
+		if kind == "join" && values["kubeconfig"] != "" {
+			want = nil
+		}
 	}
 	return slices.DeleteFunc(want, func(key string) bool { return values[key] != "" })
 }
