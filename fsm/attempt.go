@@ -140,8 +140,9 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.now, c.GetError(), c.GetErrorClass()
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
-		t.forgetHost(run.GetMachineId()) // however it ended: the next step of this run may have to log in
+		t.hostInstalled(run) // however it ended: the next step of this run may have to log in
 	}
+	t.closeInstall(run)
 	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
 		t.moveHost(run.GetMachineId(), to)
 	}
@@ -210,17 +211,21 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 	if failure == nil {
 		failure = canceledError(run)
 	}
+	t.closeSteps(run, failure.GetMessage())
+	t.finishRun(run, c.GetPhase(), failure)
+	return run, nil
+}
+
+// closeSteps ends what is open of a run that ends between attempts.
+func (t *tx) closeSteps(run *holdfastv1.Run, why string) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_RUNNING {
 			continue
 		}
 		if a := lastAttempt(s); Open(a) {
-			a.Outcome, a.FinishedAt = holdfastv1.Attempt_CANCELED, t.now
-			a.Error = failure.GetMessage()
+			a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.now, why
 		}
-		s.Message = failure.GetMessage()
+		s.Message = why
 		t.endStep(s, holdfastv1.StepStatus_FAILED)
 	}
-	t.finishRun(run, c.GetPhase(), failure)
-	return run, nil
 }

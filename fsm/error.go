@@ -54,6 +54,9 @@ const (
 	ReasonActiveRun       = "ACTIVE_RUN"       // the machine has an active run
 	ReasonRequestConflict = "REQUEST_CONFLICT" // the request id names a run with another body
 	ReasonCursorGone      = "CURSOR_GONE"      // the cursor is older than what is kept
+	ReasonStageGone       = "STAGE_GONE"       // what was staged of a snapshot file is not there (any more): begin anew
+	ReasonRunsActive      = "RUNS_ACTIVE"      // a restore would abandon them
+	ReasonOtherCluster    = "OTHER_CLUSTER"    // the snapshot is of another cluster, and this one is not empty
 	ReasonTokenUnknown    = "TOKEN_UNKNOWN"    // the caller's token is not on record
 	ReasonTokenRevoked    = "TOKEN_REVOKED"
 	ReasonTokenExpired    = "TOKEN_EXPIRED"

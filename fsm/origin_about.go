@@ -83,6 +83,13 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 		}
 		return t.newMachine(op.ReportNode.GetMachineId(), ""), true // it is discovered
 
+	case *internalv1.Command_BootInstall:
+		return machineConcern(op.BootInstall.GetMachineId()), true
+	case *internalv1.Command_ReportInstall:
+		return t.installConcern(op.ReportInstall.GetSha256()), true
+	case *internalv1.Command_AppendInstallLog:
+		return t.installConcern(op.AppendInstallLog.GetSha256()), true
+
 	case *internalv1.Command_CreatePool:
 		return poolConcern(op.CreatePool.GetPool().GetPoolId()), true
 	case *internalv1.Command_DeletePool:
@@ -112,6 +119,14 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 	return t.aboutCluster(c)
 }
 
+// installConcern is about the machine whose installer brings a token.
+func (t *tx) installConcern(sum []byte) concern {
+	if s, _, ok := t.installByToken(sum); ok {
+		return machineConcern(s.GetInstall().GetMachineId())
+	}
+	return named("installs", "?")
+}
+
 // aboutCluster knows the commands that the cluster gives itself. Nobody limited to pools has any business with them.
 func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 	switch op := c.GetOp().(type) {
@@ -119,6 +134,14 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		return named("peers", op.PutPeer.GetPeer().GetId()), true
 	case *internalv1.Command_RemovePeer:
 		return named("peers", op.RemovePeer.GetId()), true
+	case *internalv1.Command_StageBackup:
+		return named("snapshots", op.StageBackup.GetRestoreId()), true
+	case *internalv1.Command_RestoreBackup:
+		return named("snapshots", op.RestoreBackup.GetRestoreId()), true
+	case *internalv1.Command_NoteBackup:
+		return concern{resource: "snapshots"}, true
+	case *internalv1.Command_SetAutopilot:
+		return concern{resource: "autopilot"}, true
 	case *internalv1.Command_BeginAttempt:
 		return named("runs", op.BeginAttempt.GetRunId()), true
 	case *internalv1.Command_NoteProgress:
@@ -127,6 +150,10 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		return named("runs", op.EndAttempt.GetRunId()), true
 	case *internalv1.Command_AbortRun:
 		return named("runs", op.AbortRun.GetRunId()), true
+	case *internalv1.Command_OpenInstall:
+		return named("runs", op.OpenInstall.GetRunId()), true
+	case *internalv1.Command_NoteInstall:
+		return named("runs", op.NoteInstall.GetRunId()), true
 	case *internalv1.Command_CompactRunLog:
 		return named("runs", op.CompactRunLog.GetRunId()), true
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster, *internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,

@@ -16,6 +16,7 @@ func (t *tx) leaderEstablished(c *internalv1.LeaderEstablished) *Error {
 		return refuse(Aborted, ReasonStaleEpoch, "leader of term %d refused: the epoch is %d", c.GetTerm(), t.meta.GetEpoch())
 	}
 	t.meta.Epoch, t.meta.Leader = c.GetTerm(), c.GetPeerId()
+	t.clearStage()
 	return nil
 }
 

@@ -28,6 +28,8 @@ type state struct {
 	providers     *table[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider]
 	services      *table[holdfastv1.Service, *holdfastv1.Service]
 	serviceEvents *table[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent]
+	staged        *table[internalv1.StagedChunk, *internalv1.StagedChunk]
+	installs      *table[internalv1.StoredInstall, *internalv1.StoredInstall]
 	images        *table[holdfastv1.Image, *holdfastv1.Image]
 }
 
@@ -52,6 +54,8 @@ func newState() *state {
 		providers:     newTable(providerSchema()),
 		services:      newTable(serviceSchema()),
 		serviceEvents: newTable(serviceEventSchema()),
+		staged:        newTable(stageSchema()),
+		installs:      newTable(installSchema()),
 		images:        newTable(imageSchema()),
 	}
 }
@@ -78,6 +82,8 @@ func (s *state) freeze() *state {
 		providers:     s.providers.freeze(),
 		services:      s.services.freeze(),
 		serviceEvents: s.serviceEvents.freeze(),
+		staged:        s.staged.freeze(),
+		installs:      s.installs.freeze(),
 		images:        s.images.freeze(),
 	}
 }
@@ -86,13 +92,16 @@ func (s *state) freeze() *state {
 type encoded interface {
 	each(func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error
 	load(key string, value []byte) error
+	name() string
+	len() int
 }
 
 // tables lists all tables in the order of a snapshot.
 func (s *state) tables() []encoded {
 	return []encoded{
 		s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers, s.tokens, s.secrets, s.signingKeys, s.audit,
-		s.leases, s.pools, s.providers, s.services, s.serviceEvents, s.devices, s.hardware, s.images,
+		s.leases, s.installs, s.pools, s.providers, s.services, s.serviceEvents, s.devices, s.hardware, s.images,
+		s.staged,
 	}
 }
 
@@ -135,8 +144,12 @@ func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
 		return s.devices
 	case internalv1.SnapshotRecord_MACHINE_HARDWARE:
 		return s.hardware
+	case internalv1.SnapshotRecord_INSTALLS:
+		return s.installs
 	case internalv1.SnapshotRecord_IMAGES:
 		return s.images
+	case internalv1.SnapshotRecord_STAGED_BACKUP:
+		return s.staged
 	}
 	return nil
 }

@@ -51,8 +51,14 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 		return nil, t.putPeer(op.PutPeer)
 	case *internalv1.Command_RemovePeer:
 		return nil, t.removePeer(op.RemovePeer)
-	case *internalv1.Command_Beat:
+	case *internalv1.Command_Beat, *internalv1.Command_NoteBackup:
 		return nil, nil
+	case *internalv1.Command_StageBackup:
+		return nil, t.stageBackup(op.StageBackup)
+	case *internalv1.Command_RestoreBackup:
+		return result(t.restoreBackup(op.RestoreBackup))
+	case *internalv1.Command_SetAutopilot:
+		return nil, t.setAutopilot(op.SetAutopilot)
 	case *internalv1.Command_RegisterMachine:
 		return result(t.registerMachine(op.RegisterMachine))
 	case *internalv1.Command_UpdateMachine:
@@ -129,6 +135,12 @@ func (t *tx) dispatchFleet() (proto.Message, *Error) {
 		return result(t.updateServiceState(op.UpdateServiceState))
 	case *internalv1.Command_DeregisterService:
 		return result(t.deregisterService(op.DeregisterService))
+	case *internalv1.Command_BootInstall:
+		return result(t.bootInstall(op.BootInstall))
+	case *internalv1.Command_ReportInstall:
+		return result(t.reportInstall(op.ReportInstall))
+	case *internalv1.Command_AppendInstallLog:
+		return result(t.appendInstallLog(op.AppendInstallLog))
 	}
 	return t.dispatchExecutor()
 }
@@ -166,6 +178,10 @@ func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 		return nil, t.expireLeases(op.ExpireLeases)
 	case *internalv1.Command_SweepPools:
 		return nil, t.sweepPools(op.SweepPools)
+	case *internalv1.Command_OpenInstall:
+		return result(t.openInstall(op.OpenInstall))
+	case *internalv1.Command_NoteInstall:
+		return result(t.noteInstallSession(op.NoteInstall))
 	}
 	panic("command was understood but has no handler") // a test dispatches every operation
 }

@@ -179,8 +179,17 @@ type Command struct {
 	//	*Command_RegisterService
 	//	*Command_UpdateServiceState
 	//	*Command_DeregisterService
+	//	*Command_OpenInstall
+	//	*Command_BootInstall
+	//	*Command_ReportInstall
+	//	*Command_AppendInstallLog
+	//	*Command_NoteInstall
 	//	*Command_PutImage
 	//	*Command_DeleteImage
+	//	*Command_StageBackup
+	//	*Command_RestoreBackup
+	//	*Command_NoteBackup
+	//	*Command_SetAutopilot
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -697,6 +706,51 @@ func (x *Command) GetDeregisterService() *DeregisterService {
 	return nil
 }
 
+func (x *Command) GetOpenInstall() *OpenInstall {
+	if x != nil {
+		if x, ok := x.Op.(*Command_OpenInstall); ok {
+			return x.OpenInstall
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetBootInstall() *BootInstall {
+	if x != nil {
+		if x, ok := x.Op.(*Command_BootInstall); ok {
+			return x.BootInstall
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetReportInstall() *ReportInstall {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ReportInstall); ok {
+			return x.ReportInstall
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetAppendInstallLog() *AppendInstallLog {
+	if x != nil {
+		if x, ok := x.Op.(*Command_AppendInstallLog); ok {
+			return x.AppendInstallLog
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetNoteInstall() *NoteInstall {
+	if x != nil {
+		if x, ok := x.Op.(*Command_NoteInstall); ok {
+			return x.NoteInstall
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetPutImage() *PutImage {
 	if x != nil {
 		if x, ok := x.Op.(*Command_PutImage); ok {
@@ -710,6 +764,42 @@ func (x *Command) GetDeleteImage() *DeleteImage {
 	if x != nil {
 		if x, ok := x.Op.(*Command_DeleteImage); ok {
 			return x.DeleteImage
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetStageBackup() *StageBackup {
+	if x != nil {
+		if x, ok := x.Op.(*Command_StageBackup); ok {
+			return x.StageBackup
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRestoreBackup() *RestoreBackup {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RestoreBackup); ok {
+			return x.RestoreBackup
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetNoteBackup() *NoteBackup {
+	if x != nil {
+		if x, ok := x.Op.(*Command_NoteBackup); ok {
+			return x.NoteBackup
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSetAutopilot() *SetAutopilot {
+	if x != nil {
+		if x, ok := x.Op.(*Command_SetAutopilot); ok {
+			return x.SetAutopilot
 		}
 	}
 	return nil
@@ -911,12 +1001,48 @@ type Command_DeregisterService struct {
 	DeregisterService *DeregisterService `protobuf:"bytes,138,opt,name=deregister_service,json=deregisterService,proto3,oneof"`
 }
 
+type Command_OpenInstall struct {
+	OpenInstall *OpenInstall `protobuf:"bytes,152,opt,name=open_install,json=openInstall,proto3,oneof"`
+}
+
+type Command_BootInstall struct {
+	BootInstall *BootInstall `protobuf:"bytes,153,opt,name=boot_install,json=bootInstall,proto3,oneof"`
+}
+
+type Command_ReportInstall struct {
+	ReportInstall *ReportInstall `protobuf:"bytes,154,opt,name=report_install,json=reportInstall,proto3,oneof"`
+}
+
+type Command_AppendInstallLog struct {
+	AppendInstallLog *AppendInstallLog `protobuf:"bytes,155,opt,name=append_install_log,json=appendInstallLog,proto3,oneof"`
+}
+
+type Command_NoteInstall struct {
+	NoteInstall *NoteInstall `protobuf:"bytes,156,opt,name=note_install,json=noteInstall,proto3,oneof"`
+}
+
 type Command_PutImage struct {
 	PutImage *PutImage `protobuf:"bytes,144,opt,name=put_image,json=putImage,proto3,oneof"`
 }
 
 type Command_DeleteImage struct {
 	DeleteImage *DeleteImage `protobuf:"bytes,145,opt,name=delete_image,json=deleteImage,proto3,oneof"`
+}
+
+type Command_StageBackup struct {
+	StageBackup *StageBackup `protobuf:"bytes,160,opt,name=stage_backup,json=stageBackup,proto3,oneof"`
+}
+
+type Command_RestoreBackup struct {
+	RestoreBackup *RestoreBackup `protobuf:"bytes,161,opt,name=restore_backup,json=restoreBackup,proto3,oneof"`
+}
+
+type Command_NoteBackup struct {
+	NoteBackup *NoteBackup `protobuf:"bytes,162,opt,name=note_backup,json=noteBackup,proto3,oneof"`
+}
+
+type Command_SetAutopilot struct {
+	SetAutopilot *SetAutopilot `protobuf:"bytes,163,opt,name=set_autopilot,json=setAutopilot,proto3,oneof"`
 }
 
 func (*Command_LeaderEstablished) isCommand_Op() {}
@@ -1015,9 +1141,27 @@ func (*Command_UpdateServiceState) isCommand_Op() {}
 
 func (*Command_DeregisterService) isCommand_Op() {}
 
+func (*Command_OpenInstall) isCommand_Op() {}
+
+func (*Command_BootInstall) isCommand_Op() {}
+
+func (*Command_ReportInstall) isCommand_Op() {}
+
+func (*Command_AppendInstallLog) isCommand_Op() {}
+
+func (*Command_NoteInstall) isCommand_Op() {}
+
 func (*Command_PutImage) isCommand_Op() {}
 
 func (*Command_DeleteImage) isCommand_Op() {}
+
+func (*Command_StageBackup) isCommand_Op() {}
+
+func (*Command_RestoreBackup) isCommand_Op() {}
+
+func (*Command_NoteBackup) isCommand_Op() {}
+
+func (*Command_SetAutopilot) isCommand_Op() {}
 
 // LeaderEstablished is the first command of a leader. It raises the epoch to the Raft term.
 type LeaderEstablished struct {
@@ -3771,9 +3915,9 @@ var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
+	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xa3\x1f\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xd0$\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -3842,9 +3986,19 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"sweepPools\x12S\n" +
 	"\x10register_service\x18\x88\x01 \x01(\v2%.holdfast.internal.v1.RegisterServiceH\x00R\x0fregisterService\x12]\n" +
 	"\x14update_service_state\x18\x89\x01 \x01(\v2(.holdfast.internal.v1.UpdateServiceStateH\x00R\x12updateServiceState\x12Y\n" +
-	"\x12deregister_service\x18\x8a\x01 \x01(\v2'.holdfast.internal.v1.DeregisterServiceH\x00R\x11deregisterService\x12>\n" +
+	"\x12deregister_service\x18\x8a\x01 \x01(\v2'.holdfast.internal.v1.DeregisterServiceH\x00R\x11deregisterService\x12G\n" +
+	"\fopen_install\x18\x98\x01 \x01(\v2!.holdfast.internal.v1.OpenInstallH\x00R\vopenInstall\x12G\n" +
+	"\fboot_install\x18\x99\x01 \x01(\v2!.holdfast.internal.v1.BootInstallH\x00R\vbootInstall\x12M\n" +
+	"\x0ereport_install\x18\x9a\x01 \x01(\v2#.holdfast.internal.v1.ReportInstallH\x00R\rreportInstall\x12W\n" +
+	"\x12append_install_log\x18\x9b\x01 \x01(\v2&.holdfast.internal.v1.AppendInstallLogH\x00R\x10appendInstallLog\x12G\n" +
+	"\fnote_install\x18\x9c\x01 \x01(\v2!.holdfast.internal.v1.NoteInstallH\x00R\vnoteInstall\x12>\n" +
 	"\tput_image\x18\x90\x01 \x01(\v2\x1e.holdfast.internal.v1.PutImageH\x00R\bputImage\x12G\n" +
-	"\fdelete_image\x18\x91\x01 \x01(\v2!.holdfast.internal.v1.DeleteImageH\x00R\vdeleteImageB\x04\n" +
+	"\fdelete_image\x18\x91\x01 \x01(\v2!.holdfast.internal.v1.DeleteImageH\x00R\vdeleteImage\x12G\n" +
+	"\fstage_backup\x18\xa0\x01 \x01(\v2!.holdfast.internal.v1.StageBackupH\x00R\vstageBackup\x12M\n" +
+	"\x0erestore_backup\x18\xa1\x01 \x01(\v2#.holdfast.internal.v1.RestoreBackupH\x00R\rrestoreBackup\x12D\n" +
+	"\vnote_backup\x18\xa2\x01 \x01(\v2 .holdfast.internal.v1.NoteBackupH\x00R\n" +
+	"noteBackup\x12J\n" +
+	"\rset_autopilot\x18\xa3\x01 \x01(\v2\".holdfast.internal.v1.SetAutopilotH\x00R\fsetAutopilotB\x04\n" +
 	"\x02op\"@\n" +
 	"\x11LeaderEstablished\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
@@ -4154,127 +4308,145 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*RecordDenials)(nil),           // 62: holdfast.internal.v1.RecordDenials
 	(*CheckpointLeases)(nil),        // 63: holdfast.internal.v1.CheckpointLeases
 	(*ExpireLeases)(nil),            // 64: holdfast.internal.v1.ExpireLeases
-	(*PutImage)(nil),                // 65: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 66: holdfast.internal.v1.DeleteImage
-	(*v1.Machine)(nil),              // 67: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 68: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 69: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 70: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 71: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 72: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 73: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 74: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 75: holdfast.v1.LogChunk
-	(*StoredToken)(nil),             // 76: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 77: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 78: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 79: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 80: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 81: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 82: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 83: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 84: holdfast.v1.ServiceState
+	(*OpenInstall)(nil),             // 65: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 66: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 67: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 68: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 69: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 70: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 71: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 72: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 73: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 74: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 75: holdfast.internal.v1.SetAutopilot
+	(*v1.Machine)(nil),              // 76: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 77: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 78: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 79: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 80: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 81: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 82: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 83: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 84: holdfast.v1.LogChunk
+	(*StoredToken)(nil),             // 85: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 86: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 87: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 88: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 89: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 90: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 91: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 92: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 93: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
-	2,  // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	53, // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	54, // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
-	3,  // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
-	4,  // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
-	5,  // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
-	6,  // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
-	8,  // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
-	9,  // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	10, // 9: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
-	11, // 10: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
-	12, // 11: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
-	13, // 12: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
-	14, // 13: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	16, // 14: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
-	19, // 15: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	20, // 16: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	21, // 17: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	22, // 18: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	23, // 19: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	24, // 20: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	25, // 21: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	26, // 22: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	27, // 23: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	28, // 24: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	30, // 25: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	55, // 26: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	56, // 27: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	57, // 28: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	58, // 29: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	59, // 30: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	60, // 31: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	61, // 32: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	62, // 33: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	63, // 34: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	64, // 35: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	34, // 36: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	35, // 37: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	36, // 38: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	37, // 39: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	38, // 40: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	39, // 41: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	40, // 42: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	41, // 43: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	42, // 44: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	43, // 45: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	44, // 46: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	45, // 47: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	46, // 48: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	47, // 49: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	48, // 50: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	65, // 51: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	66, // 52: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	7,  // 53: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	67, // 54: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	67, // 55: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	68, // 56: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15, // 57: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	69, // 58: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	53, // 59: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	70, // 60: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	71, // 61: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	49, // 62: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	53, // 63: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	50, // 64: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	53, // 65: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	53, // 66: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	51, // 67: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	29, // 68: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	72, // 69: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	52, // 70: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	53, // 71: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	29, // 72: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	70, // 73: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	73, // 74: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	74, // 75: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	29, // 76: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	75, // 77: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	31, // 78: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	0,  // 79: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	31, // 80: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	75, // 81: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	76, // 82: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	77, // 83: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	78, // 84: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	78, // 85: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	79, // 86: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	80, // 87: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	81, // 88: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	81, // 89: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	82, // 90: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	83, // 91: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	84, // 92: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	83, // 93: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	94, // [94:94] is the sub-list for method output_type
-	94, // [94:94] is the sub-list for method input_type
-	94, // [94:94] is the sub-list for extension type_name
-	94, // [94:94] is the sub-list for extension extendee
-	0,  // [0:94] is the sub-list for field type_name
+	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
+	53,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	54,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
+	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
+	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
+	6,   // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
+	8,   // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
+	9,   // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
+	10,  // 9: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
+	11,  // 10: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
+	12,  // 11: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
+	13,  // 12: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
+	14,  // 13: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
+	16,  // 14: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
+	19,  // 15: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	20,  // 16: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	21,  // 17: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	22,  // 18: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	23,  // 19: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	24,  // 20: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	25,  // 21: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	26,  // 22: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	27,  // 23: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	28,  // 24: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	30,  // 25: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	55,  // 26: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	56,  // 27: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	57,  // 28: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	58,  // 29: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	59,  // 30: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	60,  // 31: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	61,  // 32: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	62,  // 33: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	63,  // 34: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	64,  // 35: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	34,  // 36: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	35,  // 37: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	36,  // 38: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	37,  // 39: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	38,  // 40: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	39,  // 41: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	40,  // 42: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	41,  // 43: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	42,  // 44: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	43,  // 45: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	44,  // 46: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	45,  // 47: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	46,  // 48: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	47,  // 49: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	48,  // 50: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	65,  // 51: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	66,  // 52: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	67,  // 53: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	68,  // 54: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	69,  // 55: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	70,  // 56: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	71,  // 57: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	72,  // 58: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	73,  // 59: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	74,  // 60: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	75,  // 61: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	7,   // 62: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	76,  // 63: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	76,  // 64: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	77,  // 65: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	15,  // 66: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	78,  // 67: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	53,  // 68: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	79,  // 69: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	80,  // 70: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	49,  // 71: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	53,  // 72: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	50,  // 73: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	53,  // 74: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	53,  // 75: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	51,  // 76: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	29,  // 77: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	81,  // 78: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	52,  // 79: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	53,  // 80: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	29,  // 81: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	79,  // 82: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	82,  // 83: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	83,  // 84: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	29,  // 85: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	84,  // 86: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	31,  // 87: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 88: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	31,  // 89: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	84,  // 90: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	85,  // 91: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	86,  // 92: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	87,  // 93: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	87,  // 94: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	88,  // 95: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	89,  // 96: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	90,  // 97: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	90,  // 98: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	91,  // 99: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	92,  // 100: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	93,  // 101: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	92,  // 102: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	103, // [103:103] is the sub-list for method output_type
+	103, // [103:103] is the sub-list for method input_type
+	103, // [103:103] is the sub-list for extension type_name
+	103, // [103:103] is the sub-list for extension extendee
+	0,   // [0:103] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4283,7 +4455,9 @@ func file_proto_internal_v1_command_proto_init() {
 		return
 	}
 	file_proto_internal_v1_access_proto_init()
+	file_proto_internal_v1_backup_proto_init()
 	file_proto_internal_v1_image_proto_init()
+	file_proto_internal_v1_install_proto_init()
 	file_proto_internal_v1_lease_proto_init()
 	file_proto_internal_v1_command_proto_msgTypes[1].OneofWrappers = []any{
 		(*Command_LeaderEstablished)(nil),
@@ -4334,8 +4508,17 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_RegisterService)(nil),
 		(*Command_UpdateServiceState)(nil),
 		(*Command_DeregisterService)(nil),
+		(*Command_OpenInstall)(nil),
+		(*Command_BootInstall)(nil),
+		(*Command_ReportInstall)(nil),
+		(*Command_AppendInstallLog)(nil),
+		(*Command_NoteInstall)(nil),
 		(*Command_PutImage)(nil),
 		(*Command_DeleteImage)(nil),
+		(*Command_StageBackup)(nil),
+		(*Command_RestoreBackup)(nil),
+		(*Command_NoteBackup)(nil),
+		(*Command_SetAutopilot)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -47,7 +47,9 @@ const (
 	SnapshotRecord_SERVICE_EVENTS    SnapshotRecord_Table = 16
 	SnapshotRecord_DEVICE_NOTES      SnapshotRecord_Table = 17
 	SnapshotRecord_MACHINE_HARDWARE  SnapshotRecord_Table = 18
+	SnapshotRecord_INSTALLS          SnapshotRecord_Table = 24
 	SnapshotRecord_IMAGES            SnapshotRecord_Table = 19
+	SnapshotRecord_STAGED_BACKUP     SnapshotRecord_Table = 30
 )
 
 // Enum value maps for SnapshotRecord_Table.
@@ -72,7 +74,9 @@ var (
 		16: "SERVICE_EVENTS",
 		17: "DEVICE_NOTES",
 		18: "MACHINE_HARDWARE",
+		24: "INSTALLS",
 		19: "IMAGES",
+		30: "STAGED_BACKUP",
 	}
 	SnapshotRecord_Table_value = map[string]int32{
 		"TABLE_UNSPECIFIED": 0,
@@ -94,7 +98,9 @@ var (
 		"SERVICE_EVENTS":    16,
 		"DEVICE_NOTES":      17,
 		"MACHINE_HARDWARE":  18,
+		"INSTALLS":          24,
 		"IMAGES":            19,
+		"STAGED_BACKUP":     30,
 	}
 )
 
@@ -196,6 +202,7 @@ type Meta struct {
 	LastServiceEvent  uint64                 `protobuf:"varint,14,opt,name=last_service_event,json=lastServiceEvent,proto3" json:"last_service_event,omitempty"`
 	FirstServiceEvent uint64                 `protobuf:"varint,15,opt,name=first_service_event,json=firstServiceEvent,proto3" json:"first_service_event,omitempty"`
 	LeaseClockMs      int64                  `protobuf:"varint,16,opt,name=lease_clock_ms,json=leaseClockMs,proto3" json:"lease_clock_ms,omitempty"` // see lease.proto
+	Autopilot         *AutopilotConfig       `protobuf:"bytes,17,opt,name=autopilot,proto3" json:"autopilot,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -342,6 +349,13 @@ func (x *Meta) GetLeaseClockMs() int64 {
 	return 0
 }
 
+func (x *Meta) GetAutopilot() *AutopilotConfig {
+	if x != nil {
+		return x.Autopilot
+	}
+	return nil
+}
+
 type SnapshotRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         SnapshotRecord_Table   `protobuf:"varint,1,opt,name=table,proto3,enum=holdfast.internal.v1.SnapshotRecord_Table" json:"table,omitempty"`
@@ -458,10 +472,10 @@ var File_proto_internal_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"X\n" +
+	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xb5\x04\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xfa\x04\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -485,11 +499,12 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\fbootstrapped\x18\r \x01(\bR\fbootstrapped\x12,\n" +
 	"\x12last_service_event\x18\x0e \x01(\x04R\x10lastServiceEvent\x12.\n" +
 	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\x12$\n" +
-	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\"\xa2\x03\n" +
+	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\x12C\n" +
+	"\tautopilot\x18\x11 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\tautopilot\"\xc3\x03\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\xa5\x02\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\xc6\x02\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -513,9 +528,11 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\bSERVICES\x10\x0f\x12\x12\n" +
 	"\x0eSERVICE_EVENTS\x10\x10\x12\x10\n" +
 	"\fDEVICE_NOTES\x10\x11\x12\x14\n" +
-	"\x10MACHINE_HARDWARE\x10\x12\x12\n" +
+	"\x10MACHINE_HARDWARE\x10\x12\x12\f\n" +
+	"\bINSTALLS\x10\x18\x12\n" +
 	"\n" +
-	"\x06IMAGES\x10\x13\"G\n" +
+	"\x06IMAGES\x10\x13\x12\x11\n" +
+	"\rSTAGED_BACKUP\x10\x1e\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\x04R\bchecksumB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
@@ -541,16 +558,18 @@ var file_proto_internal_v1_snapshot_proto_goTypes = []any{
 	(*SnapshotRecord)(nil),        // 3: holdfast.internal.v1.SnapshotRecord
 	(*SnapshotTrailer)(nil),       // 4: holdfast.internal.v1.SnapshotTrailer
 	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*AutopilotConfig)(nil),       // 6: holdfast.internal.v1.AutopilotConfig
 }
 var file_proto_internal_v1_snapshot_proto_depIdxs = []int32{
 	2, // 0: holdfast.internal.v1.SnapshotHeader.meta:type_name -> holdfast.internal.v1.Meta
 	5, // 1: holdfast.internal.v1.Meta.now:type_name -> google.protobuf.Timestamp
-	0, // 2: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 2: holdfast.internal.v1.Meta.autopilot:type_name -> holdfast.internal.v1.AutopilotConfig
+	0, // 3: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_snapshot_proto_init() }
@@ -558,6 +577,7 @@ func file_proto_internal_v1_snapshot_proto_init() {
 	if File_proto_internal_v1_snapshot_proto != nil {
 		return
 	}
+	file_proto_internal_v1_backup_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -21,6 +21,103 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type CollectDebugRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CpuSeconds    int32                  `protobuf:"varint,1,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"` // 0: no CPU profile; at most 60
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectDebugRequest) Reset() {
+	*x = CollectDebugRequest{}
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectDebugRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectDebugRequest) ProtoMessage() {}
+
+func (x *CollectDebugRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectDebugRequest.ProtoReflect.Descriptor instead.
+func (*CollectDebugRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *CollectDebugRequest) GetCpuSeconds() int32 {
+	if x != nil {
+		return x.CpuSeconds
+	}
+	return 0
+}
+
+// DebugFile is a part of a file: parts of one name follow on one another.
+type DebugFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // e.g. metrics.txt
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DebugFile) Reset() {
+	*x = DebugFile{}
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DebugFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DebugFile) ProtoMessage() {}
+
+func (x *DebugFile) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DebugFile.ProtoReflect.Descriptor instead.
+func (*DebugFile) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DebugFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DebugFile) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type GetClusterStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -29,7 +126,7 @@ type GetClusterStatusRequest struct {
 
 func (x *GetClusterStatusRequest) Reset() {
 	*x = GetClusterStatusRequest{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -41,7 +138,7 @@ func (x *GetClusterStatusRequest) String() string {
 func (*GetClusterStatusRequest) ProtoMessage() {}
 
 func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -54,7 +151,7 @@ func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{0}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
 }
 
 type ClusterStatus struct {
@@ -72,7 +169,7 @@ type ClusterStatus struct {
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -84,7 +181,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -97,7 +194,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{1}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ClusterStatus) GetClusterId() string {
@@ -167,14 +264,18 @@ type Peer struct {
 	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"` // why it could not be asked
 	// Its data let it vote, as the peer itself says. One that has lost them stays a voter of the configuration until the
 	// leader has seen it, and gives no vote until it has caught up. False when it could not be asked.
-	MayVote       bool `protobuf:"varint,50,opt,name=may_vote,json=mayVote,proto3" json:"may_vote,omitempty"`
+	MayVote bool `protobuf:"varint,50,opt,name=may_vote,json=mayVote,proto3" json:"may_vote,omitempty"`
+	// Its Raft term, as the peer itself says; 0 when it could not be asked.
+	Term uint64 `protobuf:"varint,51,opt,name=term,proto3" json:"term,omitempty"`
+	// How many entries it is behind what the leader has committed, as far as the peer that answers knows; 0 when it could not be asked.
+	Behind        uint64 `protobuf:"varint,52,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -186,7 +287,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -199,7 +300,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Peer) GetId() string {
@@ -307,11 +408,31 @@ func (x *Peer) GetMayVote() bool {
 	return false
 }
 
+func (x *Peer) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Peer) GetBehind() uint64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
 var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\"\x19\n" +
+	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\"6\n" +
+	"\x13CollectDebugRequest\x12\x1f\n" +
+	"\vcpu_seconds\x18\x01 \x01(\x05R\n" +
+	"cpuSeconds\"3\n" +
+	"\tDebugFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\x19\n" +
 	"\x17GetClusterStatusRequest\"\xf6\x01\n" +
 	"\rClusterStatus\x12\x1d\n" +
 	"\n" +
@@ -322,7 +443,7 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x11failure_tolerance\x18\x05 \x01(\x05R\x10failureTolerance\x12'\n" +
 	"\x05peers\x18\x06 \x03(\v2\x11.holdfast.v1.PeerR\x05peers\x12\x1f\n" +
 	"\vanswered_by\x18\a \x01(\tR\n" +
-	"answeredBy\"\xbb\x03\n" +
+	"answeredBy\"\xe7\x03\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bsuffrage\x18\x02 \x01(\tR\bsuffrage\x12\x16\n" +
@@ -341,9 +462,12 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x0flast_contact_ms\x18\f \x01(\x03R\rlastContactMs\x12*\n" +
 	"\x11max_feature_level\x18\r \x01(\rR\x0fmaxFeatureLevel\x12\x14\n" +
 	"\x05error\x18\x0e \x01(\tR\x05error\x12\x19\n" +
-	"\bmay_vote\x182 \x01(\bR\amayVote2k\n" +
+	"\bmay_vote\x182 \x01(\bR\amayVote\x12\x12\n" +
+	"\x04term\x183 \x01(\x04R\x04term\x12\x16\n" +
+	"\x06behind\x184 \x01(\x04R\x06behind2\xbc\x01\n" +
 	"\x0eClusterService\x12Y\n" +
-	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x03\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x03\x90\x02\x01\x12O\n" +
+	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\x03\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_cluster_proto_rawDescOnce sync.Once
@@ -357,18 +481,22 @@ func file_proto_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_cluster_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_proto_holdfast_v1_cluster_proto_goTypes = []any{
-	(*GetClusterStatusRequest)(nil), // 0: holdfast.v1.GetClusterStatusRequest
-	(*ClusterStatus)(nil),           // 1: holdfast.v1.ClusterStatus
-	(*Peer)(nil),                    // 2: holdfast.v1.Peer
+	(*CollectDebugRequest)(nil),     // 0: holdfast.v1.CollectDebugRequest
+	(*DebugFile)(nil),               // 1: holdfast.v1.DebugFile
+	(*GetClusterStatusRequest)(nil), // 2: holdfast.v1.GetClusterStatusRequest
+	(*ClusterStatus)(nil),           // 3: holdfast.v1.ClusterStatus
+	(*Peer)(nil),                    // 4: holdfast.v1.Peer
 }
 var file_proto_holdfast_v1_cluster_proto_depIdxs = []int32{
-	2, // 0: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
-	0, // 1: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
-	1, // 2: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
+	4, // 0: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
+	2, // 1: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
+	0, // 2: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
+	3, // 3: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
+	1, // 4: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
+	3, // [3:5] is the sub-list for method output_type
+	1, // [1:3] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
 	1, // [1:1] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
@@ -385,7 +513,7 @@ func file_proto_holdfast_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_cluster_proto_rawDesc), len(file_proto_holdfast_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	ClusterService_GetClusterStatus_FullMethodName = "/holdfast.v1.ClusterService/GetClusterStatus"
+	ClusterService_CollectDebug_FullMethodName     = "/holdfast.v1.ClusterService/CollectDebug"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -30,6 +31,9 @@ const (
 type ClusterServiceClient interface {
 	// Answers from the peer asked, without a round trip: it works without a quorum.
 	GetClusterStatus(ctx context.Context, in *GetClusterStatusRequest, opts ...grpc.CallOption) (*ClusterStatus, error)
+	// Streams what is needed to understand this peer afterwards: its configuration without secrets, metrics, goroutines, memory, and a CPU
+	// profile when seconds are asked for. Answers from the peer asked, quorum or not. For admins.
+	CollectDebug(ctx context.Context, in *CollectDebugRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DebugFile], error)
 }
 
 type clusterServiceClient struct {
@@ -50,6 +54,25 @@ func (c *clusterServiceClient) GetClusterStatus(ctx context.Context, in *GetClus
 	return out, nil
 }
 
+func (c *clusterServiceClient) CollectDebug(ctx context.Context, in *CollectDebugRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DebugFile], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ClusterService_ServiceDesc.Streams[0], ClusterService_CollectDebug_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CollectDebugRequest, DebugFile]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_CollectDebugClient = grpc.ServerStreamingClient[DebugFile]
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -58,6 +81,9 @@ func (c *clusterServiceClient) GetClusterStatus(ctx context.Context, in *GetClus
 type ClusterServiceServer interface {
 	// Answers from the peer asked, without a round trip: it works without a quorum.
 	GetClusterStatus(context.Context, *GetClusterStatusRequest) (*ClusterStatus, error)
+	// Streams what is needed to understand this peer afterwards: its configuration without secrets, metrics, goroutines, memory, and a CPU
+	// profile when seconds are asked for. Answers from the peer asked, quorum or not. For admins.
+	CollectDebug(*CollectDebugRequest, grpc.ServerStreamingServer[DebugFile]) error
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -70,6 +96,9 @@ type UnimplementedClusterServiceServer struct{}
 
 func (UnimplementedClusterServiceServer) GetClusterStatus(context.Context, *GetClusterStatusRequest) (*ClusterStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetClusterStatus not implemented")
+}
+func (UnimplementedClusterServiceServer) CollectDebug(*CollectDebugRequest, grpc.ServerStreamingServer[DebugFile]) error {
+	return status.Error(codes.Unimplemented, "method CollectDebug not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -110,6 +139,17 @@ func _ClusterService_GetClusterStatus_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_CollectDebug_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CollectDebugRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ClusterServiceServer).CollectDebug(m, &grpc.GenericServerStream[CollectDebugRequest, DebugFile]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_CollectDebugServer = grpc.ServerStreamingServer[DebugFile]
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -122,6 +162,12 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ClusterService_GetClusterStatus_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "CollectDebug",
+			Handler:       _ClusterService_CollectDebug_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "proto/holdfast/v1/cluster.proto",
 }

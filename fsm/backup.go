@@ -1,0 +1,256 @@
+package fsm
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// A snapshot file is a snapshot of the state that tells what it is: backupMagic, an internalv1.BackupHeader (length-delimited), the stream of
+// Snapshot.WriteTo compressed with zstd and cut into frames (a varint with the length, the bytes; a length of zero ends them), and the SHA-256 of
+// all that comes before it. Whoever has it has hashes of tokens and sealed secrets, but no key that opens them.
+const (
+	backupMagic  = "HOLDFAST-SNAPSHOT\n"
+	backupFormat = 1
+	backupFrame  = 64 << 10 // bytes of a frame, at most
+)
+
+// BackupInfo is what a snapshot file says of itself besides what the state knows.
+type BackupInfo struct {
+	TakenAt *timestamppb.Timestamp
+	Peer    string // that writes it
+	Version string // the peer's build
+}
+
+// WriteBackup writes a snapshot file.
+func (s *Snapshot) WriteBackup(w io.Writer, info BackupInfo) error {
+	meta := s.state.meta
+	sum := sha256.New()
+	out := io.MultiWriter(w, sum)
+	if _, err := io.WriteString(out, backupMagic); err != nil {
+		return fmt.Errorf("write snapshot file: %w", err)
+	}
+	h := &internalv1.BackupHeader{Format: backupFormat, ClusterId: meta.GetClusterId(), Index: meta.GetAppliedIndex(), Term: meta.GetAppliedTerm(),
+		FeatureLevel: meta.GetFeatureLevel(), TakenAt: info.TakenAt, Peer: info.Peer, Version: info.Version, SecretsKeys: s.state.sealedUnder()}
+	if _, err := protodelim.MarshalTo(out, h); err != nil {
+		return fmt.Errorf("write header of snapshot file: %w", err)
+	}
+	frames := &frameWriter{w: out}
+	z, err := zstd.NewWriter(frames, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return fmt.Errorf("compress snapshot file: %w", err)
+	}
+	if _, err := s.WriteTo(z); err != nil {
+		return errors.Join(err, z.Close())
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("compress snapshot file: %w", err)
+	}
+	if err := frames.end(); err != nil {
+		return fmt.Errorf("write snapshot file: %w", err)
+	}
+	if _, err := w.Write(sum.Sum(nil)); err != nil {
+		return fmt.Errorf("write sum of snapshot file: %w", err)
+	}
+	return nil
+}
+
+// frameWriter cuts what is written into frames.
+type frameWriter struct{ w io.Writer }
+
+func (f *frameWriter) Write(p []byte) (int, error) {
+	n := 0
+	for chunk := range slices.Chunk(p, backupFrame) {
+		if _, err := f.w.Write(binary.AppendUvarint(nil, uint64(len(chunk)))); err != nil {
+			return n, err
+		}
+		m, err := f.w.Write(chunk)
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (f *frameWriter) end() error {
+	_, err := f.w.Write([]byte{0})
+	return err
+}
+
+// Backup is a snapshot file that has been read to its end: its sum is right, and every record in it decodes.
+type Backup struct {
+	Header *internalv1.BackupHeader
+	state  *state
+}
+
+// ReadBackup reads a snapshot file. It fails for one that is damaged or cut off, or that a newer build has written.
+func ReadBackup(r io.Reader) (*Backup, error) {
+	in := &sumReader{r: bufio.NewReaderSize(r, backupFrame), sum: sha256.New()}
+	magic := make([]byte, len(backupMagic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != backupMagic {
+		return nil, errors.New("read snapshot file: it is none: it does not begin with " + backupMagic[:len(backupMagic)-1])
+	}
+	h := &internalv1.BackupHeader{}
+	if err := (protodelim.UnmarshalOptions{MaxSize: 1 << 20}).UnmarshalFrom(in, h); err != nil {
+		return nil, fmt.Errorf("read header of snapshot file: %w", cutOff(err))
+	}
+	if h.GetFormat() != backupFormat {
+		return nil, fmt.Errorf("read snapshot file: format %d is not %d, the one this build reads", h.GetFormat(), backupFormat)
+	}
+	if err := known(h.ProtoReflect()); err != nil {
+		return nil, fmt.Errorf("read header of snapshot file: %w: a newer build has written it", err)
+	}
+	frames := &frameReader{in: in}
+	z, err := zstd.NewReader(frames, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
+	}
+	defer z.Close()
+	s, err := readSnapshot(z)
+	if frames.err != nil {
+		err = frames.err // what is behind the decoder's words
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
+	}
+	if _, err := io.Copy(io.Discard, frames); err != nil { // the end of the frames
+		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
+	}
+	if err := in.checkSum(); err != nil {
+		return nil, fmt.Errorf("read snapshot file: %w", err)
+	}
+	if h.GetClusterId() != s.meta.GetClusterId() || h.GetIndex() != s.meta.GetAppliedIndex() {
+		return nil, errors.New("read snapshot file: it is damaged: its header is of another state than the one in it")
+	}
+	return &Backup{Header: h, state: s}, nil
+}
+
+// cutOff words the end of a file that came too early.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("it is damaged: it ends too early")
+	}
+	return err
+}
+
+// sumReader sums up what is read through it.
+type sumReader struct {
+	r   *bufio.Reader
+	sum hash.Hash
+	one [1]byte
+}
+
+func (s *sumReader) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	_, _ = s.sum.Write(p[:n]) // a hash takes everything
+	return n, err
+}
+
+func (s *sumReader) ReadByte() (byte, error) {
+	b, err := s.r.ReadByte()
+	if err == nil {
+		s.one[0] = b
+		_, _ = s.sum.Write(s.one[:])
+	}
+	return b, err
+}
+
+// checkSum reads the sum, which covers what was read so far, and wants the file to end with it.
+func (s *sumReader) checkSum() error {
+	want := s.sum.Sum(nil)
+	got := make([]byte, sha256.Size)
+	if _, err := io.ReadFull(s.r, got); err != nil {
+		return cutOff(err)
+	}
+	if string(got) != string(want) {
+		return fmt.Errorf("it is damaged: its bytes have the SHA-256 %x, it says %x", want, got)
+	}
+	if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
+		return errors.New("it is damaged: it goes on after its end")
+	}
+	return nil
+}
+
+// frameReader gives what is in the frames.
+type frameReader struct {
+	in   *sumReader
+	left uint64
+	done bool
+	err  error
+}
+
+func (f *frameReader) Read(p []byte) (int, error) {
+	if f.done {
+		return 0, io.EOF
+	}
+	if f.left == 0 {
+		n, err := binary.ReadUvarint(f.in)
+		if err == nil && n > backupFrame {
+			err = fmt.Errorf("it is damaged: a frame of %d bytes", n)
+		}
+		if err != nil {
+			f.err = cutOff(err)
+			return 0, f.err
+		}
+		if n == 0 {
+			f.done = true
+			return 0, io.EOF
+		}
+		f.left = n
+	}
+	n, err := f.in.Read(p[:min(uint64(len(p)), f.left)])
+	f.left -= uint64(n)
+	if err != nil {
+		f.err = cutOff(err)
+		return n, f.err
+	}
+	return n, nil
+}
+
+// TableCount is how many records a table has.
+type TableCount struct {
+	Table   string
+	Records uint64
+}
+
+// Tables counts the records of each table, in the order of the file.
+func (b *Backup) Tables() []TableCount {
+	var counts []TableCount
+	for _, t := range b.state.tables() {
+		counts = append(counts, TableCount{Table: t.name(), Records: uint64(t.len())})
+	}
+	return counts
+}
+
+// name gives a table's name as people read it.
+func (t *table[M, P]) name() string { return strings.ToLower(t.kind.String()) }
+
+// View gives the state in the file.
+func (b *Backup) View() *View { return &View{state: b.state, codec: newLogCodec()} }
+
+// SealedUnder gives the ids of the keys that secrets and the issuer's keys are sealed under, sorted.
+func (v *View) SealedUnder() []string { return v.sealedUnder() }
+
+func (s *state) sealedUnder() []string {
+	var ids []string
+	for r := range s.secrets.ascend("", "") {
+		ids = append(ids, r.GetSealed().GetKeyId())
+	}
+	for k := range s.signingKeys.ascend("", "") {
+		ids = append(ids, k.GetSealed().GetKeyId())
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}

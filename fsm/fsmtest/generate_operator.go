@@ -1,0 +1,47 @@
+package fsmtest
+
+import (
+	"bytes"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// operatorChoices are what those ask for who keep the control plane. A restore is not among them: it breaks what CheckStep holds
+// on purpose, and has tests of its own.
+func operatorChoices() []choice {
+	return []choice{
+		{1, "stage a chunk", (*Generator).stageBackup},
+		{1, "set autopilot", (*Generator).setAutopilot},
+	}
+}
+
+func (g *Generator) stageBackup(*fsm.View) proto.Message {
+	return &internalv1.StageBackup{RestoreId: g.id("restore", 2), Sequence: uint32(g.Chooser.Choose("sequence", 3)), Data: []byte(g.id("chunk", 2))}
+}
+
+func (g *Generator) setAutopilot(*fsm.View) proto.Message {
+	return &internalv1.SetAutopilot{Config: &internalv1.AutopilotConfig{
+		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)), DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
+}
+
+// Backup gives the snapshot file of a state.
+func Backup(v *fsm.View) ([]byte, error) {
+	var b bytes.Buffer
+	err := v.Snapshot().WriteBackup(&b, fsm.BackupInfo{TakenAt: v.Meta().GetNow(), Peer: "p1", Version: "test"})
+	return b.Bytes(), err
+}
+
+// BringBack stages a snapshot file in chunks of so many bytes, and restores it as the command says.
+func (p *Peer) BringBack(file []byte, chunk int, c *internalv1.RestoreBackup) fsm.Result {
+	for n := 0; len(file) > 0; n++ {
+		cut := min(chunk, len(file))
+		if r := p.Do(&internalv1.StageBackup{RestoreId: c.GetRestoreId(), Sequence: uint32(n), Data: file[:cut]}); r.Err != nil {
+			return r
+		}
+		file, c.Chunks = file[cut:], uint32(n+1)
+	}
+	return p.Do(c)
+}

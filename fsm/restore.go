@@ -1,0 +1,156 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const (
+	// maxStagedChunk bounds a chunk of a snapshot file, in bytes; the command has to fit into a Raft entry.
+	maxStagedChunk = 256 << 10
+	// maxStagedChunks bounds a snapshot file: 1 GiB.
+	maxStagedChunks = 4096
+)
+
+func stageSchema() *schema[internalv1.StagedChunk, *internalv1.StagedChunk] {
+	return &schema[internalv1.StagedChunk, *internalv1.StagedChunk]{
+		kind: internalv1.SnapshotRecord_STAGED_BACKUP,
+		key:  func(c *internalv1.StagedChunk) string { return ordered(uint64(c.GetSequence())) },
+	}
+}
+
+// clearStage forgets what was staged: with a new leader, and with each new restore.
+func (t *tx) clearStage() {
+	if t.staged.len() > 0 {
+		t.staged = newTable(stageSchema())
+	}
+}
+
+// stageBackup adds a chunk of a snapshot file.
+func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
+	switch {
+	case !validName(c.GetRestoreId(), 64):
+		return invalid("restore_id", "is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
+	case len(c.GetData()) == 0 || len(c.GetData()) > maxStagedChunk:
+		return invalid("data", "has %d bytes, 1 to %d are allowed", len(c.GetData()), maxStagedChunk)
+	case c.GetSequence() >= maxStagedChunks:
+		return invalid("sequence", "is %d: a file has at most %d chunks", c.GetSequence(), maxStagedChunks)
+	}
+	if c.GetSequence() == 0 {
+		if first, ok := t.staged.get(ordered(0)); !ok || first.GetRestoreId() != c.GetRestoreId() {
+			t.clearStage()
+		}
+	}
+	next := uint32(t.staged.len())
+	if first, ok := t.staged.get(ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() || c.GetSequence() > next {
+		return refuse(Aborted, ReasonStageGone, "chunk %d of restore %s does not follow on what is staged: another restore has begun, or another peer leads now; begin anew",
+			c.GetSequence(), c.GetRestoreId())
+	}
+	if c.GetSequence() < next {
+		return nil // it was sent twice
+	}
+	t.staged.put(&internalv1.StagedChunk{RestoreId: c.GetRestoreId(), Sequence: c.GetSequence(), Data: c.GetData()})
+	return nil
+}
+
+func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) {
+	var file bytes.Buffer
+	n := uint32(0)
+	for c := range s.staged.ascend("", "") {
+		if c.GetRestoreId() != restoreID {
+			break
+		}
+		file.Write(c.GetData())
+		n++
+	}
+	if n == 0 || n != chunks || int(n) != s.staged.len() {
+		return nil, refuse(Aborted, ReasonStageGone, "restore %s has %d of %d chunks staged: another restore has begun, or another peer leads now; begin anew", restoreID, n, chunks)
+	}
+	b, err := ReadBackup(&file)
+	if err != nil {
+		return nil, refuse(InvalidArgument, "SNAPSHOT_DAMAGED", "%s", err)
+	}
+	return b, nil
+}
+
+// CheckRestore gives the snapshot that is staged, or says why it cannot be restored now.
+func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(c) }
+
+func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
+	b, err := s.stagedBackup(c.GetRestoreId(), c.GetChunks())
+	if err != nil {
+		return nil, err
+	}
+	if l := b.state.meta.GetFeatureLevel(); l > s.meta.GetFeatureLevel() {
+		return nil, refuse(FailedPrecondition, "SNAPSHOT_TOO_NEW", "the snapshot has feature level %d, the cluster %d: upgrade all peers first", l, s.meta.GetFeatureLevel())
+	}
+	if was, is := b.Header.GetClusterId(), s.meta.GetClusterId(); was != is && !c.GetOtherCluster() && s.machines.len()+s.runs.len() > 0 {
+		return nil, refuse(FailedPrecondition, ReasonOtherCluster,
+			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, which would be lost: restore it into a new cluster, or say that this is meant (--other-cluster)",
+			was, is, s.machines.len(), s.runs.len())
+	}
+	if active := s.activeRuns(); len(active) > 0 && !c.GetAbandonRuns() {
+		return nil, refuse(FailedPrecondition, ReasonRunsActive, "%d runs are active, such as %s on machine %s: cancel them or wait, or say that they may be abandoned where they are (--abandon-runs)",
+			len(active), active[0].GetRunId(), active[0].GetMachineId())
+	}
+	return b, nil
+}
+
+func (s *state) activeRuns() []*holdfastv1.Run {
+	var runs []*holdfastv1.Run
+	for _, r := range s.runs.scan(runsActive, "", "") {
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// restoreBackup replaces the state by the one that is staged, but for what must not go back: see merged. Runs that were active when the
+// snapshot was taken have FAILED: what became of them since is not on record, and no button is pressed for them again.
+func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
+	b, err := t.restorable(c)
+	if err != nil {
+		return nil, err
+	}
+	abandoned := t.activeRuns()
+	at := b.Header.GetTakenAt().AsTime().UTC().Format("2006-01-02 15:04:05 MST")
+	had := t.meta
+	*t.state = *t.merged(b.state)
+	if now := t.meta.GetNow(); now.AsTime().After(t.now.AsTime()) {
+		t.now = now
+	}
+	if t.meta.GetLastAudit() != had.GetLastAudit() || string(t.meta.GetAuditHash()) != string(had.GetAuditHash()) {
+		t.noteReplacedTrail(had)
+	}
+	out := &holdfastv1.RestoreSnapshotResponse{ClusterId: b.Header.GetClusterId(), Index: b.Header.GetIndex(), TakenAt: b.Header.GetTakenAt(),
+		TakenBy: b.Header.GetPeer(), Machines: uint64(t.machines.len()), Runs: uint64(t.runs.len()), RestoredAt: t.index}
+	for _, run := range t.activeRuns() {
+		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: what became of it since is not on record; look at the machine before anything else", at)
+		t.closeSteps(run, why)
+		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Restored", Message: why, Step: run.GetCurrentStep()})
+		out.EndedRuns = append(out.EndedRuns, run.GetRunId())
+	}
+	for _, run := range abandoned {
+		out.AbandonedRuns = append(out.AbandonedRuns, run.GetRunId())
+		t.abandoned(run, at)
+	}
+	return out, nil
+}
+
+// abandoned lets a person look at a machine on which something was under way that the record knows nothing of any more.
+func (t *tx) abandoned(run *holdfastv1.Run, at string) {
+	m, ok := t.machines.get(run.GetMachineId())
+	if !ok || run.GetBeside() || m.GetStatus().GetActiveRunId() != "" {
+		return
+	}
+	switch m.GetStatus().GetPhase() {
+	case holdfastv1.MachineStatus_RETIRED, holdfastv1.MachineStatus_MAINTENANCE, holdfastv1.MachineStatus_PROVISIONING:
+	default:
+		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, change{by: "restore", comment: "run " + run.GetRunId() + " was active when a snapshot was restored"})
+	}
+	t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true,
+		Reason: fmt.Sprintf("Restored: run %s (%s) was active when the snapshot of %s was restored", run.GetRunId(), run.GetType(), at)})
+	t.putMachine(m)
+}
