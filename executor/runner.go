@@ -59,7 +59,7 @@ func (r *runner) drive(ctx context.Context) error {
 		return err
 	}
 	r.run, r.plan = run, plan
-	r.out = r.logs.add(r.id, run.GetLogBytes())
+	r.out = r.logs.add(r.id, fsm.OwnLogBytes(run))
 	if run.GetCancelRequestedAt() != nil {
 		r.cancel(errCanceled)
 	}

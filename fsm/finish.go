@@ -32,6 +32,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	if run.GetObserved() {
 		t.endInstallLeases(run.GetRunId())
 	}
+	t.closeInstall(run)
 
 	m, ok := t.machines.get(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
@@ -130,7 +131,7 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	phase := run.GetMachinePhaseBefore()
 	if done["repave"] {
 		phase, c.node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
-		t.forgetHost(m.GetMachineId()) // also where an installer has reported it: nobody made an attempt
+		t.hostInstalled(run) // also where an installer has reported it: nobody made an attempt
 		t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
 		t.setCondition(m, condInCluster, false, "Repaved")
 	}

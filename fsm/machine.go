@@ -203,6 +203,7 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	t.endMachineLeases(m.GetMachineId())
 	t.forgetHost(m.GetMachineId())
 	t.hardware.delete(m.GetMachineId())
+	t.installs.delete(m.GetMachineId())
 	t.machines.delete(m.GetMachineId())
 	return nil
 }

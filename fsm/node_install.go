@@ -82,7 +82,7 @@ func (t *tx) noteInstall(m *holdfastv1.Machine, status, runID string) {
 
 // sayObserved adds a line to the run's log. The caller stores the run.
 func (t *tx) sayObserved(run *holdfastv1.Run, line string) {
-	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: run.GetLogBytes(), Chunks: []*holdfastv1.LogChunk{{
+	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{{
 		Ts: t.now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())), Data: []byte(line + "\n")}}})
 }
 
@@ -186,7 +186,11 @@ func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
 // installReported does what the document says of a status in a state, and nothing where it says nothing (node state machine §Report
 // Handling Logic). While a run of ours is at work, the report is evidence for its step, which decides.
 func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string) *holdfastv1.Machine {
-	n, run, status := m.GetNode(), t.installRun(m), r.GetInstallationStatus()
+	n, status := m.GetNode(), r.GetInstallationStatus()
+	if !t.sessionReported(m, r) {
+		return m
+	}
+	run := t.installRun(m)
 	if status == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && run == nil {
 		return t.beginObserved(m, runID, "the installer has started")
 	}

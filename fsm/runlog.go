@@ -66,6 +66,17 @@ func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
 	return err
 }
 
+// appendBeside adds what another one than the executor has to say to a run's log. The executor counts its own bytes, and knows nothing of these. The
+// caller stores the run.
+func (t *tx) appendBeside(run *holdfastv1.Run, c *holdfastv1.LogChunk) {
+	before := run.GetLogBytes()
+	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}) // it leaves no hole
+	run.LogBesideBytes += run.GetLogBytes() - before
+}
+
+// OwnLogBytes is how long a run's log is without what others than the executor have added: the offset that its next append is at.
+func OwnLogBytes(run *holdfastv1.Run) int64 { return run.GetLogBytes() - run.GetLogBesideBytes() }
+
 // logBlock makes the block by which a run's log grows, nil for nothing, and counts it in the run. Nothing is stored. The
 // offset is the one that the proposer knows: what is there already is skipped, so that an append whose outcome was
 // unknown can be proposed again; a hole is refused.
@@ -74,10 +85,11 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 		return nil, nil
 	}
 	at := a.GetOffset()
-	if at > run.GetLogBytes() {
-		return nil, refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a hole", run.GetRunId(), run.GetLogBytes(), at)
+	if at > OwnLogBytes(run) {
+		return nil, refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a hole", run.GetRunId(), OwnLogBytes(run), at)
 	}
 	var fresh []*holdfastv1.LogChunk
+	at += run.GetLogBesideBytes()
 	end := run.GetLogBytes()
 	for _, c := range a.GetChunks() {
 		from, to := at, at+int64(len(c.GetData()))

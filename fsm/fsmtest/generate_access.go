@@ -76,7 +76,9 @@ func internal(c *internalv1.Command) bool {
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_BeginAttempt, *internalv1.Command_NoteProgress, *internalv1.Command_EndAttempt,
 		*internalv1.Command_AbortRun, *internalv1.Command_AppendRunLogs, *internalv1.Command_CompactRunLog, *internalv1.Command_ObserveConditions,
 		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys, *internalv1.Command_RecordDenials,
-		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools, *internalv1.Command_NoteDevice:
+		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools, *internalv1.Command_NoteDevice,
+		*internalv1.Command_OpenInstall, *internalv1.Command_NoteInstall,
+		*internalv1.Command_BootInstall, *internalv1.Command_ReportInstall, *internalv1.Command_AppendInstallLog: // the last three: whose credentials are in them
 		return true
 	}
 	return false

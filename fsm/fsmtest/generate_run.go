@@ -143,7 +143,7 @@ func (g *Generator) abort(r *holdfastv1.Run, open *holdfastv1.Attempt, step stri
 
 // logAppend continues a run's log, repeats what it has, or leaves a hole.
 func (g *Generator) logAppend(r *holdfastv1.Run) *internalv1.LogAppend {
-	a := &internalv1.LogAppend{RunId: r.GetRunId(), Offset: r.GetLogBytes()}
+	a := &internalv1.LogAppend{RunId: r.GetRunId(), Offset: fsm.OwnLogBytes(r)}
 	for range g.Chooser.Choose("chunks", 3) {
 		a.Chunks = append(a.Chunks, &holdfastv1.LogChunk{Stream: "stdout", Step: r.GetCurrentStep(), Attempt: 1, Data: []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"}))})
 	}

@@ -133,7 +133,7 @@ func sameButLogForm(a, b *holdfastv1.Run) bool {
 func sameButLog(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {
-		r.LogBytes, r.LogTruncated, r.Revision = 0, false, 0
+		r.LogBytes, r.LogBesideBytes, r.LogTruncated, r.Revision = 0, 0, false, 0
 		if r.GetObserved() && !fsm.Ended(r) {
 			r.Deadline, r.NextActionAt = nil, nil
 		}

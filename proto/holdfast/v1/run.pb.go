@@ -627,9 +627,10 @@ type Run struct {
 	// Nobody executes it: an installer that nobody told reports what it does (node state machine §Report Handling Logic).
 	Observed bool `protobuf:"varint,65,opt,name=observed,proto3" json:"observed,omitempty"`
 	// It is a console: it stands beside the machine's active run, takes no place, and leaves the machine as it is.
-	Beside        bool `protobuf:"varint,66,opt,name=beside,proto3" json:"beside,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Beside         bool  `protobuf:"varint,66,opt,name=beside,proto3" json:"beside,omitempty"`
+	LogBesideBytes int64 `protobuf:"varint,67,opt,name=log_beside_bytes,json=logBesideBytes,proto3" json:"log_beside_bytes,omitempty"` // of log_bytes: what others than the executor have said, such as an installer
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Run) Reset() {
@@ -856,6 +857,13 @@ func (x *Run) GetBeside() bool {
 		return x.Beside
 	}
 	return false
+}
+
+func (x *Run) GetLogBesideBytes() int64 {
+	if x != nil {
+		return x.LogBesideBytes
+	}
+	return 0
 }
 
 // RunError says why a run did not succeed.
@@ -1373,8 +1381,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xd8\n" +
-	"\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\x82\v\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1410,7 +1417,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\tprincipal\x18? \x01(\tR\tprincipal\x12#\n" +
 	"\rlog_compacted\x18@ \x01(\bR\flogCompacted\x12\x1a\n" +
 	"\bobserved\x18A \x01(\bR\bobserved\x12\x16\n" +
-	"\x06beside\x18B \x01(\bR\x06beside\x1a9\n" +
+	"\x06beside\x18B \x01(\bR\x06beside\x12(\n" +
+	"\x10log_beside_bytes\x18C \x01(\x03R\x0elogBesideBytes\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +

@@ -1,0 +1,138 @@
+package fsmtest
+
+import (
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const installTokens = 12
+
+// installToken draws the hash of an installer's token.
+func (g *Generator) installToken() []byte { return TokenValue(g.id("install", installTokens)) }
+
+// openInstall opens a session of the attempt that a run is at.
+func (g *Generator) openInstall(v *fsm.View) proto.Message {
+	r := g.atInstall(v)
+	step, n := r.GetCurrentStep(), int32(1)
+	for _, s := range r.GetSteps() {
+		if s.GetName() == step {
+			n = int32(len(s.GetAttempts()))
+		}
+	}
+	if g.rarely("another attempt") {
+		n++
+	}
+	if g.Chooser.Choose("note", 3) == 0 {
+		return &internalv1.NoteInstall{RunId: r.GetRunId(), Step: step, Attempt: n, DiskBooted: g.Chooser.Choose("disk booted", 2) == 0,
+			PowerOffSeen: g.Chooser.Choose("off", 2) == 0, PowerOnSeen: g.Chooser.Choose("on", 2) == 0}
+	}
+	return &internalv1.OpenInstall{RunId: r.GetRunId(), Step: step, Attempt: n, Image: g.imageName(), Wipe: g.Chooser.Choose("wipe", 2) == 0}
+}
+
+// atInstall gives a run that is at a step that installs, where there is one.
+func (g *Generator) atInstall(v *fsm.View) *holdfastv1.Run {
+	var at []*holdfastv1.Run
+	for r := range v.ActiveRuns() {
+		if m, _ := v.Machine(r.GetMachineId()); len(m.GetSpec().GetMacAddresses()) == 0 {
+			continue
+		}
+		for _, s := range r.GetSteps() {
+			if s.GetName() == r.GetCurrentStep() && s.GetKind() == "repave" && len(s.GetAttempts()) > 0 {
+				at = append(at, r)
+			}
+		}
+	}
+	if r := oneOf(g, "installing run", at); r != nil {
+		return r
+	}
+	return g.someRun(v)
+}
+
+func (g *Generator) bootInstall(v *fsm.View) proto.Message {
+	c := &internalv1.BootInstall{MachineId: g.id("m", machineIDs), Sha256: g.installToken(), IpAddress: g.id("10.0.0", 3)}
+	var open []string
+	for m := range v.Machines("") {
+		if i, ok := v.Install(m.GetMachineId()); ok && fsm.InstallBoots(i) {
+			open = append(open, m.GetMachineId())
+		}
+	}
+	if id := oneOf(g, "machine that boots", open); id != "" {
+		c.MachineId = id
+	}
+	if g.rarely("no installer") {
+		c.Sha256, c.Note = nil, "there is no installer"
+	}
+	return c
+}
+
+func (g *Generator) reportInstall(v *fsm.View) proto.Message {
+	r := &holdfastv1.ReportInstallRequest{Status: oneOf(g, "status", []string{"started", "progress", "progress", "complete", "complete", "failed", "dancing"}), Detail: g.id("stage", 3)}
+	if r.GetStatus() == "progress" {
+		r.HasProgress, r.Progress = true, int32(g.Chooser.Choose("progress", 102))
+	}
+	if r.GetStatus() == "complete" {
+		r.HostKeys = []string{"ssh-ed25519 " + g.id("key", 3)}
+	}
+	if g.rarely("inventory") {
+		r.Inventory = &holdfastv1.HardwareInventory{Serial: g.id("serial", 3)}
+	}
+	return &internalv1.ReportInstall{Sha256: g.goodInstallToken(v), Report: r}
+}
+
+func (g *Generator) appendInstallLog(v *fsm.View) proto.Message {
+	c := &internalv1.AppendInstallLog{Sha256: g.goodInstallToken(v), Data: []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"}))}
+	if i, err := v.InstallByToken(c.GetSha256()); err == nil {
+		c.Offset = max(0, i.GetLogBytes()-int64(g.Chooser.Choose("back", 4)))
+	}
+	if g.rarely("a hole") {
+		c.Offset++
+	}
+	return c
+}
+
+// goodInstallToken draws a token that is good, where there is one.
+func (g *Generator) goodInstallToken(v *fsm.View) []byte {
+	var good []int
+	for n := range installTokens {
+		if _, err := v.InstallByToken(TokenValue("install-" + strconv.Itoa(n))); err == nil {
+			good = append(good, n)
+		}
+	}
+	if len(good) == 0 || g.rarely("any token") {
+		return g.installToken()
+	}
+	return TokenValue("install-" + strconv.Itoa(good[g.Chooser.Choose("good token", len(good))]))
+}
+
+func installCommands() []choice {
+	return []choice{{20, "something of an install", (*Generator).install}}
+}
+
+// install goes on with an install session, or opens one. Attempts are short, so it takes what comes next, mostly.
+func (g *Generator) install(v *fsm.View) proto.Message {
+	next := 0
+	for m := range v.Machines("") {
+		if i, ok := v.Install(m.GetMachineId()); ok && fsm.InstallOpen(i) {
+			next = max(next, min(int(i.GetStage()), 2))
+		}
+	}
+	if g.rarely("out of order") {
+		next = g.Chooser.Choose("what", 3)
+	}
+	switch {
+	case next == 0:
+		return g.openInstall(v)
+	case next == 1:
+		return g.bootInstall(v)
+	case g.Chooser.Choose("log", 4) == 0:
+		return g.appendInstallLog(v)
+	case g.Chooser.Choose("note", 4) == 0:
+		return g.openInstall(v)
+	}
+	return g.reportInstall(v)
+}

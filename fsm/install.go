@@ -1,0 +1,250 @@
+package fsm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// An install session is how a machine that nobody can log in to, and that knows nothing but its MAC address, is led to its image: the step that
+// installs opens it, the machine asks for its boot script, the installer reports, and it is over with the attempt. There is one of each machine,
+// and it outlives leaders: whoever leads looks at it and goes on.
+//
+// Its tokens are made when the boot script is handed out, because nobody keeps their values. A machine may ask more than once (iPXE tries
+// again, the power goes away), so the last few are good.
+
+// The refusals of an installer's calls.
+const (
+	ReasonInstallToken = "INSTALL_TOKEN" // nobody knows it
+	ReasonInstallOver  = "INSTALL_OVER"  // its session is over
+	ReasonNoInstall    = "NO_INSTALL"    // no session of the machine waits for a boot
+)
+
+// Limits of a session.
+const (
+	goodTokens     = 4  // that open a session
+	pastTokens     = 16 // that are told that it is over
+	maxInstallText = 64 << 10
+	maxHostKeys    = 16
+	maxInstallLog  = 256 << 10 // bytes in one command
+)
+
+// The index of installs.
+const installsByToken = iota
+
+func installSchema() *schema[internalv1.StoredInstall, *internalv1.StoredInstall] {
+	return &schema[internalv1.StoredInstall, *internalv1.StoredInstall]{
+		kind: internalv1.SnapshotRecord_INSTALLS,
+		key:  func(s *internalv1.StoredInstall) string { return s.GetInstall().GetMachineId() },
+		indexes: []func(*internalv1.StoredInstall) []string{
+			installsByToken: func(s *internalv1.StoredInstall) []string {
+				var keys []string
+				for _, sum := range append(append([][]byte(nil), s.GetGood()...), s.GetPast()...) {
+					keys = append(keys, hashKey(sum))
+				}
+				return keys
+			},
+		},
+	}
+}
+
+// InstallOpen says whether a session goes on: its attempt is not over.
+func InstallOpen(i *holdfastv1.Install) bool { return i != nil && i.GetClosedAt() == nil }
+
+// InstallBoots says whether a machine that asks for its boot script gets the installer.
+func InstallBoots(i *holdfastv1.Install) bool {
+	switch i.GetStage() {
+	case holdfastv1.Install_COMPLETE, holdfastv1.Install_BOOTED_DISK, holdfastv1.Install_FAILED:
+		return false
+	}
+	return InstallOpen(i)
+}
+
+// InstallStage words a stage: what the session waits for next.
+func InstallStage(i *holdfastv1.Install) string {
+	switch i.GetStage() {
+	case holdfastv1.Install_WAITING_FOR_PXE:
+		return "the machine to ask for its boot script"
+	case holdfastv1.Install_BOOTED_IPXE:
+		return "the installer to start"
+	case holdfastv1.Install_INSTALLER_STARTED:
+		return "the installer to write the image"
+	case holdfastv1.Install_WRITING:
+		return "the image to be written"
+	case holdfastv1.Install_COMPLETE:
+		return "the machine to boot from its disk"
+	case holdfastv1.Install_BOOTED_DISK:
+		return "nothing: the installed system was seen"
+	case holdfastv1.Install_FAILED:
+		return "nothing: the install has failed"
+	}
+	return "nothing"
+}
+
+// StageName is how people write a stage: waiting-for-pxe.
+func StageName(s holdfastv1.Install_Stage) string {
+	return strings.ReplaceAll(strings.ToLower(s.String()), "_", "-")
+}
+
+// openInstall opens the session of an attempt that is open. One that it has opened before stays as it is.
+func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error) {
+	run, step, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+	if err != nil {
+		return nil, err
+	}
+	if k := step.GetKind(); k != "repave" && k != "rma" {
+		return nil, invalid("step", "%q is of kind %s, which installs nothing", step.GetName(), k)
+	}
+	if len(c.GetCloudInit()) > maxInstallText || len(c.GetDisk()) > maxNodeText || len(c.GetImage()) > maxNodeText {
+		return nil, invalid("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk", len(c.GetCloudInit()), maxInstallText, maxNodeText)
+	}
+	m, ok := t.machines.get(run.GetMachineId())
+	if !ok {
+		return nil, machineNotFound(run.GetMachineId())
+	}
+	if len(m.GetSpec().GetMacAddresses()) == 0 {
+		return nil, refuse(FailedPrecondition, "NO_MAC_ADDRESS", "machine %q has no MAC address: nobody could tell that it is the one that boots; set spec.mac_addresses", m.GetMachineId())
+	}
+	old, exists := t.installs.get(m.GetMachineId())
+	if i := old.GetInstall(); exists && i.GetRunId() == c.GetRunId() && i.GetStep() == c.GetStep() && i.GetAttempt() == c.GetAttempt() {
+		return i, nil
+	}
+	i := &holdfastv1.Install{MachineId: m.GetMachineId(), RunId: c.GetRunId(), Step: c.GetStep(), Attempt: c.GetAttempt(), Image: c.GetImage(), Disk: c.GetDisk(),
+		Wipe: c.GetWipe(), CloudInit: c.GetCloudInit(), Macs: m.GetSpec().GetMacAddresses(), OpenedAt: t.now}
+	s := &internalv1.StoredInstall{Install: i, Past: lastOf(append(old.GetPast(), old.GetGood()...), pastTokens)}
+	t.stage(s, holdfastv1.Install_WAITING_FOR_PXE, "")
+	return i, nil
+}
+
+func lastOf(sums [][]byte, n int) [][]byte { return sums[max(0, len(sums)-n):] }
+
+// stage brings a session to a stage and stores it; the run says what it waits for.
+func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, what string) {
+	i := s.GetInstall()
+	i.Stage, i.StageSince = stage, t.now
+	t.installs.put(s)
+	run, ok := t.runs.get(i.GetRunId())
+	if !ok || Ended(run) {
+		return
+	}
+	run.WaitingFor, run.WaitingSince = InstallStage(i), t.now
+	t.putRun(run, fmt.Sprintf("step %s: %s", i.GetStep(), firstOf(what, "waiting for "+InstallStage(i))))
+}
+
+// closeInstall ends the session of a run's attempt: its tokens open nothing any more.
+func (t *tx) closeInstall(run *holdfastv1.Run) {
+	s, ok := t.installs.get(run.GetMachineId())
+	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && InstallOpen(i) {
+		i.ClosedAt = t.now
+		t.installs.put(s)
+	}
+}
+
+// bootInstall takes note that a machine has asked for its boot script, and which token it gets.
+func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error) {
+	s, ok := t.installs.get(c.GetMachineId())
+	i := s.GetInstall()
+	if !ok || !InstallBoots(i) {
+		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot", ident(c.GetMachineId()))
+	}
+	i.LastSeenAt, i.Note = t.now, clip(c.GetNote(), maxNote)
+	if ip := c.GetIpAddress(); ip != "" {
+		i.IpAddress = clip(ip, maxNodeText)
+	}
+	if len(c.GetSha256()) == 0 {
+		t.installs.put(s)
+		return i, nil
+	}
+	if len(c.GetSha256()) != sha256.Size {
+		return nil, invalid("sha256", "has %d bytes, want %d", len(c.GetSha256()), sha256.Size)
+	}
+	if _, _, taken := t.installByToken(c.GetSha256()); taken {
+		return nil, refuse(Aborted, ReasonIDTaken, "the generated token is in use")
+	}
+	s.Good = append(s.GetGood(), c.GetSha256())
+	if over := len(s.GetGood()) - goodTokens; over > 0 {
+		s.Past, s.Good = lastOf(append(s.GetPast(), s.GetGood()[:over]...), pastTokens), s.GetGood()[over:]
+	}
+	i.Boots++
+	if i.GetBootedAt() == nil {
+		i.BootedAt = t.now
+	}
+	i.Progress, i.Detail = 0, ""
+	what := "the machine has its boot script"
+	if i.GetBoots() > 1 {
+		what = fmt.Sprintf("the machine has its boot script again (%d times now)", i.GetBoots())
+	}
+	t.stage(s, holdfastv1.Install_BOOTED_IPXE, what)
+	return i, nil
+}
+
+// installByToken gives the session that a token belongs to, and whether it opens it.
+func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, known bool) {
+	if len(sum) != sha256.Size {
+		return nil, false, false
+	}
+	for _, in := range s.installs.scan(installsByToken, hashKey(sum), "") {
+		for _, g := range in.GetGood() {
+			if bytes.Equal(g, sum) { // hashes of random values: how long that takes tells nothing
+				return in, InstallOpen(in.GetInstall()), true
+			}
+		}
+		for _, p := range in.GetPast() {
+			if bytes.Equal(p, sum) {
+				return in, false, true
+			}
+		}
+	}
+	return nil, false, false
+}
+
+// admitInstaller gives the open session that a token is good for.
+func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
+	in, good, known := s.installByToken(sum)
+	switch {
+	case !known:
+		return nil, refuse(Unauthenticated, ReasonInstallToken, "nobody knows this install token: boot the machine from the network again")
+	case !good:
+		return nil, refuse(OutOfRange, ReasonInstallOver, "the install session of machine %q that this token was for is over: boot the machine again", in.GetInstall().GetMachineId()).
+			with("machine_id", in.GetInstall().GetMachineId())
+	}
+	return in, nil
+}
+
+// noteInstallSession is what the leader has seen of the machine. What is about another attempt is passed over.
+func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install, *Error) {
+	run, _, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+	if err != nil {
+		return nil, err
+	}
+	s, ok := t.installs.get(run.GetMachineId())
+	i := s.GetInstall()
+	if !ok || !InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() || i.GetAttempt() != c.GetAttempt() {
+		return nil, refuse(FailedPrecondition, ReasonNoInstall, "attempt %d of step %q of run %s has no install session", c.GetAttempt(), c.GetStep(), c.GetRunId())
+	}
+	i.PowerOffSeen = i.GetPowerOffSeen() || c.GetPowerOffSeen()
+	i.PowerOnSeen = i.GetPowerOnSeen() || c.GetPowerOnSeen()
+	if c.GetDiskBooted() && i.GetStage() == holdfastv1.Install_COMPLETE {
+		i.DiskBootedAt = t.now
+		t.stage(s, holdfastv1.Install_BOOTED_DISK, "the installed system answers")
+		return i, nil
+	}
+	t.installs.put(s)
+	return i, nil
+}
+
+// Install gives the install session of a machine, the last one when none is open.
+func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
+	s, ok := v.installs.get(machineID)
+	return s.GetInstall(), ok
+}
+
+// InstallByToken gives the open session that the token with a SHA-256 is good for.
+func (v *View) InstallByToken(sum []byte) (*holdfastv1.Install, *Error) {
+	s, err := v.admitInstaller(sum)
+	return s.GetInstall(), err
+}

@@ -1,0 +1,190 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// A report of an installer moves its session and the node, by the one table of the node state machine: it makes no difference whether it came on
+// a session's token or through the node API, whose installers know MAC addresses only.
+
+// reportInstall takes what an installer says on its token.
+func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *Error) {
+	s, err := t.admitInstaller(c.GetSha256())
+	if err != nil {
+		return nil, err
+	}
+	r, i := c.GetReport(), s.GetInstall()
+	if bad := checkInstallReport(r); len(bad) > 0 {
+		return nil, Invalid(bad)
+	}
+	run, ok := t.runs.get(i.GetRunId())
+	m, there := t.machines.get(i.GetMachineId())
+	if !ok || !there {
+		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install is not on record", i.GetRunId())
+	}
+	if m.Node == nil {
+		m.Node = &holdfastv1.NodeRecord{}
+	}
+	var facts []string
+	if in := r.GetFacts(); in != nil {
+		for _, p := range factPaths() {
+			if *nodeText(in)[p] != "" {
+				facts = append(facts, p)
+			}
+		}
+		mergeNode(m.Node, in, facts)
+	}
+	if r.GetIpAddress() != "" {
+		m.Node.IpAddress = r.GetIpAddress()
+	}
+	m.Node.LastSeenAt = t.now
+	t.keepHardwareOfHost(run, r.GetInventory())
+	if r.GetIpAddress() != "" {
+		i.IpAddress = r.GetIpAddress()
+	}
+	if r.GetDetail() != "" {
+		i.Detail = r.GetDetail()
+	}
+	if len(r.GetHostKeys()) > 0 {
+		i.HostKeys = r.GetHostKeys()
+	}
+	i.LastSeenAt = t.now
+	t.installs.put(s)
+	m = t.installReported(m, &holdfastv1.ReportNodeRequest{MacAddress: i.GetMacs()[0], InstallationStatus: r.GetStatus(), InstallationError: r.GetError(),
+		InstallationProgress: r.GetProgress(), HasProgress: r.GetHasProgress()}, "")
+	t.putMachine(m)
+	s, _ = t.installs.get(i.GetMachineId())
+	return s.GetInstall(), nil
+}
+
+// checkInstallReport says what is wrong with a report.
+func checkInstallReport(r *holdfastv1.ReportInstallRequest) []FieldViolation {
+	bad := CheckNode(r.GetFacts())
+	add := func(field, format string, args ...any) {
+		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+	}
+	if s := r.GetStatus(); !slices.Contains([]string{"started", "progress", "complete", "failed"}, s) {
+		add("status", "%.40q is not started, progress, complete or failed", s)
+	}
+	if p := r.GetProgress(); p < 0 || p > 100 {
+		add("progress", "%d is not 0 to 100", p)
+	}
+	if !oneLine(r.GetDetail()) {
+		add("stage", "must be one line of at most %d bytes", maxNodeText)
+	}
+	if !oneLine(r.GetIpAddress()) {
+		add("ip_address", "must be one line of at most %d bytes", maxNodeText)
+	}
+	if n := len(r.GetHostKeys()); n > maxHostKeys {
+		add("host_keys", "are %d, at most %d are allowed", n, maxHostKeys)
+	}
+	for n, k := range r.GetHostKeys() {
+		if len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") || len(strings.Fields(k)) < 2 {
+			add(fmt.Sprintf("host_keys[%d]", n), "is not a public key such as ssh-ed25519 AAAA…")
+		}
+	}
+	return bad
+}
+
+func oneLine(s string) bool { return len(s) <= maxNodeText && !strings.ContainsAny(s, "\x00\n\r") }
+
+// keepHardwareOfHost takes over what an installer has found, where no BMC has told.
+func (t *tx) keepHardwareOfHost(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
+	if was, ok := t.hardware.get(run.GetMachineId()); in == nil || ok && was.GetHardware().GetSource() == hardwareFromBMC {
+		return
+	}
+	is := boundHardware(in)
+	is.Source, is.ObservedAt, is.RunId = "installer", t.now, run.GetRunId()
+	t.hardware.put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
+}
+
+// sessionReported moves the session of a machine that a report is about, if one is open. It says whether the report is news: an installer that
+// has no answer sends the same again, and a second failure of one attempt is none.
+func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (news bool) {
+	s, ok := t.installs.get(m.GetMachineId())
+	i := s.GetInstall()
+	if !ok || !InstallBoots(i) { // nothing is said after the end
+		return !ok || !InstallOpen(i)
+	}
+	i.LastSeenAt = t.now
+	if r.GetHasProgress() && r.GetInstallationStatus() == "progress" {
+		i.Progress = r.GetInstallationProgress()
+	}
+	switch status := r.GetInstallationStatus(); {
+	case status == "failed":
+		i.Error, i.CompletedAt = firstOf(clip(r.GetInstallationError(), maxNote), "the installer gave no reason"), t.now
+		t.stage(s, holdfastv1.Install_FAILED, "the installer has failed: "+i.GetError())
+	case status == "complete":
+		i.Progress, i.CompletedAt = 100, t.now
+		t.pinHost(i)
+		t.stage(s, holdfastv1.Install_COMPLETE, "the installer is done")
+	case status == "started" && i.GetStage() < holdfastv1.Install_INSTALLER_STARTED:
+		if i.GetStartedAt() == nil {
+			i.StartedAt = t.now
+		}
+		t.stage(s, holdfastv1.Install_INSTALLER_STARTED, "the installer has started")
+	case status == "progress" && i.GetStage() < holdfastv1.Install_WRITING:
+		if i.GetStartedAt() == nil {
+			i.StartedAt = t.now
+		}
+		t.stage(s, holdfastv1.Install_WRITING, "the installer is at work")
+	default:
+		t.installs.put(s)
+	}
+	return true
+}
+
+// pinHost takes the keys that the installer has made for the ones that the host is known by.
+func (t *tx) pinHost(i *holdfastv1.Install) {
+	keys := strings.Join(i.GetHostKeys(), "\n")
+	if keys == "" || len(keys) > maxDeviceNote {
+		t.forgetHost(i.GetMachineId())
+		return
+	}
+	t.devices.put(&internalv1.DeviceNote{Key: hostNote(i.GetMachineId()), Value: []byte(keys), UpdatedAt: t.now})
+}
+
+// hostInstalled forgets what a host was known by, and takes what its installer has said, where that has come to an end.
+func (t *tx) hostInstalled(run *holdfastv1.Run) {
+	s, ok := t.installs.get(run.GetMachineId())
+	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil && i.GetStage() != holdfastv1.Install_FAILED {
+		t.pinHost(i)
+		return
+	}
+	t.forgetHost(run.GetMachineId())
+}
+
+// appendInstallLog adds to the installer's log. What is there already is skipped, a hole is refused.
+func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Install, *Error) {
+	s, err := t.admitInstaller(c.GetSha256())
+	if err != nil {
+		return nil, err
+	}
+	i := s.GetInstall()
+	if len(c.GetData()) > maxInstallLog {
+		return nil, invalid("data", "has %d bytes, at most %d are allowed", len(c.GetData()), maxInstallLog)
+	}
+	if c.GetOffset() < 0 || c.GetOffset() > i.GetLogBytes() {
+		return nil, refuse(Aborted, ReasonLogGap, "the installer's log has %d bytes: an append at %d would leave a hole", i.GetLogBytes(), c.GetOffset()).
+			with("next", fmt.Sprint(i.GetLogBytes()))
+	}
+	run, ok := t.runs.get(i.GetRunId())
+	if !ok || Ended(run) {
+		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install is over", i.GetRunId())
+	}
+	i.LastSeenAt = t.now
+	if skip := i.GetLogBytes() - c.GetOffset(); skip < int64(len(c.GetData())) {
+		fresh := c.GetData()[skip:]
+		t.appendBeside(run, &holdfastv1.LogChunk{Ts: t.now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh})
+		i.LogBytes += int64(len(fresh))
+		run.Revision = t.index
+		t.runs.put(run) // no event: a log tail follows log_bytes
+	}
+	t.installs.put(s)
+	return i, nil
+}
