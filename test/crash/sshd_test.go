@@ -1,14 +1,9 @@
 package crash
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,93 +11,30 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/crypto/ssh"
-
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
+	"github.com/holdfast-metal/holdfast/test/sshd"
 )
 
-// host is a real OpenSSH server on this machine, as the user who runs the tests, and what peers need to log in.
-type host struct {
-	addr, key, dir string
-	private        string // PEM
-}
-
 // startHost starts a server on loopback, and stops it with the test. It skips the test where there is none to start.
-func startHost(t *testing.T) host {
+func startHost(t *testing.T) *sshd.Server {
 	t.Helper()
-	const program = "/usr/sbin/sshd"
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("NOT TESTED against a real sshd: there is no %s (Debian: apt-get install openssh-server)", program)
+	if m := sshd.Missing(); m != "" {
+		t.Skip("NOT TESTED against a real sshd: " + m)
 	}
-	if _, err := os.Stat("/run/systemd/system"); err == nil && os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: on a machine with systemd commands run as its units, and that takes root")
-	}
-	h := host{dir: t.TempDir()}
-	write := func(name, text string, mode os.FileMode) string {
-		path := filepath.Join(h.dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	newKey := func() (public, private string) {
-		_, key, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := ssh.NewSignerFromKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		block, err := ssh.MarshalPrivateKey(key, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.PublicKey()))), string(pem.EncodeToMemory(block))
-	}
-	hostKey, hostPrivate := newKey()
-	login, private := newKey()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.addr, h.key, h.private = l.Addr().String(), hostKey, private
+	addr := l.Addr().String()
 	l.Close()
-	_, port, _ := net.SplitHostPort(h.addr)
-	config := []string{"ListenAddress 127.0.0.1", "Port " + port, "HostKey " + write("host", hostPrivate, 0o600), "AuthorizedKeysFile " + write("authorized", login, 0o600),
-		"PidFile none", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "PermitRootLogin yes", "UseDNS no"}
-	if os.Geteuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Fatal(err)
-		}
-	} else { // whoever logs in is to be root, or may become it: here he may do all that the test needs
-		write("sudo", "#!/bin/sh\nshift\nexec \"$@\"\n", 0o755)
-		config = append(config, "SetEnv PATH="+h.dir+":"+os.Getenv("PATH"))
-	}
-	log, err := os.Create(filepath.Join(h.dir, "log"))
+	s, err := sshd.Start(t.Context(), t.TempDir(), addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-D", "-e", "-f", write("config", strings.Join(config, "\n")+"\n", 0o600))
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		log.Close()
-	})
-	harness.Until(t, "sshd to answer", func() (bool, any) {
-		c, err := net.Dial("tcp", h.addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil, err
-	})
-	return h
+	t.Cleanup(s.Close)
+	return s
 }
 
 // A command on a real host survives the leader that started it, and the one that took over from that: it is one process from start to
@@ -121,31 +53,27 @@ func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string]string{
 		"keys": key + "\n",
 		"peer.yaml": "providers:\n  hosts:\n    kind: ssh\n    host_keys: pinned\n    keepalive: 1s\n    dead_after: 3s\n    state_dir: " +
-			filepath.Join(h.dir, "state") + "\n",
+			filepath.Join(h.Dir, "state") + "\n",
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(h.Dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := bench.Cluster(t, harness.Options{RaftMultiplier: 4, Args: []string{"--config", filepath.Join(h.dir, "peer.yaml"), "--secrets-key-file", filepath.Join(h.dir, "keys")}})
+	c := bench.Cluster(t, harness.Options{RaftMultiplier: 4, Args: []string{"--config", filepath.Join(h.Dir, "peer.yaml"), "--secrets-key-file", filepath.Join(h.Dir, "keys")}})
 	if _, err := c.Client.Secrets().PutSecret(t.Context(), &holdfastv1.PutSecretRequest{Name: "ssh/host", Type: "ssh",
-		Values: map[string]string{"username": me.Username, "private_key": h.private}}); err != nil {
+		Values: map[string]string{"username": h.User, "private_key": h.PrivateKey}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Client.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-real",
-		Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: h.addr, SshCredentialsRef: "ssh/host", SshHostKeys: []string{h.key}}}}); err != nil {
+		Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: h.Addr, SshCredentialsRef: "ssh/host", SshHostKeys: []string{h.HostKey}}}}); err != nil {
 		t.Fatal(err)
 	}
 	const every = 200 * time.Millisecond
-	lines, starts := int(lasts/every), filepath.Join(h.dir, "starts")
+	lines, starts := int(lasts/every), filepath.Join(h.Dir, "starts")
 	sleep := step("sleep", &holdfastv1.SshCommand{Script: fmt.Sprintf(
 		"echo $$ >>%s\ni=0\nwhile [ $i -lt %d ]; do\n  i=$((i + 1))\n  echo \"line $i\"\n  sleep %g\ndone\necho over >&2\n", starts, lines, every.Seconds())})
 	sleep.TimeoutSeconds = int32((lasts + 2*harness.Patience) / time.Second)

@@ -19,12 +19,13 @@ import (
 
 // Config says what to run.
 type Config struct {
-	Binary string
-	Dir    string   // of data and logs
-	Env    []string // more environment of each peer
-	Args   []string // more arguments of each peer
-	Fleet  []string // more arguments of the fake hardware
-	Slow   bool     // Raft's default timeouts instead of elections within 150 ms
+	Binary    string
+	Dir       string   // of data and logs
+	Env       []string // more environment of each peer
+	Args      []string // more arguments of each peer
+	Fleet     []string // more arguments of the fake hardware
+	Providers string   // more YAML below "providers:", beside the fake hardware
+	Slow      bool     // Raft's default timeouts instead of elections within 150 ms
 }
 
 // Lab is three peers and fake hardware.
@@ -53,7 +54,7 @@ func Open(ctx context.Context, cfg Config) (*Lab, error) {
 	}
 	l := &Lab{Hardware: hw, held: map[string]bool{}}
 	l.Cluster, err = localcluster.New(ctx, localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, FakeEndpoint: hw.Endpoint,
-		RaftMultiplier: timeouts, Args: cfg.Args, Env: cfg.Env})
+		RaftMultiplier: timeouts, Args: cfg.Args, Env: cfg.Env, Providers: cfg.Providers})
 	if err != nil {
 		return nil, errors.Join(err, hw.Close())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/fault"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 	"github.com/holdfast-metal/holdfast/test/robustness/private"
+	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -25,6 +26,7 @@ import (
 //
 //	HOLDFAST_TEST_BINARY=path   what to test instead of a new build, which has short leases: what is given has the ordinary ones
 //	HOLDFAST_TEST_AGENT=path    the holdfast-agent to test; without, and with a binary given, no agent is a process
+//	HOLDFAST_TEST_FRONT=path    the BMCs (test/bmclab/front); without, they are built
 //	CHAOS=1            run TestChaos, which takes about two minutes for each of its two seeds
 //	CHAOS_SEED=n       run TestChaos once, with this seed and all faults; a failure prints the line to use
 //	CHAOS_FAULTS=a,b   only these faults
@@ -96,27 +98,36 @@ func TestChaosSmoke(t *testing.T) {
 const (
 	binaryVar = "HOLDFAST_TEST_BINARY"
 	agentVar  = "HOLDFAST_TEST_AGENT"
+	frontVar  = "HOLDFAST_TEST_FRONT"
 	shortVar  = "HOLDFAST_TEST_SHORT_LEASES" // set: the binary was built with them
 )
 
 // executables are what is tested.
 type executables struct {
 	holdfast, agent string
+	front           string // of BMCs
 	leases          workload.Leases
 }
 
 // build gives what is tested: what the environment names, or new executables, of which holdfast has short leases.
 func build(t *testing.T, race bool) executables {
 	t.Helper()
+	front := os.Getenv(frontVar)
+	if front == "" {
+		front = filepath.Join(t.TempDir(), "front")
+		if err := site.Build(t.Context(), front); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if name := os.Getenv(binaryVar); name != "" {
-		e := executables{holdfast: name, agent: os.Getenv(agentVar), leases: workload.OrdinaryLeases()}
+		e := executables{holdfast: name, agent: os.Getenv(agentVar), front: front, leases: workload.OrdinaryLeases()}
 		if os.Getenv(shortVar) != "" {
 			e.leases = workload.ShortLeases()
 		}
 		return e
 	}
 	dir := t.TempDir()
-	e := executables{holdfast: filepath.Join(dir, "holdfast"), agent: filepath.Join(dir, "holdfast-agent"), leases: workload.ShortLeases()}
+	e := executables{holdfast: filepath.Join(dir, "holdfast"), agent: filepath.Join(dir, "holdfast-agent"), front: front, leases: workload.ShortLeases()}
 	root, err := overlay.Root(".")
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +162,7 @@ func inPrivate(t *testing.T, race bool) bool {
 	if e.leases[workload.Machine] == workload.ShortLeases()[workload.Machine] {
 		short = "1"
 	}
-	return private.Again(t, binaryVar+"="+e.holdfast, agentVar+"="+e.agent, shortVar+"="+short)
+	return private.Again(t, binaryVar+"="+e.holdfast, agentVar+"="+e.agent, frontVar+"="+e.front, shortVar+"="+short)
 }
 
 // cluster starts one for chaos. The multiplier is of Raft's timeouts, the arguments are for each peer. When the test has failed its report is kept, and its path printed.
@@ -177,7 +188,7 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: append(args, keys...),
+	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Front: e.front, Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: append(args, keys...),
 		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)

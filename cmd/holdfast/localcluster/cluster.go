@@ -112,7 +112,7 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 		file := filepath.Join(dir, "config.yaml")
 		endpoint, err := json.Marshal(cfg.FakeEndpoint) // JSON is YAML
 		if err == nil {
-			err = os.WriteFile(file, fmt.Appendf(nil, "providers:\n  fake:\n    kind: fake\n    endpoint: %s\n", endpoint), 0o600)
+			err = os.WriteFile(file, fmt.Appendf(nil, "providers:\n  fake:\n    kind: fake\n    endpoint: %s\n%s", endpoint, cfg.Providers), 0o600)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("write the configuration of peer %s: %w", p.ID, err)

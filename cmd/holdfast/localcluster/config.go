@@ -19,6 +19,8 @@ type Config struct {
 	Peers int // 1, 3, 5 or 7; ids n1 to nN. Default 3
 	// FakeEndpoint is the address of fake hardware, e.g. "http://127.0.0.1:7450". It becomes each peer's provider "fake".
 	FakeEndpoint string
+	// Providers is more YAML below "providers:" in each peer's configuration, beside the fake hardware.
+	Providers string
 	// Insecure leaves out TLS and authentication. Without it certificates are made in <Dir>/tls-…, and whoever asks for
 	// Cluster.TLS is an admin.
 	Insecure       bool

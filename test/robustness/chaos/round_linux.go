@@ -51,7 +51,7 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 		return nil, err
 	}
 	target := workload.TargetOf(c.Cluster, c.Fake.Endpoint)
-	target.Log = c.Log
+	target.Log, target.Site = c.Log, c.Site
 	w := workload.New(workload.Config{Seed: r.Seed, Clients: r.Clients, MinOps: r.MinOps, Leases: r.Leases, Agent: r.Agent}, target)
 	defer w.Close()
 	traffic, stop := context.WithCancel(ctx)

@@ -16,6 +16,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -27,6 +28,7 @@ type Final struct {
 	History  map[string][]*holdfastv1.HistoryEntry // of the workload's machines
 	Logs     map[string][][]byte                   // of runs whose log somebody followed or whose output is known: at each peer
 	Stdout   map[string][]byte                     // of runs whose output is known
+	Stderr   map[string][]byte                     // the same
 	Effects  []fake.Effect
 	Hardware []fake.MachineState
 	Sums     []Sum // of each peer, at one index if that could be had
@@ -34,6 +36,10 @@ type Final struct {
 	Agents   map[string]*holdfastv1.Machine // of clients of leases; their histories are in History
 	Services []*holdfastv1.Service          // all
 	Declared map[string]bool                // ids of all pools and plans
+
+	BMCs     []desk.Seen // what each BMC has seen when all runs had ended
+	Sessions []int       // that were left on each, a while later
+	Starts   string      // a line for each command that began on the host: its token
 }
 
 // Sum is a peer's state, summed up.
@@ -45,7 +51,7 @@ type Sum struct {
 
 // gather reads the record when nothing moves any more.
 func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final, error) {
-	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}}
+	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}, Stderr: map[string][]byte{}}
 	conns, hangUp, err := connect(t.Addrs, t.Creds)
 	if err != nil {
 		return nil, err
@@ -69,6 +75,9 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 		return nil, err
 	}
 	if err := f.fleet(ctx, h, conns[0]); err != nil {
+		return nil, err
+	}
+	if err := f.real(ctx, h.Real); err != nil {
 		return nil, err
 	}
 	rec, err := workload.NewRecorder(t.Addrs, t.Creds)
@@ -114,19 +123,22 @@ func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientCon
 		want[t.Run] = true
 	}
 	for _, r := range f.Runs {
-		if workload.Talk(r.GetPlanId()) {
+		if workload.Talk(r.GetPlanId()) || r.GetPlanId() == workload.HostPlan {
 			want[r.GetRunId()] = true
 		}
 	}
 	for id := range want {
-		var all, stdout bytes.Buffer
+		var all, stdout, stderr bytes.Buffer
 		stream, err := holdfastv1.NewRunServiceClient(c).StreamRunLogs(ctx, &holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true})
 		for err == nil {
 			var chunk *holdfastv1.LogChunk
 			if chunk, err = stream.Recv(); err == nil {
 				all.Write(chunk.GetData())
-				if chunk.GetStream() == "stdout" {
+				switch chunk.GetStream() {
+				case "stdout":
 					stdout.Write(chunk.GetData())
+				case "stderr":
+					stderr.Write(chunk.GetData())
 				}
 			}
 		}
@@ -134,7 +146,7 @@ func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientCon
 			return fmt.Errorf("read the log of run %s: %w", id, err)
 		}
 		f.Logs[id] = append(f.Logs[id], all.Bytes())
-		f.Stdout[id] = stdout.Bytes()
+		f.Stdout[id], f.Stderr[id] = stdout.Bytes(), stderr.Bytes()
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type Fault interface {
 func All() []Fault {
 	return []Fault{
 		process("kill-leader", killLeader),
+		bmcs("bmc-trouble-kill-leader", bmcTroubleKill),
 		network("isolate-leader", isolateLeader),
 		longer(process("pause-leader", pauseLeader), 2*time.Second, 8*time.Second),
 		process("kill-all", killAll),
@@ -47,6 +48,7 @@ func All() []Fault {
 		disk("disk-full", fillDisk),
 		network("bridge", bridge),
 		network("slow-link", slowLink),
+		bmcs("bmc-trouble", bmcTrouble),
 		longer(process("rotate-certificates", rotateCertificates), 0, time.Second),
 		longer(process("corrupt-log", corruptLog), 0, time.Second),
 		network("ring", ring),
@@ -60,10 +62,10 @@ func All() []Fault {
 
 // Parts gives faults that are parts of others, and are injected by their name only.
 func Parts() []Fault {
-	return []Fault{
+	return append(bmcParts(),
 		longer(process("rotate-ca", rotateCA), 0, time.Second),
 		longer(process("rotate-gossip-key", rotateGossip), 0, time.Second),
-	}
+	)
 }
 
 type injection func(context.Context, *harness.Cluster, *rand.Rand) (Heal, error)

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	"github.com/holdfast-metal/holdfast/test/robustness/private"
+	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
 )
 
@@ -29,6 +30,7 @@ type Config struct {
 	Loopback       bool     // no namespaces and no disks of their own, although there could be
 	Args, Env      []string // of each peer
 	Fleet          []string // more arguments of the fake hardware
+	Front          string   // the executable of BMCs (site.Build); without there are none, and no real host
 	Log            *slog.Logger
 }
 
@@ -54,6 +56,7 @@ func SomeSnapshots() []string {
 type Cluster struct {
 	*localcluster.Cluster
 	Fake  *localcluster.FakeHardware
+	Site  *site.Site   // what is not fake; nil for none
 	Net   *wire.Switch // nil on loopback
 	Disks []*Disk      // by peer; nil on loopback
 	Dir   string
@@ -101,6 +104,9 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		return nil, err
 	}
 	local.FakeEndpoint = c.Fake.Endpoint
+	if err := c.openSite(ctx, host, cfg, &local); err != nil {
+		return nil, err
+	}
 	if c.Cluster, err = localcluster.Start(ctx, local); err != nil {
 		return nil, err
 	}
@@ -166,6 +172,9 @@ func (c *Cluster) Close(keep bool) error {
 	}
 	if c.Fake != nil {
 		errs = append(errs, c.Fake.Close())
+	}
+	if c.Site != nil {
+		errs = append(errs, c.Site.Close())
 	}
 	for _, d := range c.Disks {
 		errs = append(errs, d.remove(keep))

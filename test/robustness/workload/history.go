@@ -111,6 +111,7 @@ type History struct {
 	Watches  []Watch
 	Tails    []Tail
 	Fleet    *Fleet // nil when there are no clients of leases
+	Real     *Real  // nil when all machines are fake
 }
 
 // Count counts the calls of a kind with an outcome; an empty outcome is any.

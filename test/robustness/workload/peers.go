@@ -24,6 +24,7 @@ type peer struct {
 	pools    holdfastv1.PoolServiceClient
 	services holdfastv1.RegistryServiceClient
 	access   holdfastv1.AccessServiceClient
+	secrets  holdfastv1.SecretServiceClient
 }
 
 // dial makes a connection to each peer. It connects lazily, and again soon after a peer has come back.
@@ -39,7 +40,8 @@ func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error
 		}
 		all = append(all, peer{conn: conn, machines: holdfastv1.NewMachineServiceClient(conn),
 			plans: holdfastv1.NewPlanServiceClient(conn), runs: holdfastv1.NewRunServiceClient(conn), pools: holdfastv1.NewPoolServiceClient(conn),
-			services: holdfastv1.NewRegistryServiceClient(conn), access: holdfastv1.NewAccessServiceClient(conn)})
+			services: holdfastv1.NewRegistryServiceClient(conn), access: holdfastv1.NewAccessServiceClient(conn),
+			secrets: holdfastv1.NewSecretServiceClient(conn)})
 	}
 	return all, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/robustness/site"
 )
 
 // Target is the cluster that the traffic goes to.
@@ -31,6 +32,7 @@ type Target struct {
 	Creds, PeerCreds credentials.TransportCredentials
 	URLs             []string    // HTTP address of each peer, in the same order, e.g. "https://127.0.0.1:7401"
 	TLS              *tls.Config // for clients that have a token and no certificate
+	Site             *site.Site  // BMCs and hosts that are not fake; nil for none
 	Running          func() int  // how many peers have a process; nil when that is not known
 }
 
@@ -79,6 +81,7 @@ type Workload struct {
 	watchers []*watcher
 	tails    *tails
 	fleet    *fleet
+	real     *Real // nil: there is none
 }
 
 // New makes the traffic of a seed. Nothing happens before Run. The ids of machines are not of the seed alone: one cluster can
@@ -109,7 +112,7 @@ func New(cfg Config, t Target) *Workload {
 	}
 	w.register = w.prefix + "-register"
 	w.known.runs = map[string][]asked{}
-	w.fleet = newFleet(w)
+	w.fleet, w.real = newFleet(w), realOf(t.Site)
 	return w
 }
 
@@ -138,6 +141,7 @@ func (w *Workload) Run(ctx context.Context) error {
 		rng := w.rng(3000 + i)
 		wg.Go(func() { w.tails.work(ctx, rng) })
 	}
+	wg.Go(func() { w.drive(ctx) })
 	for i := range w.cfg.Clients {
 		c := &client{w: w, id: i, rng: w.rng(i)}
 		wg.Go(func() { c.run(ctx) })
@@ -171,6 +175,9 @@ func (w *Workload) prepare(ctx context.Context) error {
 		})
 	}
 	todo = append(todo, w.fleet.prepare()...)
+	if w.real != nil {
+		todo = append(todo, w.real.prepare()...)
+	}
 	for i, do := range todo {
 		for try := 0; ; try++ {
 			call, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -202,6 +209,12 @@ func (w *Workload) Settle(ctx context.Context) error {
 func (w *Workload) Close() { w.fleet.close() }
 
 func (w *Workload) settle(ctx context.Context) error {
+	if _, err := w.runsEnded(ctx); err != nil {
+		return err
+	}
+	if err := w.rest(ctx); err != nil {
+		return err
+	}
 	ended, err := w.runsEnded(ctx)
 	if err != nil {
 		return err
@@ -224,7 +237,7 @@ func (w *Workload) settle(ctx context.Context) error {
 // runsEnded waits until no run is active, twice in a row, and gives all of them.
 func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 	var before []string
-	for try := 0; ; try++ {
+	for try, told := 0, time.Now(); ; try++ {
 		runs, err := ListRuns(ctx, w.rec.peers[try%len(w.rec.peers)].runs)
 		ids, active := []string{}, []string{}
 		for _, r := range runs {
@@ -240,6 +253,10 @@ func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 			return ids, nil
 		default:
 			before = ids
+		}
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			w.target.Log.Info("runs are active", "runs", active)
 		}
 		if werr := wait(ctx, 300*time.Millisecond); werr != nil {
 			return nil, fmt.Errorf("wait for all runs to end: %d are active %v: %w", len(active), active, errors.Join(err, werr))
@@ -277,7 +294,7 @@ func (w *Workload) History() *History {
 	if w.tails != nil {
 		h.Tails = w.tails.seen()
 	}
-	h.Fleet = w.fleet.seen()
+	h.Fleet, h.Real = w.fleet.seen(), w.real
 	return h
 }
 

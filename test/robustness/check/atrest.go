@@ -1,0 +1,46 @@
+package check
+
+import (
+	"fmt"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/robustness/site"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// atRest checks that each machine behind a BMC is as the last attempt that succeeded has left it, and that BMCs were asked at all.
+func atRest(h *workload.History, f *Final) []error {
+	if h.Real == nil {
+		return nil
+	}
+	var errs []error
+	for i, id := range h.Real.BMCs {
+		tries := triesOf(f.Runs, id)
+		if len(tries) == 0 {
+			errs = append(errs, fmt.Errorf("no attempt on record has pressed a button of %s", id))
+			continue
+		}
+		last := tries[len(tries)-1]
+		if last.attempt.GetOutcome() != holdfastv1.Attempt_SUCCEEDED {
+			continue // what it has left is not known
+		}
+		if want, on := last.action != "off", f.seenOf(i).On[site.System]; on != want {
+			errs = append(errs, fmt.Errorf("machine %s is on: %t; run %s of %s has succeeded last", id, on, last.run.GetRunId(), last.run.GetPlanId()))
+		}
+	}
+	return few(errs)
+}
+
+// sessions checks that none is left on a BMC when nobody uses it: not one of a leader that is gone, nor one whose login was never answered.
+func sessions(h *workload.History, f *Final) []error {
+	if h.Real == nil {
+		return nil
+	}
+	var errs []error
+	for i, n := range f.Sessions {
+		if n > 0 {
+			errs = append(errs, fmt.Errorf("%d sessions are left on the BMC of %s, %s after it was used last; it has seen %d logins", n, h.Real.BMCs[i], sessionsTime, f.seenOf(i).Logins))
+		}
+	}
+	return few(errs)
+}

@@ -1,0 +1,111 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// presses holds the power buttons that each BMC saw pressed against the attempts on record, in order. A BMC is not told for whom a button is pressed, but
+// runs of a machine do not overlap, so that what it saw has to be the presses of one attempt after the other:
+//
+//   - an attempt that succeeded under one leader, after one that did too, pressed what its evidence says, once each: off if the power was on, on if it was off;
+//   - any other turned the power off at most once and on at most once, whoever led: what one leader has pressed the next one sees.
+//
+// A press that the BMC took and ignored counts by itself: of those there is one for each leader at most.
+func presses(h *workload.History, f *Final) []error {
+	if h.Real == nil {
+		return nil
+	}
+	var errs []error
+	for i, id := range h.Real.BMCs {
+		seen, pattern, words := letters(f.seenOf(i)), strings.Builder{}, []string{}
+		quiet := true // nothing that was pressed before can show late
+		for _, t := range triesOf(f.Runs, id) {
+			p := t.pattern(quiet)
+			pattern.WriteString(p)
+			words = append(words, fmt.Sprintf("%s/%s/%d %s", t.run.GetRunId(), t.step, t.attempt.GetNumber(), p))
+			quiet = t.attempt.GetOutcome() == holdfastv1.Attempt_SUCCEEDED
+		}
+		if ok, err := regexp.MatchString("^"+pattern.String()+"$", seen); err != nil || !ok {
+			errs = append(errs, fmt.Errorf("the BMC of %s saw the presses %s (F off, N on; f and n were ignored), which are not those of its attempts, in order: %s (%v)",
+				id, seen, strings.Join(words, ", "), err))
+		}
+	}
+	return few(errs)
+}
+
+// letters words the presses that a BMC has seen, a letter each.
+func letters(seen desk.Seen) string {
+	var b strings.Builder
+	for _, e := range seen.Effects {
+		if e.Name != "reset" {
+			continue
+		}
+		letter, known := map[string]string{"ForceOff": "F", "On": "N"}[e.Detail]
+		switch {
+		case !known:
+			letter = "X" // a button that nobody has to press
+		case e.Ignored:
+			letter = strings.ToLower(letter)
+		}
+		b.WriteString(letter)
+	}
+	return b.String()
+}
+
+// try is an attempt that may press.
+type try struct {
+	run     *holdfastv1.Run
+	step    string
+	action  string // on, off or cycle
+	attempt *holdfastv1.Attempt
+}
+
+// triesOf gives the attempts on a machine that may press, in order: of runs that do not overlap the later one was changed last.
+func triesOf(all []*holdfastv1.Run, machine string) []try {
+	runs := slices.DeleteFunc(slices.Clone(all), func(r *holdfastv1.Run) bool { return r.GetMachineId() != machine })
+	slices.SortFunc(runs, func(a, b *holdfastv1.Run) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
+	var tries []try
+	for _, r := range runs {
+		for _, s := range r.GetSteps() {
+			action, may := workload.Presses(r.GetPlanId(), s.GetName())
+			for _, a := range s.GetAttempts() {
+				if may {
+					tries = append(tries, try{r, s.GetName(), action, a})
+				}
+			}
+		}
+	}
+	return tries
+}
+
+// pattern gives the presses that the attempt stands for, as a regular expression.
+func (t try) pattern(quiet bool) string {
+	off, on := t.action != "on", t.action != "off"
+	leaders := len(t.attempt.GetEpochs())
+	if quiet && leaders == 1 && t.attempt.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
+		p, was := "", t.attempt.GetEvidenceBefore()["power"]
+		if off && was == "on" {
+			p = "F"
+		}
+		if on && (was == "off" || p == "F") {
+			p += "N"
+		}
+		return p
+	}
+	p := ""
+	if off {
+		p = fmt.Sprintf("(?:f{0,%d}|f{0,%d}F)", leaders, leaders-1)
+	}
+	if on {
+		p += fmt.Sprintf("(?:n{0,%d}|n{0,%d}N)", leaders, leaders-1)
+	}
+	return p
+}

@@ -1,0 +1,52 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/test/robustness/workload"
+)
+
+// starts holds the commands that began on the host against the record: each is of an attempt, no attempt's has begun twice, and that of one that succeeded
+// has begun once. What it printed is on record in full, each line once; of a command that was killed, its beginning.
+func starts(h *workload.History, f *Final) []error {
+	if h.Real == nil || len(h.Real.Hosts) == 0 {
+		return nil
+	}
+	var errs []error
+	begun := map[string]int{}
+	for line := range strings.Lines(f.Starts) {
+		begun[strings.TrimSuffix(strings.TrimSpace(line), ";")]++
+	}
+	if len(begun) == 0 {
+		errs = append(errs, fmt.Errorf("no command was started on the host"))
+	}
+	for _, r := range f.Runs {
+		if r.GetPlanId() != workload.HostPlan {
+			continue
+		}
+		for _, s := range r.GetSteps() {
+			for _, a := range s.GetAttempts() {
+				token := providers.Op{RunID: r.GetRunId(), Step: s.GetName(), Attempt: a.GetNumber()}.Token()
+				n := begun[token]
+				delete(begun, token)
+				if n > 1 || n == 0 && a.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
+					errs = append(errs, fmt.Errorf("the command of attempt %s, which is %s, was started %d times on the host, by leaders %v", token, a.GetOutcome(), n, a.GetEpochs()))
+				}
+			}
+		}
+		stdout, stderr := workload.HostOutput()
+		for _, o := range []struct{ stream, got, want string }{{"stdout", string(f.Stdout[r.GetRunId()]), stdout}, {"stderr", string(f.Stderr[r.GetRunId()]), stderr}} {
+			whole := r.GetPhase() == holdfastv1.Run_SUCCEEDED
+			if whole && o.got != o.want || !strings.HasPrefix(o.want, o.got) {
+				errs = append(errs, fmt.Errorf("%s of run %s, which is %s, has %d bytes, the command prints %d: %s", o.stream, r.GetRunId(), r.GetPhase(), len(o.got), len(o.want), difference(o.got, o.want)))
+			}
+		}
+	}
+	for token, n := range begun {
+		errs = append(errs, fmt.Errorf("a command was started on the host %d times as %q, which is no attempt on record", n, token))
+	}
+	return few(errs)
+}

@@ -1,0 +1,169 @@
+// Package site is what peers drive besides fake hardware: BMCs that speak Redfish, each a process of its own that misbehaves when it is told to,
+// and a host with a real OpenSSH server.
+//
+// It owns those processes and the peers' configuration for them. It must not know what is asked of them, or what is right.
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
+	"github.com/holdfast-metal/holdfast/test/sshd"
+)
+
+// The account of every BMC, and the system behind each.
+const (
+	User     = "admin"
+	Password = "secret"
+	System   = "1"
+)
+
+// The providers of the peers' configuration.
+const (
+	BMCs  = "bmcs"
+	Hosts = "hosts"
+)
+
+// Config says what to start.
+type Config struct {
+	Front     string // the executable of test/bmclab/front; see Build
+	Dir       string // of logs, sockets and what the host keeps; short, because of the sockets
+	Host      string // address that all of it listens on; default 127.0.0.1
+	BMCs      int    // how many; 0 is none
+	SSH       bool   // a host
+	PowerTime time.Duration
+}
+
+// Times are short, so that what is broken is mended within seconds.
+const (
+	powerTime = 300 * time.Millisecond // from a press until it shows
+	bootTime  = 300 * time.Millisecond
+	resetTime = 1500 * time.Millisecond
+	// Idle is after which a session that is not used is ended.
+	Idle = 3 * time.Second
+)
+
+// Site is BMCs and a host.
+type Site struct {
+	BMCs []*BMC
+	SSH  *sshd.Server // nil: there is none
+	// Without says what is not there and why; "" when all is.
+	Without string
+
+	cfg     Config
+	ports   *freeport.Block
+	starter *proc.Starter
+}
+
+// BMC is one BMC. Its desk tells what it has seen, and has it misbehave.
+type BMC struct {
+	*desk.Client
+	Endpoint string // as bmc_endpoint of a machine has it
+}
+
+// Build builds the executable of BMCs.
+func Build(ctx context.Context, out string) error {
+	if text, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", out, "github.com/holdfast-metal/holdfast/test/bmclab/front").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the front of BMCs: %w\n%s", err, text)
+	}
+	return nil
+}
+
+// Start starts all of it, and waits until it answers. Close it.
+func Start(ctx context.Context, cfg Config) (s *Site, err error) {
+	if cfg.Host == "" {
+		cfg.Host = "127.0.0.1"
+	}
+	if cfg.PowerTime == 0 {
+		cfg.PowerTime = powerTime
+	}
+	s = &Site{cfg: cfg, starter: proc.NewStarter()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start the site: %w", err), s.Close())
+		}
+	}()
+	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
+		return s, err
+	}
+	if s.ports, err = freeport.Claim(ctx, cfg.BMCs+1); err != nil {
+		return s, err
+	}
+	for i := range cfg.BMCs {
+		b, err := s.bmc(ctx, i)
+		if err != nil {
+			return s, err
+		}
+		s.BMCs = append(s.BMCs, b)
+	}
+	if !cfg.SSH {
+		return s, nil
+	}
+	if s.Without = sshd.Missing(); s.Without != "" {
+		return s, nil
+	}
+	s.SSH, err = sshd.Start(ctx, filepath.Join(cfg.Dir, "host"), s.ports.Address(cfg.Host))
+	return s, err
+}
+
+// bmc starts a BMC and waits until it answers.
+func (s *Site) bmc(ctx context.Context, i int) (*BMC, error) {
+	addr, at := s.ports.Address(s.cfg.Host), filepath.Join(s.cfg.Dir, "desk"+strconv.Itoa(i))
+	p, err := s.starter.Start(filepath.Join(s.cfg.Dir, "bmc"+strconv.Itoa(i)+".log"), s.cfg.Front, "redfish", "-addr", addr, "-desk", at, "-system", System,
+		"-power-time", s.cfg.PowerTime.String(), "-boot-time", bootTime.String(), "-reset-time", resetTime.String())
+	if err != nil {
+		return nil, err
+	}
+	b := &BMC{Client: desk.Dial(at), Endpoint: "http://" + addr}
+	for {
+		_, err := b.Seen(ctx)
+		if err == nil {
+			return b, nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-p.Done():
+			return nil, fmt.Errorf("BMC %d has ended: its log is in %s", i, s.cfg.Dir)
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// Close ends all of it.
+func (s *Site) Close() error {
+	if s.SSH != nil {
+		s.SSH.Close()
+	}
+	s.starter.Close()
+	if s.ports == nil {
+		return nil
+	}
+	return s.ports.Release()
+}
+
+// Providers is the peers' configuration for it: YAML below "providers:".
+func (s *Site) Providers() string {
+	text := ""
+	if len(s.BMCs) > 0 {
+		// A press takes its time to show, and a BMC that restarts is away for a while: settle is longer than both.
+		text += fmt.Sprintf("  %s: {kind: cloudbmc, protocol: redfish, allow_http: true, settle: %s, open_time: 1s, request_time: 2s, timeout: 6s, idle: %s}\n",
+			BMCs, max(2*time.Second, s.cfg.PowerTime+time.Second), Idle)
+	}
+	if s.SSH != nil {
+		text += fmt.Sprintf("  %s: {kind: ssh, host_keys: pinned, keepalive: 1s, dead_after: 3s, state_dir: %q}\n", Hosts, filepath.Join(s.cfg.Dir, "state"))
+	}
+	return text
+}
+
+// Starts is the file on the host that commands write a line to when they begin.
+func (s *Site) Starts() string { return filepath.Join(s.cfg.Dir, "starts") }
