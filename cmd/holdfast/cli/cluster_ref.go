@@ -36,7 +36,9 @@ kubeconfig, which is kept as a sealed secret (cluster/NAME) and never comes out.
 	}, a.clusterRefAdd(), a.clusterRefList(), a.clusterRefGet(), a.clusterRefDelete())
 }
 
-func clusterRefName(s *holdfastv1.Secret) string { return strings.TrimPrefix(s.GetName(), clusterPrefix) }
+func clusterRefName(s *holdfastv1.Secret) string {
+	return strings.TrimPrefix(s.GetName(), clusterPrefix)
+}
 
 func isClusterRef(s *holdfastv1.Secret) bool {
 	return strings.HasPrefix(s.GetName(), clusterPrefix) && s.GetType() == clusterType && slices.Contains(s.GetKeys(), kubeconfigKey)

@@ -1,0 +1,115 @@
+package kube_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/kube"
+)
+
+func pod(name, node, owner string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	if owner != "" {
+		controller := true
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Controller: &controller}}
+	}
+	return p
+}
+
+func (c *cluster) run(pods ...*corev1.Pod) {
+	c.with(func() {
+		for _, p := range pods {
+			c.pods[p.Namespace+"/"+p.Name] = p
+		}
+	})
+}
+
+// nowhere is a machine of which no node is.
+func nowhere(id string) *holdfastv1.Machine { return &holdfastv1.Machine{MachineId: id} }
+
+func TestDrain(t *testing.T) {
+	c := newCluster(t)
+	j := kube.New(c, newHost())
+	c.nodes["m-1"] = node("m-1", uuid, "", corev1.ConditionTrue)
+	mirror, done, ending := pod("static", "m-1", "Node"), pod("job", "m-1", "Job"), pod("ending", "m-1", "ReplicaSet")
+	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	done.Status.Phase = corev1.PodSucceeded
+	now := metav1.NewTime(time.Now())
+	ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = &now, new(int64)
+	c.run(mirror, done, ending, pod("web", "m-1", "ReplicaSet"), pod("held", "m-1", "ReplicaSet"), pod("log", "m-1", "DaemonSet"), pod("elsewhere", "m-2", "ReplicaSet"))
+	c.budget["default/held"] = "keep"
+	evict := func(force bool) providers.DrainStatus {
+		t.Helper()
+		st, err := j.Evict(t.Context(), op(), machine("m-1"), "prod", force)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st := evict(false)
+	if st.Left != 3 || !strings.Contains(st.Waiting, "pod default/held: The disruption budget keep needs 1 healthy pods and has 1 currently") || !strings.Contains(st.Waiting, "pods to end on m-1") {
+		t.Errorf("got %+v, want three that are left, and the budget that holds one", st)
+	}
+	c.with(func() { delete(c.budget, "default/held"); delete(c.pods, "default/ending") })
+	evict(false)
+	if st := evict(false); st.Left != 0 || st.Node != "m-1" {
+		t.Errorf("got %+v, want nothing left on m-1", st)
+	}
+	got := c.changed()
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"evict default/held", "evict default/web"}, got); diff != "" {
+		t.Errorf("evictions (-want +got):\n%s", diff)
+	}
+
+	c.run(pod("orphan", "m-1", ""))
+	if _, err := j.Evict(t.Context(), op(), machine("m-1"), "prod", false); err == nil || !strings.Contains(err.Error(), "pod default/orphan") || providers.ClassOf(err) != providers.Unsupported {
+		t.Errorf("a pod that nothing makes anew: %v", err)
+	}
+	evict(true)
+	if st := evict(true); st.Left != 0 {
+		t.Errorf("by force: %+v is left", st)
+	}
+	if st, err := j.Evict(t.Context(), op(), nowhere("m-3"), "prod", false); err != nil || st != (providers.DrainStatus{}) {
+		t.Errorf("a machine without a node: %+v, %v", st, err)
+	}
+}
+
+func TestCordon(t *testing.T) {
+	c := newCluster(t)
+	j := kube.New(c, newHost())
+	c.nodes["m-1"] = node("m-1", uuid, "", corev1.ConditionTrue)
+	for _, on := range []bool{true, true, false, false} {
+		if err := j.Cordon(t.Context(), op(), machine("m-1"), "prod", on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"cordon m-1 true", "cordon m-1 false"}, c.changed()); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	if err := j.Cordon(t.Context(), op(), nowhere("m-2"), "prod", true); err == nil || !strings.Contains(err.Error(), "has no node of it") {
+		t.Errorf("a machine without a node: %v", err)
+	}
+}
+
+// strangers have a kubeconfig that lets nobody in.
+type strangers struct{ *cluster }
+
+func (s strangers) Cluster(context.Context, providers.Machine, string) (kube.Registered, error) {
+	return kube.Registered{Kubeconfig: kubeconfig(s.URL, s.ca, "{token: wrong}"), Version: "1"}, nil
+}
+
+func TestNotLetIn(t *testing.T) {
+	c := newCluster(t)
+	if _, err := kube.New(strangers{c}, newHost()).NodeStatus(t.Context(), machine("m-1"), "prod"); providers.ClassOf(err) != providers.Auth {
+		t.Errorf("got %v, want an error of class auth", err)
+	}
+}
