@@ -143,10 +143,8 @@ func crashForming(t *testing.T, binary, point string) {
 	if n := l.Deaths(); n != 1 {
 		t.Errorf("%d peers have died, want one", n)
 	}
-	w := workload.New(workload.Config{Seed: 1, MinOps: 50, Clients: 4}, l.Target())
-	traffic, enough := context.WithTimeout(ctx, 2*time.Second)
-	defer enough()
-	if err := w.Run(traffic); err != nil {
+	w := workload.New(workload.Config{Seed: 1, MinOps: 50, Clients: 4, Lasts: 2 * time.Second}, l.Target())
+	if err := w.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Settle(ctx); err != nil {

@@ -64,6 +64,8 @@ type Config struct {
 	Clients  int   // default 10
 	MinOps   int   // calls that have to be answered, else nothing is proven; default 500
 
+	Lasts time.Duration // how long Run makes traffic once all is prepared; 0: until its context ends
+
 	Leases Leases // the terms that the peers were built with; default OrdinaryLeases
 	Agent  string // the holdfast-agent executable; empty: all agents are in this process
 }
@@ -125,6 +127,11 @@ func (w *Workload) Run(ctx context.Context) error {
 	}
 	if err := w.prepare(ctx); err != nil {
 		return fmt.Errorf("prepare the workload: %w", err)
+	}
+	if w.cfg.Lasts > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, w.cfg.Lasts)
+		defer stop()
 	}
 	for i := range max(3, len(w.target.Addrs)) {
 		w.watchers = append(w.watchers, newWatcher(fmt.Sprintf("watcher %d", i), w.rec.peers, i, w.rng(1000+i)))
