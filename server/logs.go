@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -18,7 +19,10 @@ const (
 
 // StreamRunLogs streams a run's log from a byte offset on, and follows it until the run has ended and all is sent.
 func (s *runService) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, stream grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
-	ctx := stream.Context()
+	return s.streamRunLogs(stream.Context(), r, stream.Send)
+}
+
+func (s *Server) streamRunLogs(ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error) error {
 	if err := required("run_id", r.GetRunId()); err != nil {
 		return err
 	}
@@ -42,7 +46,7 @@ func (s *runService) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, stream gr
 		if !ok {
 			return notFound("RUN_NOT_FOUND", "run", r.GetRunId())
 		}
-		if offset, err = sendLog(v, run, offset, stream.Send); err != nil {
+		if offset, err = sendLog(v, run, offset, send); err != nil {
 			return err
 		}
 		if fsm.Ended(run) || r.GetNoFollow() {

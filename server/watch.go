@@ -30,7 +30,10 @@ import (
 // The start of the stream is as fresh as the call asks for (linearizable by default); from there on it follows this
 // peer's state. A client that reads too slowly for the events that are kept gets OUT_OF_RANGE, never a gap.
 func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
-	ctx := stream.Context()
+	return s.watchRuns(stream.Context(), r, stream.Send)
+}
+
+func (s *Server) watchRuns(ctx context.Context, r *holdfastv1.WatchRunsRequest, send func(*holdfastv1.RunEvent) error) error {
 	f, err := compile(runFilter, r.GetFilter())
 	if err != nil {
 		return err
@@ -40,7 +43,7 @@ func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.Serve
 		return err
 	}
 	w := &runWatch{
-		filter: f, sees: seesRuns(auth.From(ctx), s.state.View), send: stream.Send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0,
+		filter: f, sees: seesRuns(auth.From(ctx), s.state.View), send: send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0,
 		bookmarks: r.GetBookmarks(), told: r.GetCursor(), toldAt: time.Now(),
 	}
 	switch {

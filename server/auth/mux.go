@@ -30,14 +30,23 @@ type Route struct {
 type Mux struct {
 	g      *Gate
 	mux    *http.ServeMux
-	routes []Route
+	routes *[]Route
+	cookie string // name of one that may bring a token; empty: none
 }
 
 // NewMux makes a mux without routes.
-func (g *Gate) NewMux() *Mux { return &Mux{g: g, mux: http.NewServeMux()} }
+func (g *Gate) NewMux() *Mux { return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route)} }
+
+// WithCookie gives a way to add routes for people in a browser: there a request without an Authorization header may bring its token in
+// that cookie. A browser sends cookies whoever asked for the request, so these routes see to it themselves that it was one of their own pages.
+func (m *Mux) WithCookie(name string) *Mux {
+	c := *m
+	c.cookie = name
+	return &c
+}
 
 // Routes lists what was handled.
-func (m *Mux) Routes() []Route { return m.routes }
+func (m *Mux) Routes() []Route { return *m.routes }
 
 // ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
@@ -54,8 +63,8 @@ func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
 	if words == nil {
 		words = plainWords
 	}
-	m.routes = append(m.routes, Route{Pattern: pattern, Rule: rule})
-	m.mux.Handle(pattern, m.g.guard(pattern, rule, words, h))
+	*m.routes = append(*m.routes, Route{Pattern: pattern, Rule: rule})
+	m.mux.Handle(pattern, m.g.guard(pattern, rule, words, m.cookie, h))
 }
 
 // HandleFunc is Handle for a function.
@@ -64,7 +73,7 @@ func (m *Mux) HandleFunc(pattern string, rule Rule, words Words, h http.HandlerF
 }
 
 // guard stands before a route.
-func (g *Gate) guard(pattern string, rule Rule, words Words, h http.Handler) http.Handler {
+func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			// A body that trickles in must not hold a connection for ever. Writers of tests have no deadlines.
@@ -76,6 +85,11 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, h http.Handler) htt
 			return
 		}
 		p := g.fromHTTP(r, pattern)
+		if len(p.bearer) == 0 && cookie != "" {
+			if c, err := r.Cookie(cookie); err == nil {
+				p.bearer = []string{c.Value}
+			}
+		}
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
 		c, err := g.admit(r.Context(), &p, read)
 		if err == nil {

@@ -71,6 +71,9 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 	return nil
 }
 
+// Lets says whether somebody may call, as far as his role goes: what a user interface offers him. Whether the resource is his is said when he calls.
+func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
+
 // Needs words who may call, for errors and docs/security.md.
 func (r *Rule) Needs() string {
 	switch {

@@ -11,9 +11,10 @@ import (
 	"github.com/holdfast-metal/holdfast/server/machineapi"
 	"github.com/holdfast-metal/holdfast/server/nodeapi"
 	"github.com/holdfast-metal/holdfast/server/poolapi"
+	"github.com/holdfast-metal/holdfast/server/ui"
 )
 
-// apis are the HTTP APIs of the specs.
+// apis are the HTTP APIs of the specs, and the dashboard.
 func apis(srv *server.Server, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
@@ -21,5 +22,6 @@ func apis(srv *server.Server, log *slog.Logger) []func(*auth.Mux, grpc.ClientCon
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { nodeapi.Register(m, rpc, log) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, beats) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, beats, srv) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, log) },
 	}
 }

@@ -1,0 +1,152 @@
+package ui
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// runQuestion is what is asked before a run starts: which plan, then what its steps will do.
+func (v *visit) runQuestion(form url.Values) (actBody, error) {
+	b := actBody{Kind: "run", Form: form, Request: form.Get("request")}
+	var err error
+	if b.Machine, err = v.theMachine(); err != nil {
+		return b, err
+	}
+	id := b.Machine.GetMachineId()
+	b.Back = machinePath(id)
+	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
+	if err != nil {
+		return b, err
+	}
+	b.Plans = plans.GetPlans()
+	slices.SortStableFunc(b.Plans, func(x, y *holdfastv1.Plan) int { return planRank(x) - planRank(y) })
+	i := slices.IndexFunc(b.Plans, func(p *holdfastv1.Plan) bool { return p.GetPlanId() == form.Get("plan") })
+	if i < 0 {
+		return b, nil
+	}
+	b.Plan, b.Steps, b.Submit = b.Plans[i], planSteps(b.Plans[i]), "Start the run"
+	if b.Request == "" {
+		b.Request = "ui-" + uuid.NewString()
+	}
+	interrupts := false
+	for _, s := range b.Steps {
+		b.Grave, interrupts = b.Grave || s.Destroys, interrupts || s.Interrupts
+	}
+	switch {
+	case b.Grave:
+		b.Typed = id
+		b.Happens = append(b.Happens, "What is on "+id+" now cannot be brought back.")
+	case interrupts:
+		b.Happens = append(b.Happens, "What runs on "+id+" is interrupted.")
+	}
+	s := b.Machine.GetStatus()
+	if s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE && (b.Grave || interrupts) {
+		b.Happens = append(b.Happens, id+" is in service.")
+	}
+	if run := s.GetActiveRunId(); run != "" {
+		b.Happens = append(b.Happens, id+" has the active run "+run+": another one will be refused until that has ended.")
+	}
+	if b.Plan.GetBrake() != nil {
+		b.Happens = append(b.Happens, "The brake holds this plan: the run will wait until somebody releases it.")
+	}
+	return b, nil
+}
+
+// planRank puts what people start by themselves before the verbs of one machine.
+func planRank(p *holdfastv1.Plan) int {
+	switch {
+	case !p.GetBuiltIn():
+		return 0
+	case len(p.GetSteps()) > 1 || typeOf(p.GetPlanId()) != "":
+		return 1
+	}
+	return 2
+}
+
+// typeOf gives the run type that a plan is the default of.
+func typeOf(plan string) string {
+	for _, t := range []string{"REPAVE", "RMA", "REBOOT", "UPGRADE", "NET_RECONFIG"} {
+		if fsm.DefaultPlanID(t) == plan {
+			return t
+		}
+	}
+	return ""
+}
+
+func (d *dashboard) askRun(v *visit) error {
+	b, err := v.runQuestion(v.r.URL.Query())
+	if b.Machine == nil {
+		return err
+	}
+	return v.ask("Start a run on "+b.Machine.GetMachineId(), "machines", b, err)
+}
+
+func (d *dashboard) startRun(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	b, err := v.runQuestion(form)
+	if b.Machine == nil {
+		return err
+	}
+	title := "Start a run on " + b.Machine.GetMachineId()
+	if err == nil && b.Plan == nil {
+		err = status.Errorf(codes.InvalidArgument, "there is no plan %q: choose one", form.Get("plan"))
+	}
+	if err == nil {
+		err = b.typed()
+	}
+	var params map[string]string
+	if err == nil {
+		params, err = readParams(form.Get("params"))
+	}
+	if err != nil {
+		return v.ask(title, "machines", b, err)
+	}
+	run, err := v.write.runs.StartRun(v.ctx, &holdfastv1.StartRunRequest{
+		RequestId: b.Request, MachineId: b.Machine.GetMachineId(), Type: typeOf(b.Plan.GetPlanId()), PlanId: b.Plan.GetPlanId(), Params: params,
+	})
+	if err != nil {
+		return v.ask(title, "machines", b, err)
+	}
+	return v.done(runPath(run.GetRunId()))
+}
+
+// readParams reads one key=value on each line.
+func readParams(text string) (map[string]string, error) {
+	params := map[string]string{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return nil, status.Errorf(codes.InvalidArgument, "params: %q is not key=value, e.g. image=ubuntu-24.04", line)
+		}
+		if _, twice := params[key]; twice {
+			return nil, status.Errorf(codes.InvalidArgument, "params: %s is there twice", key)
+		}
+		params[key] = strings.TrimSpace(value)
+	}
+	return params, nil
+}
+
+// retryLink leads to the question whether to do again what a run did.
+func retryLink(r *holdfastv1.Run) string {
+	var lines []string
+	for k, v := range r.GetParams() {
+		lines = append(lines, k+"="+v)
+	}
+	slices.Sort(lines)
+	return link(machinePath(r.GetMachineId())+"/run", "plan", r.GetPlanId(), "params", strings.Join(lines, "\n"))
+}

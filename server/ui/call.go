@@ -1,0 +1,94 @@
+package ui
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// position is where this peer's state was when it answered.
+type position struct {
+	Index   string
+	Leader  string // empty: none is known
+	Contact int64  // milliseconds since the leader was heard; -1: never
+	known   bool
+}
+
+// conn makes calls of this process, and notes what the answers say of the peer.
+type conn struct {
+	rpc   grpc.ClientConnInterface
+	reads bool   // take this peer's own state
+	least string // index that reads must include, so that who did something sees it
+
+	mu sync.Mutex
+	at position
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if c.reads {
+		ctx = metadata.AppendToOutgoingContext(ctx, "holdfast-consistency", "stale")
+		if c.least != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "holdfast-min-index", c.least)
+		}
+	}
+	var h metadata.MD
+	err := c.rpc.Invoke(ctx, method, args, reply, append(opts, grpc.Header(&h))...)
+	c.note(h)
+	return err
+}
+
+// NewStream implements grpc.ClientConnInterface: there are none in this process.
+func (c *conn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.rpc.NewStream(ctx, d, method, opts...)
+}
+
+func (c *conn) note(h metadata.MD) {
+	if len(h.Get("holdfast-index")) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = position{known: true, Index: h.Get("holdfast-index")[0], Contact: -1}
+	if l := h.Get("holdfast-leader"); len(l) > 0 {
+		c.at.Leader = l[0]
+	}
+	if ms := h.Get("holdfast-last-contact-ms"); len(ms) > 0 {
+		if n, err := strconv.ParseInt(ms[0], 10, 64); err == nil {
+			c.at.Contact = n
+		}
+	}
+}
+
+func (c *conn) position() position {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// clients are the services as pages read them.
+type clients struct {
+	conn     *conn
+	machines holdfastv1.MachineServiceClient
+	runs     holdfastv1.RunServiceClient
+	plans    holdfastv1.PlanServiceClient
+	pools    holdfastv1.PoolServiceClient
+	registry holdfastv1.RegistryServiceClient
+	audit    holdfastv1.AuditServiceClient
+	cluster  holdfastv1.ClusterServiceClient
+	access   holdfastv1.AccessServiceClient
+	nodes    holdfastv1.NodeServiceClient
+}
+
+func newClients(c *conn) *clients {
+	return &clients{
+		conn: c, machines: holdfastv1.NewMachineServiceClient(c), runs: holdfastv1.NewRunServiceClient(c), plans: holdfastv1.NewPlanServiceClient(c),
+		pools: holdfastv1.NewPoolServiceClient(c), registry: holdfastv1.NewRegistryServiceClient(c), audit: holdfastv1.NewAuditServiceClient(c),
+		cluster: holdfastv1.NewClusterServiceClient(c), access: holdfastv1.NewAccessServiceClient(c), nodes: holdfastv1.NewNodeServiceClient(c),
+	}
+}

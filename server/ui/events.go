@@ -1,0 +1,106 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// pulse says where the peer is: what the line at the top of a page shows.
+type pulse struct {
+	Index   string `json:"index"`
+	Leader  string `json:"leader"`
+	Contact int64  `json:"contact"`
+	Now     int64  `json:"now"` // of this peer, in milliseconds since 1970
+}
+
+// hello is the first event of a stream: who answers, and where else one could ask.
+type hello struct {
+	Peer  string     `json:"peer"`
+	Peers []peerLink `json:"peers"`
+}
+
+type peerLink struct {
+	ID  string `json:"id"`
+	URL string `json:"url"`
+}
+
+// transition is what an open page needs to know of a run's transition: whether it is about something that it shows.
+type transition struct {
+	Run     string `json:"run"`
+	Machine string `json:"machine"`
+}
+
+// events tells open pages what has changed. The id of an event is the cursor of WatchRuns: a page that comes back, to this peer or another,
+// is told of every transition since. A cursor that is not kept any more is answered with "reset": the page is loaded anew.
+func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
+	var cursor uint64
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		var err error
+		if cursor, err = strconv.ParseUint(id, 10, 64); err != nil {
+			http.Error(w, "Last-Event-ID: want the id of an event, or none", http.StatusBadRequest)
+			return
+		}
+	}
+	s := d.stream(w, r)
+	s.pulse = func(at position) string {
+		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli()})
+	}
+	s.run(func(send func(text string) error) error {
+		read := newClients(s.conn)
+		if !stillIn(s.ctx, read) {
+			return status.Error(codes.Unauthenticated, "sign in first")
+		}
+		if err := send(event("hello", d.greeting(s.ctx, r, read)) + s.pulse(s.conn.position())); err != nil {
+			return err
+		}
+		err := d.feed.RunEvents(s.ctx, "", cursor, func(e *holdfastv1.RunEvent) error {
+			text := fmt.Sprintf("id: %d\n", e.GetCursor())
+			if run := e.GetSnapshot(); run != nil {
+				return send(text + event("run", transition{run.GetRunId(), run.GetMachineId()}))
+			}
+			return send(text + "event: mark\ndata: {}\n\n")
+		})
+		if status.Code(err) == codes.OutOfRange {
+			return send("id: 0\nevent: reset\ndata: {}\n\n")
+		}
+		return err
+	})
+}
+
+// greeting says who answers. The other peers are at their HTTP addresses, by the scheme of this request.
+func (d *dashboard) greeting(ctx context.Context, r *http.Request, read *clients) hello {
+	st, err := read.cluster.GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		return hello{Peers: []peerLink{}}
+	}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	h := hello{Peer: st.GetAnsweredBy(), Peers: []peerLink{}}
+	for _, p := range st.GetPeers() {
+		if p.GetId() != h.Peer && p.GetHttpAddr() != "" {
+			h.Peers = append(h.Peers, peerLink{p.GetId(), scheme + p.GetHttpAddr()})
+		}
+	}
+	return h
+}
+
+// stillIn says whether who reads a stream would still be let in.
+func stillIn(ctx context.Context, read *clients) bool {
+	_, err := read.access.WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
+	return status.Code(err) != codes.Unauthenticated && status.Code(err) != codes.PermissionDenied
+}
+
+func event(name string, data any) string {
+	b, _ := json.Marshal(data) // nothing of ours can fail
+	return "event: " + name + "\ndata: " + string(b) + "\n\n"
+}

@@ -1,0 +1,199 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// fleet is all machines that somebody sees, counted.
+type fleet struct {
+	at, took  time.Duration // when it was counted, on a clock of our own, and how long that took
+	Total     int
+	States    [numStates]int
+	Attention []*holdfastv1.Machine // the first of those that need somebody, those who want a person first
+	Troubled  int                   // how many need somebody
+	Pools     []group
+	Racks     []group // by location and name
+	Versions  int
+}
+
+// numStates is one more than the last effective state.
+const numStates = int(holdfastv1.EffectiveState_RETIRED) + 1
+
+// group is some machines that belong together.
+type group struct {
+	Name, Location string
+	Filter         string // that selects them
+	Total          int
+	Troubled       int
+	States         [numStates]int
+	cells          []cell
+}
+
+// cell is a machine in a heat map.
+type cell struct {
+	id       string
+	state    holdfastv1.EffectiveState_Value
+	troubled bool
+}
+
+// mostAttention is how many machines in need the overview lists.
+const mostAttention = 12
+
+// pageSize is the most that a list gives at once.
+const pageSize = 1000
+
+// everyMachine lists machines, all of them or until f has seen enough.
+func everyMachine(ctx context.Context, c holdfastv1.MachineServiceClient, filter string, f func(*holdfastv1.Machine) bool) error {
+	r := &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize}
+	for {
+		page, err := c.ListMachines(ctx, r)
+		if err != nil {
+			return err
+		}
+		for _, m := range page.GetMachines() {
+			if !f(m) {
+				return nil
+			}
+		}
+		if page.GetNextPageToken() == "" {
+			return nil
+		}
+		r = &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize, PageToken: page.GetNextPageToken()}
+	}
+}
+
+// countFleet looks at all machines.
+func countFleet(ctx context.Context, c holdfastv1.MachineServiceClient) (*fleet, error) {
+	f := &fleet{}
+	pools, racks := map[string]*group{}, map[[2]string]*group{}
+	err := everyMachine(ctx, c, "", func(m *holdfastv1.Machine) bool {
+		s, spec := m.GetStatus(), m.GetSpec()
+		x := cell{id: m.GetMachineId(), state: s.GetEffectiveState(), troubled: len(s.GetBanners()) > 0}
+		f.Total++
+		f.States[x.state]++
+		if x.troubled {
+			f.Troubled++
+			f.Attention = append(f.Attention, m)
+		}
+		add(pools, spec.GetPool(), x, false)
+		add(racks, [2]string{spec.GetLocation(), spec.GetRack()}, x, true)
+		return true
+	})
+	slices.SortStableFunc(f.Attention, func(a, b *holdfastv1.Machine) int { return cmp.Compare(urgency(a), urgency(b)) })
+	f.Attention = slices.Clip(f.Attention[:min(len(f.Attention), mostAttention)])
+	for name, g := range pools {
+		g.Name, g.Filter = name, equals("spec.pool", name)
+		f.Pools = append(f.Pools, *g)
+	}
+	for key, g := range racks {
+		g.Location, g.Name, g.Filter = key[0], key[1], equals("location", key[0])+" AND "+equals("rack", key[1])
+		f.Racks = append(f.Racks, *g)
+	}
+	slices.SortFunc(f.Pools, byName)
+	slices.SortFunc(f.Racks, byName)
+	return f, err
+}
+
+func add[K comparable](groups map[K]*group, key K, x cell, keep bool) {
+	g := groups[key]
+	if g == nil {
+		g = &group{}
+		groups[key] = g
+	}
+	g.Total++
+	g.States[x.state]++
+	if x.troubled {
+		g.Troubled++
+	}
+	if keep {
+		g.cells = append(g.cells, x)
+	}
+}
+
+// urgency puts machines that want a person before those that are only degraded.
+func urgency(m *holdfastv1.Machine) int {
+	for _, b := range m.GetStatus().GetBanners() {
+		if strings.HasPrefix(b, "NeedsIntervention") {
+			return 0
+		}
+	}
+	return 1
+}
+
+// byName puts r2 before r10, and what has no name last.
+func byName(a, b group) int {
+	return cmp.Or(natural(a.Location, b.Location), natural(a.Name, b.Name))
+}
+
+func natural(a, b string) int {
+	if (a == "") != (b == "") {
+		return cmp.Compare(len(b), len(a))
+	}
+	headA, headB := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
+	if headA == headB && len(a) != len(b) {
+		return cmp.Compare(len(a), len(b))
+	}
+	return cmp.Compare(a, b)
+}
+
+// equals words a comparison of the filter language. An empty value is one that is not set.
+func equals(field, value string) string {
+	return field + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `*`, `\*`).Replace(value) + `"`
+}
+
+// fleets keeps what was counted for a while: counting costs the more the more machines there are, and many may be looking. One is
+// kept for each scope, and taken again when it is older than twenty times what counting took, at least a second.
+type fleets struct {
+	start time.Time
+	now   func() time.Time
+	one   singleflight.Group
+
+	mu  sync.Mutex
+	all map[string]*fleet
+}
+
+// mostScopes is how many of them are kept.
+const mostScopes = 32
+
+func newFleets(now func() time.Time) *fleets {
+	return &fleets{start: now(), now: now, all: map[string]*fleet{}}
+}
+
+// of gives the fleet that a caller sees.
+func (s *fleets) of(ctx context.Context, id *holdfastv1.Identity, c holdfastv1.MachineServiceClient) (*fleet, error) {
+	key := id.GetRole().String() + " " + strings.Join(id.GetPools(), " ")
+	s.mu.Lock()
+	f := s.all[key]
+	s.mu.Unlock()
+	if f != nil && s.now().Sub(s.start)-f.at < max(time.Second, 20*f.took) {
+		return f, nil
+	}
+	got, err, _ := s.one.Do(key, func() (any, error) {
+		begin := s.now()
+		f, err := countFleet(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		f.at, f.took = s.now().Sub(s.start), s.now().Sub(begin)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.all) >= mostScopes {
+			clear(s.all)
+		}
+		s.all[key] = f
+		return f, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.(*fleet), nil //nolint:forcetypeassert // it is what the function above gives
+}

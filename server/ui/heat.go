@@ -1,0 +1,159 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// heat is the map of all machines: a block for each rack, and in it a cell for each machine.
+type heat struct {
+	Rows   []heatRow
+	Single bool // cells lead to their machines
+}
+
+// heatRow is the racks of a location.
+type heatRow struct {
+	Location string
+	Blocks   []block
+}
+
+// block is a rack, drawn.
+type block struct {
+	Name, Filter, Title string
+	Width, Height, Side int
+	Cells               []drawn // of few machines: each of its own
+	Paths               []shape // of many: all of a kind at once
+}
+
+type drawn struct {
+	ID, Class, Title string
+	X, Y             int
+}
+
+type shape struct{ Class, D string }
+
+// The bounds between ways to draw: above manyMachines cells are not links of their own, above tooMany a cell is a whole rack.
+const (
+	manyMachines = 1500
+	tooMany      = 25000
+)
+
+// heatMap draws a fleet.
+func heatMap(f *fleet) heat {
+	side := 14
+	switch {
+	case f.Total > 6000:
+		side = 6
+	case f.Total > manyMachines:
+		side = 9
+	}
+	h := heat{Single: f.Total <= manyMachines}
+	racks := f.Racks
+	if f.Total > tooMany {
+		racks, side = together(racks), 9
+	}
+	for _, g := range racks {
+		if n := len(h.Rows); n == 0 || h.Rows[n-1].Location != g.Location {
+			h.Rows = append(h.Rows, heatRow{Location: g.Location})
+		}
+		row := &h.Rows[len(h.Rows)-1]
+		row.Blocks = append(row.Blocks, drawBlock(g, side, h.Single))
+	}
+	return h
+}
+
+// together makes one group of all racks of a location, with a cell for each rack: as bad as the worst in it.
+func together(racks []group) []group {
+	var all []group
+	for _, r := range racks {
+		if n := len(all); n == 0 || all[n-1].Location != r.Location {
+			all = append(all, group{Location: r.Location, Name: r.Location, Filter: equals("location", r.Location)})
+		}
+		g := &all[len(all)-1]
+		g.Total, g.Troubled = g.Total+r.Total, g.Troubled+r.Troubled
+		most := holdfastv1.EffectiveState_Value(0)
+		for s, n := range r.States {
+			if g.States[s] += n; n > r.States[most] {
+				most = holdfastv1.EffectiveState_Value(s)
+			}
+		}
+		g.cells = append(g.cells, cell{id: r.Name, state: most, troubled: r.Troubled > 0})
+	}
+	return all
+}
+
+// drawBlock places the cells of a rack in columns, a few next to each other.
+func drawBlock(g group, side int, single bool) block {
+	columns := 4
+	for columns*columns*4 < len(g.cells) {
+		columns += 2
+	}
+	rows := (len(g.cells) + columns - 1) / columns
+	b := block{Name: g.Name, Filter: g.Filter, Title: g.title(), Width: columns * side, Height: max(rows, 1) * side, Side: side - gap(side)}
+	paths := map[string]*strings.Builder{}
+	for i, x := range g.cells {
+		class, left, top := x.class(), i%columns*side, i/columns*side
+		if single {
+			b.Cells = append(b.Cells, drawn{ID: x.id, Class: class, X: left, Y: top, Title: x.id + ": " + label(x.state) + x.trouble()})
+			continue
+		}
+		if paths[class] == nil {
+			paths[class] = &strings.Builder{}
+		}
+		fmt.Fprintf(paths[class], "M%d %dh%dv%dh-%dz", left, top, b.Side, b.Side, b.Side)
+	}
+	for _, class := range cellClasses() {
+		if p := paths[class]; p != nil {
+			b.Paths = append(b.Paths, shape{class, p.String()})
+		}
+	}
+	return b
+}
+
+func gap(side int) int {
+	if side < 9 {
+		return 1
+	}
+	return 2
+}
+
+func (x cell) class() string {
+	if x.troubled {
+		return "c-bad"
+	}
+	return "c-" + strconv.Itoa(int(x.state))
+}
+
+func (x cell) trouble() string {
+	if x.troubled {
+		return ", needs attention"
+	}
+	return ""
+}
+
+// cellClasses are the classes of cells in a fixed order.
+func cellClasses() []string {
+	var all []string
+	for s := range numStates {
+		all = append(all, "c-"+strconv.Itoa(s))
+	}
+	return append(all, "c-bad")
+}
+
+// title words a group: "r7: 40 machines, 38 in service, 2 in maintenance, 1 needs attention".
+func (g *group) title() string {
+	text := cmp.Or(g.Name, "no rack") + ": " + count(g.Total) + " machines"
+	for s, n := range g.States {
+		if n > 0 {
+			text += fmt.Sprintf(", %s %s", count(n), label(holdfastv1.EffectiveState_Value(s)))
+		}
+	}
+	if g.Troubled > 0 {
+		text += fmt.Sprintf(", %s in need of attention", count(g.Troubled))
+	}
+	return text
+}

@@ -1,0 +1,80 @@
+package ui
+
+import (
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// poolsBody is the pools with their GPUs, and the marketplace's providers.
+type poolsBody struct {
+	Pools     []*holdfastv1.Pool
+	Providers []*holdfastv1.PlatformProvider
+	Next      string
+}
+
+func (d *dashboard) pools(v *visit) error {
+	resp, err := v.read.pools.ListPools(v.ctx, &holdfastv1.ListPoolsRequest{PageSize: rows, PageToken: v.r.URL.Query().Get("page")})
+	if err != nil {
+		return v.page("pools", "Pools & GPUs", "pools", poolsBody{}, err)
+	}
+	b := poolsBody{Pools: resp.GetPools()}
+	if t := resp.GetNextPageToken(); t != "" {
+		b.Next = link("/ui/pools", "page", t)
+	}
+	providers, err := v.read.pools.ListProviders(v.ctx, &holdfastv1.ListProvidersRequest{PageSize: rows})
+	b.Providers = providers.GetProviders()
+	return v.page("pools", "Pools & GPUs", "pools", b, err)
+}
+
+// searchBody is a list that can be searched.
+type searchBody[T any] struct {
+	Filter, Next  string
+	Items         []T
+	FilterInvalid bool
+	Hints         []hint
+}
+
+func (d *dashboard) services(v *visit) error {
+	q := v.r.URL.Query()
+	b := searchBody[*holdfastv1.Service]{Filter: strings.TrimSpace(q.Get("filter"))}
+	resp, err := v.read.registry.ListServices(v.ctx, &holdfastv1.ListServicesRequest{Filter: b.Filter, PageSize: rows, PageToken: q.Get("page")})
+	b.Items, b.FilterInvalid = resp.GetServices(), err != nil && b.Filter != ""
+	if t := resp.GetNextPageToken(); t != "" {
+		b.Next = link("/ui/services", "filter", b.Filter, "page", t)
+	}
+	b.Hints = []hint{{"active", link("/ui/services", "filter", "active = true")}, {"gone", link("/ui/services", "filter", "active = false")}}
+	return v.page("services", "Services", "services", b, err)
+}
+
+func (d *dashboard) audit(v *visit) error {
+	q := v.r.URL.Query()
+	b := searchBody[*holdfastv1.AuditEvent]{Filter: strings.TrimSpace(q.Get("filter"))}
+	resp, err := v.read.audit.ListAuditEvents(v.ctx, &holdfastv1.ListAuditEventsRequest{Filter: b.Filter, PageSize: rows, PageToken: q.Get("page")})
+	b.Items, b.FilterInvalid = resp.GetEvents(), err != nil && b.Filter != ""
+	if t := resp.GetNextPageToken(); t != "" {
+		b.Next = link("/ui/audit", "filter", b.Filter, "page", t)
+	}
+	b.Hints = []hint{{"refused", link("/ui/audit", "filter", "outcome != OK")}, {"runs started", link("/ui/audit", "filter", `method = "*StartRun"`)}}
+	return v.page("audit", "Audit", "audit", b, err)
+}
+
+// clusterBody is the control plane itself.
+type clusterBody struct {
+	Status *holdfastv1.ClusterStatus
+	Newest uint64 // the highest index that any peer has applied
+}
+
+func (d *dashboard) cluster(v *visit) error {
+	st, err := v.read.cluster.GetClusterStatus(v.ctx, &holdfastv1.GetClusterStatusRequest{})
+	b := clusterBody{Status: st}
+	for _, p := range st.GetPeers() {
+		b.Newest = max(b.Newest, p.GetAppliedIndex())
+	}
+	return v.page("cluster", "Cluster", "cluster", b, err)
+}
+
+// Behind is how many entries a peer has not applied that another one has.
+func (b clusterBody) Behind(p *holdfastv1.Peer) uint64 {
+	return b.Newest - min(b.Newest, p.GetAppliedIndex())
+}

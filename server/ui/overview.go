@@ -1,0 +1,89 @@
+package ui
+
+import (
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// overviewBody is what a wall screen shows.
+type overviewBody struct {
+	Fleet   *fleet
+	States  []stateCount
+	Heat    heat
+	Pools   []poolRow
+	Active  []*holdfastv1.Run
+	More    bool // there are more active runs
+	Recent  []*holdfastv1.Run
+	Held    []*holdfastv1.Plan // by their brake
+	RunsErr string
+}
+
+type stateCount struct {
+	State  holdfastv1.EffectiveState_Value
+	N      int
+	Filter string
+}
+
+type poolRow struct {
+	group
+	Bar []slice
+}
+
+// slice is a part of a bar, in per mille of its width.
+type slice struct {
+	Class, Title string
+	X, Width     int
+}
+
+// mostRuns is how many runs the overview lists of each kind.
+const mostRuns = 12
+
+func (d *dashboard) overview(v *visit) error {
+	f, err := d.fleets.of(v.ctx, v.who, v.read.machines)
+	if err != nil {
+		return err
+	}
+	b := overviewBody{Fleet: f, Heat: heatMap(f)}
+	for s := 1; s < numStates; s++ {
+		state := holdfastv1.EffectiveState_Value(s)
+		b.States = append(b.States, stateCount{state, f.States[s], "effective_state = " + state.String()})
+	}
+	for _, g := range f.Pools {
+		b.Pools = append(b.Pools, poolRow{g, bar(&g)})
+	}
+	active, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: "phase = RUNNING OR phase = PENDING", PageSize: mostRuns})
+	if err != nil {
+		return err
+	}
+	b.Active, b.More = active.GetRuns(), active.GetNextPageToken() != ""
+	recent, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: "NOT (phase = RUNNING OR phase = PENDING)", PageSize: mostRuns})
+	if err != nil {
+		return err
+	}
+	b.Recent = recent.GetRuns()
+	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
+	if err != nil {
+		return err
+	}
+	for _, p := range plans.GetPlans() {
+		if p.GetBrake() != nil {
+			b.Held = append(b.Held, p)
+		}
+	}
+	return v.page("overview", "Overview", "overview", b, nil)
+}
+
+// bar draws how the machines of a group are spread over their states.
+func bar(g *group) []slice {
+	var all []slice
+	before := 0
+	for s, n := range g.States {
+		if n == 0 {
+			continue
+		}
+		state := holdfastv1.EffectiveState_Value(s)
+		x, end := before*1000/g.Total, (before+n)*1000/g.Total
+		all = append(all, slice{Class: cell{state: state}.class(), Title: count(n) + " " + label(state), X: x, Width: end - x})
+		before += n
+	}
+	return all
+}

@@ -1,0 +1,151 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+type plansBody struct {
+	Plans []*holdfastv1.Plan
+	Next  string
+}
+
+func (d *dashboard) plans(v *visit) error {
+	resp, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: rows, PageToken: v.r.URL.Query().Get("page")})
+	b := plansBody{Plans: resp.GetPlans()}
+	if t := resp.GetNextPageToken(); t != "" {
+		b.Next = link("/ui/plans", "page", t)
+	}
+	return v.page("plans", "Plans", "plans", b, err)
+}
+
+// planBody is one plan, rendered.
+type planBody struct {
+	Plan       *holdfastv1.Plan
+	Steps      []planStep
+	Runs       []*holdfastv1.Run
+	MayRelease bool
+}
+
+// planStep is a step in words.
+type planStep struct {
+	Number                       int
+	Name, Kind, Timeout, Retries string
+	Effect                       string // what it does to the machine
+	Destroys                     bool   // what was there is gone after it
+	Interrupts                   bool   // what runs there stops
+	Params                       []fact
+}
+
+func (d *dashboard) plan(v *visit) error {
+	id := v.r.PathValue("id")
+	p, err := v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+	if err != nil {
+		return err
+	}
+	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: equals("plan_id", id), PageSize: 20})
+	b := planBody{Plan: p, Steps: planSteps(p), Runs: runs.GetRuns(), MayRelease: p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")}
+	return v.page("plan", first(p.GetDisplayName(), id), "plans", b, err)
+}
+
+// planSteps words the steps of a plan.
+func planSteps(p *holdfastv1.Plan) []planStep {
+	var all []planStep
+	for i, s := range p.GetSteps() {
+		row := planStep{Number: i + 1, Name: s.GetName(), Timeout: "default", Retries: "default"}
+		if s.GetTimeoutSeconds() > 0 {
+			row.Timeout = duration(time.Duration(s.GetTimeoutSeconds()) * time.Second)
+		}
+		if s.MaxRetries != nil {
+			row.Retries = fmt.Sprint(s.GetMaxRetries())
+		}
+		row.Kind, row.Params = stepKind(s)
+		row.Effect, row.Interrupts, row.Destroys = effect(s)
+		all = append(all, row)
+	}
+	return all
+}
+
+// effect says what a step does to a machine.
+func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
+	switch k := s.GetKind().(type) {
+	case *holdfastv1.Step_Repave:
+		return "installs an image: what is on the disk is gone", true, true
+	case *holdfastv1.Step_Rma:
+		return "takes the machine out: wiped if asked, powered off", true, true
+	case *holdfastv1.Step_Reboot:
+		return "restarts the machine", true, false
+	case *holdfastv1.Step_Power:
+		if strings.EqualFold(k.Power.GetAction(), "on") {
+			return "turns the power on", false, false
+		}
+		return "turns the power " + k.Power.GetAction(), true, false
+	case *holdfastv1.Step_Netboot:
+		return "sets where it boots from next", false, false
+	case *holdfastv1.Step_Ssh:
+		return "runs a command on the host", true, false
+	case *holdfastv1.Step_Join:
+		return "joins the host to a cluster", false, false
+	case *holdfastv1.Step_Verify:
+		return "waits until its node is ready", false, false
+	case *holdfastv1.Step_Net:
+		return "applies a network configuration, rolled back unless confirmed", true, false
+	case *holdfastv1.Step_ClearEventLog:
+		return "reads the event log of its BMC, then clears it", false, true
+	case *holdfastv1.Step_ResetBmc:
+		return "restarts its BMC; the host goes on", false, false
+	case *holdfastv1.Step_Media:
+		return "changes what is in its virtual drive", false, false
+	case *holdfastv1.Step_Identify:
+		return "switches its locator light", false, false
+	case *holdfastv1.Step_Console:
+		return "keeps its serial console open", false, false
+	}
+	return "looks, and changes nothing", false, false
+}
+
+// stepKind is the name of a step's kind, and what it sets.
+func stepKind(s *holdfastv1.Step) (kind string, params []fact) {
+	m := s.ProtoReflect()
+	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
+	if fd == nil {
+		return "", nil
+	}
+	payload := m.Get(fd).Message()
+	fields := payload.Descriptor().Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); payload.Has(f) {
+			params = append(params, fact{Name: string(f.Name()), Value: value(f, payload.Get(f))})
+		}
+	}
+	return string(fd.Name()), params
+}
+
+func value(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	switch {
+	case f.IsList():
+		var items []string
+		for i := range v.List().Len() {
+			items = append(items, v.List().Get(i).String())
+		}
+		return strings.Join(items, " ")
+	case f.IsMap():
+		var items []string
+		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+			items = append(items, k.String()+"="+v.String())
+			return true
+		})
+		return strings.Join(items, " ")
+	case f.Message() != nil:
+		if d, ok := v.Message().Interface().(*durationpb.Duration); ok {
+			return d.AsDuration().String()
+		}
+	}
+	return v.String()
+}

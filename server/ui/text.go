@@ -1,0 +1,170 @@
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// functions are what templates can call.
+func functions(a *assets) template.FuncMap {
+	return template.FuncMap{
+		"asset": a.url, "stamp": stamp, "span": span, "enum": enum, "lower": strings.ToLower, "scope": scope, "label": label,
+		"attempts": attempts, "done": stepsDone, "why": why, "count": count, "first": first, "condition": conditionText, "poolStatus": poolStatus,
+		"dict": dict, "retry": retryLink, "used": usedVRAM, "lastState": lastState, "ended": ended, "join": strings.Join, "bytes": size, "at": func(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) },
+	}
+}
+
+// dict passes several values to a template.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("name a value: %v is not text", pairs[i])
+		}
+		m[key] = pairs[i+1]
+	}
+	return m, nil
+}
+
+// moment is a time as pages show it: what it is from now, which the browser keeps right, and what it is.
+type moment struct{ ISO, Full, Text string }
+
+// stamp words a time; nil for none.
+func stamp(t *timestamppb.Timestamp) *moment {
+	if t == nil {
+		return nil
+	}
+	at := t.AsTime()
+	return &moment{at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05 MST"), relative(time.Since(at))}
+}
+
+// relative words how long ago something was, or how long it is until then: as the command line does.
+func relative(d time.Duration) string {
+	switch {
+	case d > -time.Second && d < time.Second:
+		return "now"
+	case d < 0:
+		return "in " + largest(-d)
+	}
+	return largest(d) + " ago"
+}
+
+func largest(d time.Duration) string {
+	s := int64(d / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm", s/60)
+	case s < 48*3600:
+		return fmt.Sprintf("%dh", s/3600)
+	}
+	return fmt.Sprintf("%dd", s/86400)
+}
+
+// span is how long something took, or has taken so far.
+type stretch struct {
+	Text, Since string // Since only while it goes on
+}
+
+func span(from, to *timestamppb.Timestamp) *stretch {
+	if from == nil {
+		return nil
+	}
+	if to != nil {
+		return &stretch{Text: duration(to.AsTime().Sub(from.AsTime()))}
+	}
+	return &stretch{Text: duration(time.Since(from.AsTime())), Since: from.AsTime().Format(time.RFC3339Nano)}
+}
+
+// duration words a duration with its one or two largest units, and short ones in milliseconds.
+func duration(d time.Duration) string {
+	d = max(d, 0)
+	s := int64(d / time.Second)
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 24*3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%dd%dh", s/86400, s/3600%24)
+}
+
+// enum is the name of a value; that of no value is "".
+func enum(v fmt.Stringer) string {
+	if s := v.String(); !strings.HasSuffix(s, "_UNSPECIFIED") {
+		return s
+	}
+	return ""
+}
+
+// label is an enum for people: "in service".
+func label(v fmt.Stringer) string { return strings.ToLower(strings.ReplaceAll(enum(v), "_", " ")) }
+
+func first(all ...string) string {
+	for _, s := range all {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// count writes a number with its thousands apart.
+func count(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + " " + s[i:]
+	}
+	return s
+}
+
+// size words a number of bytes.
+func size(n int64) string {
+	switch {
+	case n >= 1<<40:
+		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
+	case n >= 1<<30:
+		return fmt.Sprintf("%.0f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// conditionText is the status of a condition: true, false, or unknown.
+func conditionText(c *holdfastv1.Condition) string {
+	switch {
+	case c.GetUnknown():
+		return "unknown"
+	case c.GetStatus():
+		return "true"
+	}
+	return "false"
+}
+
+func poolStatus(p *holdfastv1.Pool) string { return first(label(p.GetStatus()), "declared") }
+
+// usedVRAM is what of a GPU's memory is taken, in gigabytes.
+func usedVRAM(g *holdfastv1.Gpu) float64 { return max(g.GetTotalVramGb()-g.GetAvailableVramGb(), 0) }
+
+// lastState is the last that was heard of a service's health; nil: nothing.
+func lastState(s *holdfastv1.Service) *holdfastv1.ServiceState {
+	if n := len(s.GetStates()); n > 0 {
+		return s.GetStates()[n-1]
+	}
+	return nil
+}

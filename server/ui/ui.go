@@ -1,0 +1,102 @@
+package ui
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// Feed is what pages follow to stay live (*server.Server). Errors are statuses. Send is called by the one goroutine that called.
+type Feed interface {
+	// RunEvents sends the transitions of runs after the cursor; with cursor 0 those from now on, after a bookmark.
+	RunEvents(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.RunEvent) error) error
+	// RunLog sends a run's log from an offset on.
+	RunLog(ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error) error
+}
+
+// dashboard is what all handlers share. It keeps nothing but caches of what the state says.
+type dashboard struct {
+	rpc    grpc.ClientConnInterface
+	feed   Feed
+	log    *slog.Logger
+	assets *assets
+	pages  *pages
+	rules  rules
+	origin *http.CrossOriginProtection
+	fleets *fleets
+	now    func() time.Time
+}
+
+// Register adds the dashboard's routes. The services are called through rpc.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, feed Feed, log *slog.Logger) {
+	a := loadAssets()
+	d := &dashboard{
+		rpc: rpc, feed: feed, log: log, assets: a, pages: loadPages(a), rules: loadRules(), origin: http.NewCrossOriginProtection(), now: time.Now,
+	}
+	d.fleets = newFleets(d.now)
+	d.routes(m.WithCookie(cookieName))
+}
+
+// routes are all that there is under /ui/.
+func (d *dashboard) routes(m *auth.Mux) {
+	viewer := auth.Least(holdfastv1.Role_VIEWER)
+	open := func(pattern string, h http.HandlerFunc) { m.HandleFunc(pattern, auth.Public(), nil, secured(h)) }
+	page := func(pattern string, rule auth.Rule, h func(*visit) error) {
+		m.HandleFunc(pattern, rule, d.refused, secured(d.visit(h)))
+	}
+	act := func(path, rpc string, ask, do func(*visit) error) {
+		rule := auth.SameAs("holdfast.v1." + rpc)
+		page("GET "+path, rule, ask)
+		m.HandleFunc("POST "+path, rule, d.refused, secured(d.sameOrigin(d.visit(do))))
+	}
+
+	open("GET /ui/assets/{hash}/{name}", d.assets.serve)
+	open("GET /ui/signin", d.signInPage)
+	open("POST /ui/signin", d.sameOrigin(d.signIn))
+	open("POST /ui/signout", d.sameOrigin(d.signOut))
+
+	page("GET /ui/{$}", viewer, d.overview)
+	page("GET /ui/machines", viewer, d.machines)
+	page("GET /ui/machines/{id}", viewer, d.machine)
+	page("GET /ui/runs", viewer, d.runs)
+	page("GET /ui/runs/{id}", viewer, d.run)
+	m.HandleFunc("GET /ui/runs/{id}/log", viewer, nil, secured(d.runLog))
+	m.HandleFunc("GET /ui/events", viewer, nil, secured(d.events))
+	page("GET /ui/plans", viewer, d.plans)
+	page("GET /ui/plans/{id...}", viewer, d.plan)
+	page("GET /ui/pools", viewer, d.pools)
+	page("GET /ui/services", viewer, d.services)
+	page("GET /ui/audit", auth.SameAs("holdfast.v1.AuditService/ListAuditEvents"), d.audit)
+	page("GET /ui/cluster", viewer, d.cluster)
+
+	act("/ui/machines/{id}/run", "RunService/StartRun", d.askRun, d.startRun)
+	act("/ui/machines/{id}/phase", "MachineService/SetMachinePhase", d.askPhase, d.setPhase)
+	act("/ui/machines/{id}/approve", "NodeService/TransitionNode", d.askApprove, d.approve)
+	act("/ui/runs/{id}/cancel", "RunService/CancelRun", d.askCancel, d.cancelRun)
+	act("/ui/release/{id...}", "PlanService/ReleasePlan", d.askRelease, d.release)
+}
+
+// rules are who may do what is offered on pages.
+type rules map[string]auth.Rule
+
+func loadRules() rules {
+	r := rules{}
+	for _, m := range []string{
+		"RunService/StartRun", "RunService/CancelRun", "MachineService/SetMachinePhase", "NodeService/TransitionNode", "PlanService/ReleasePlan", "AuditService/ListAuditEvents",
+	} {
+		r[m] = auth.SameAs("holdfast.v1." + m)
+	}
+	return r
+}
+
+// may says whether somebody's role lets him call a method.
+func (r rules) may(id *holdfastv1.Identity, method string) bool {
+	rule := r[method]
+	return rule.Lets(id)
+}
