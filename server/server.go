@@ -55,6 +55,8 @@ type Config struct {
 	PeerID   string
 	// Keys seal secrets; without them, none can be stored.
 	Keys *seal.Keyring
+	// Files keeps the files of images; without them, none can be uploaded.
+	Files Files
 	// Note says what else people should know of this peer, for its status; nil or empty: nothing.
 	Note func() string
 }
@@ -158,6 +160,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterAccessServiceServer(r, &accessService{Server: s})
 	holdfastv1.RegisterAuditServiceServer(r, &auditService{Server: s})
 	holdfastv1.RegisterSecretServiceServer(r, &secretService{Server: s})
+	holdfastv1.RegisterImageServiceServer(r, &imageService{Server: s})
 	holdfastv1.RegisterHeartbeatServiceServer(r, &heartbeatService{Server: s})
 	holdfastv1.RegisterAgentServiceServer(r, &agentService{Server: s})
 	holdfastv1.RegisterNodeServiceServer(r, &nodeService{Server: s})

@@ -33,6 +33,8 @@ func policy() map[string]Rule {
 	add("holdfast.v1.MachineService", operator, "RegisterMachine", "UpdateMachine", "SetMachinePhase", "DeleteMachine")
 	add("holdfast.v1.PlanService", viewer, "GetPlan", "ListPlans")
 	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan", "ReleasePlan")
+	add("holdfast.v1.ImageService", viewer, "GetImage", "ListImages")
+	add("holdfast.v1.ImageService", overall, "AddImage", "DeleteImage", "UploadFile")
 	add("holdfast.v1.RunService", viewer, "GetRun", "ListRuns", "WatchRuns", "StreamRunLogs")
 	add("holdfast.v1.RunService", operator, "StartRun", "CancelRun")
 	add("holdfast.v1.ConsoleService", operator, "Attach")
@@ -68,6 +70,7 @@ func policy() map[string]Rule {
 
 	peers := Rule{Peers: true}
 	add("holdfast.internal.v1.PeerService", peers, "Confirm", "ReadIndex", "StandDown", "Admit", "Stats", "StateSum", "Leave")
+	add("holdfast.internal.v1.BlobService", peers, "StatBlob", "PullBlob", "ReadBlob")
 	add("holdfast.internal.v1.LeaseService", peers, "Renew")
 	add("holdfast.internal.v1.AuditRelay", peers, "RecordDenials")
 	return p

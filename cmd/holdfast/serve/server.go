@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/images"
 	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
@@ -134,7 +135,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	hw.Attach(seal.NewResolver(state, keys), notes, state)
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	gateway := lease.NewGateway(leases, p.node, peerLog)
-	srv := server.New(server.Config{Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
+	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Logger: peerLog, Registerer: reg}, cfg.DataDir, p.node, state)
+	if err != nil {
+		return err
+	}
+	defer done()
+	srv := server.New(server.Config{Files: files, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
 	api := grpc.NewServer(append(append(server.GRPCOptions(), creds...),
@@ -143,6 +149,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	srv.Register(api)
 	relay.Register(api)
 	leases.Register(api)
+	files.Register(api)
 	p.node.RegisterPeerService(api)
 
 	peerLog.Info("peer is up", "version", version, "grpc", grpcLn.Addr().String(), "http", httpLn.Addr().String(), "raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr())
@@ -155,7 +162,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		}
 		return nil
 	})
-	site := srv.HTTPServer(srv.HTTPHandler(append(apis(srv, peerLog), vault.routes)...))
+	site := srv.HTTPServer(srv.HTTPHandler(append(apis(srv, peerLog), vault.routes, files.Routes)...))
 	webLn := httpLn
 	if store != nil {
 		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()
@@ -168,6 +175,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	})
 	g.Go(func() error { return gate.Denials().Run(web) })
 	g.Go(func() error { return gateway.Run(web) })
+	g.Go(func() error { return files.Run(web) })
 	g.Go(func() error { return keys.Run(web) })
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })

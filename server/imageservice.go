@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Files keeps the files of images on the peers (*images.Depot).
+type Files interface {
+	// Upload takes a file, and answers when a majority of voters has it.
+	Upload(stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error
+	// Held says why a file that was uploaded cannot be relied on; nil when a majority of voters has it.
+	Held(ctx context.Context, sum string) error
+	// Copies says how far each peer is with a file.
+	Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
+}
+
+// imageService is ImageService (issue F). Uploads are taken by the peer that is asked.
+type imageService struct {
+	holdfastv1.UnimplementedImageServiceServer
+	*Server
+}
+
+// AddImage adds an image.
+func (s *imageService) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (*holdfastv1.Image, error) {
+	in := fsm.NormalImage(r.GetImage())
+	dropUnknown(in.ProtoReflect())
+	if err := violations(fsm.ValidateImage(in)); err != nil {
+		return nil, err
+	}
+	for _, f := range fsm.ImageFiles(in) {
+		if f.GetUrl() != "" || s.cfg.Files == nil {
+			continue
+		}
+		if err := s.cfg.Files.Held(ctx, f.GetSha256()); err != nil {
+			return nil, err
+		}
+	}
+	if r.GetValidateOnly() {
+		v, err := s.node.View(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if old, ok := v.Image(in.GetName()); ok && !fsm.SameImage(old, in) {
+			if err := fsm.CheckReplaceImage(old, r.GetReplace()); err != nil {
+				return nil, err
+			}
+		}
+		return in, nil
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_PutImage{PutImage: &internalv1.PutImage{Image: in, Replace: r.GetReplace()}}
+	return apply[*holdfastv1.Image](ctx, s.node, c)
+}
+
+// GetImage gets an image, with how far each peer is with its files.
+func (s *imageService) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
+	if err := required("name", r.GetName()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	image, ok := v.Image(r.GetName())
+	if !ok {
+		return nil, notFound("IMAGE_NOT_FOUND", "image", r.GetName())
+	}
+	if s.cfg.Files != nil {
+		for _, f := range fsm.ImageFiles(image) {
+			f.Copies = s.cfg.Files.Copies(ctx, f.GetSha256())
+		}
+	}
+	return image, nil
+}
+
+// ListImages lists images by name.
+func (s *imageService) ListImages(ctx context.Context, r *holdfastv1.ListImagesRequest) (*holdfastv1.ListImagesResponse, error) {
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "images")
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := func(yield func(string, *holdfastv1.Image) bool) {
+		for image := range v.Images(p.after) {
+			if !yield(image.GetName(), image) {
+				return
+			}
+		}
+	}
+	resp := &holdfastv1.ListImagesResponse{}
+	resp.Images, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.Image) bool { return true })
+	return resp, err
+}
+
+// DeleteImage deletes an image that no active run installs.
+func (s *imageService) DeleteImage(ctx context.Context, r *holdfastv1.DeleteImageRequest) (*holdfastv1.DeleteImageResponse, error) {
+	if err := required("name", r.GetName()); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_DeleteImage{DeleteImage: &internalv1.DeleteImage{Name: r.GetName()}}
+	if _, err := s.node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.DeleteImageResponse{}, nil
+}
+
+// UploadFile takes the bytes of a file.
+func (s *imageService) UploadFile(stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error {
+	if s.cfg.Files == nil {
+		return status.Error(codes.Unimplemented, "this peer keeps no files of images")
+	}
+	return s.cfg.Files.Upload(stream)
+}
