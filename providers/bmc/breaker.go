@@ -59,7 +59,7 @@ func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 		IsSuccessful: func(err error) bool { return !silent(err) },
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, errClosed) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
-			c.mu.Lock()
+			c.state.Lock()
 			switch to {
 			case gobreaker.StateOpen:
 				c.opened++
@@ -69,7 +69,7 @@ func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 				c.memo.OpenUntil = time.Time{}
 			case gobreaker.StateHalfOpen:
 			}
-			c.mu.Unlock()
+			c.state.Unlock()
 			c.p.log.Info("circuit breaker of a BMC", "bmc", c.key, "state", to.String())
 		},
 	})
@@ -77,9 +77,9 @@ func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 
 // guarded runs an operation unless the BMC is left alone.
 func (c *controller) guarded(ctx context.Context, op string, f func() error) error {
-	c.mu.Lock()
+	c.state.Lock()
 	until, inherited := c.memo.OpenUntil, c.opened == 0
-	c.mu.Unlock()
+	c.state.Unlock()
 	if inherited && time.Now().Before(until) { // an earlier leader found it silent
 		return c.stuck(op)
 	}
@@ -92,8 +92,8 @@ func (c *controller) guarded(ctx context.Context, op string, f func() error) err
 }
 
 func (c *controller) stuck(op string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.state.Lock()
+	defer c.state.Unlock()
 	s := &Stuck{Next: Wait, Until: c.memo.OpenUntil}
 	switch {
 	case c.opened < 2:

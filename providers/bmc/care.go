@@ -78,9 +78,12 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 
 // resetAt changes when the BMC was reset, and gives what it was.
 func (c *controller) resetAt(at time.Time) (before time.Time) {
+	c.state.Lock()
+	before, c.memo.ResetAt = c.memo.ResetAt, at
+	c.state.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before, c.memo.ResetAt = c.memo.ResetAt, at
+	c.reset = at
 	return before
 }
 
@@ -99,8 +102,8 @@ func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Ti
 	if err != nil {
 		return time.Time{}, providers.Errorf(providers.Transient, what, "%w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.state.Lock()
+	defer c.state.Unlock()
 	if memo.ResetAt.After(c.memo.ResetAt) {
 		c.memo.ResetAt = memo.ResetAt
 	}
@@ -109,11 +112,17 @@ func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Ti
 
 // mayReset says whether the BMC may be reset now.
 func (c *controller) mayReset(what string) error {
+	c.state.Lock()
+	last := c.memo.ResetAt
+	c.state.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ago := time.Since(c.memo.ResetAt); ago < resetEvery {
+	if c.reset.After(last) { // for a machine that names another account
+		last = c.reset
+	}
+	if ago := time.Since(last); ago < resetEvery {
 		return providers.Errorf(providers.Transient, what, "%w", fmt.Errorf("not done: it was reset %s ago, and once an hour is the most: %w",
-			ago.Round(time.Second), &Stuck{Next: Intervene, Until: c.memo.ResetAt.Add(resetEvery)}))
+			ago.Round(time.Second), &Stuck{Next: Intervene, Until: last.Add(resetEvery)}))
 	}
 	if c.pressing > 0 || time.Now().Before(c.powerEnd) {
 		return providers.Errorf(providers.Transient, what, "not done: a press of the power button may be on its way; it is over at %s", c.powerEnd.UTC().Format(time.RFC3339))

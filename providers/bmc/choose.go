@@ -55,9 +55,9 @@ const probeShare = 15 * time.Second
 // choose gives the driver of a machine: the one that worked, else the first that answers a question. A refused login ends the search:
 // it would be refused over the next protocol too, and count twice.
 func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint) (Protocol, any, error) {
-	c.mu.Lock()
+	c.state.Lock()
 	driver, remembered := c.driver, c.memo.Driver
-	c.mu.Unlock()
+	c.state.Unlock()
 	protocols, err := e.protocols(m, c.p.cfg.Protocol, remembered)
 	if err != nil {
 		return "", nil, providers.Errorf(providers.Unsupported, "choose a protocol for "+m.GetMachineId(), "%w", err)
@@ -84,9 +84,9 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		_, err := d.power(unhurried(ctx))
 		cancel()
 		if err == nil {
-			c.mu.Lock()
+			c.state.Lock()
 			c.driver, c.memo.Driver = p, p
-			c.mu.Unlock()
+			c.state.Unlock()
 			return p, d, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p, err))
@@ -102,8 +102,8 @@ func (c *controller) outcome(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.state.Lock()
+	defer c.state.Unlock()
 	if !silent(err) {
 		c.silence = 0
 		return

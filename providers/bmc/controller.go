@@ -10,12 +10,25 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// controller is one BMC, with everything that all operations on it share.
-type controller struct {
-	p       *Provider
-	key     string
+// place is one BMC, with everything that all operations on it share, whichever account they go by.
+type place struct {
+	at      string // its address with the scheme
 	gate    *gate
 	effects chan struct{} // held by the one operation that changes something
+
+	mu       sync.Mutex
+	powerEnd time.Time // when what was pressed last has surely shown
+	pressing int       // presses under way
+	console  bool      // somebody has it open
+	reset    time.Time // last, in this process
+}
+
+// controller is one BMC by one account, with everything that operations by it share. What one account has opened, or what was refused to it, must not serve a
+// machine that names another one at the same address.
+type controller struct {
+	*place
+	p       *Provider
+	key     string // in Memory
 	refused *logins
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	redfish *redfishClient
@@ -23,18 +36,23 @@ type controller struct {
 	recalling sync.Mutex
 	recalled  bool
 
-	mu       sync.Mutex
-	machine  providers.Machine // whose account it is
-	memo     Memo
-	kept     Memo     // as Memory has it
-	driver   Protocol // that worked, in this process
-	silence  int      // operations in a row without an answer
-	opened   int      // times that the breaker has opened since it was closed
-	hosts    map[string]*redfishHost
-	ipmi     map[string]*ipmiHost
-	powerEnd time.Time // when what was pressed last has surely shown
-	pressing int       // presses under way
-	console  bool      // somebody has it open
+	state   sync.Mutex
+	machine providers.Machine // whose account it is
+	memo    Memo
+	kept    Memo     // as Memory has it
+	driver  Protocol // that worked, in this process
+	silence int      // operations in a row without an answer
+	opened  int      // times that the breaker has opened since it was closed
+	hosts   map[string]*redfishHost
+	ipmi    map[string]*ipmiHost
+}
+
+// keyOf names the BMC of a machine with the account that it is used by: what has the same one shares sessions.
+func keyOf(m providers.Machine, e endpoint) string {
+	if ref := m.GetSpec().GetBmcCredentialsRef(); ref != "" {
+		return e.key() + "#" + ref
+	}
+	return e.key()
 }
 
 // controllerOf gives the BMC of a machine.
@@ -44,46 +62,50 @@ func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endp
 		p.mu.Unlock()
 		return nil, errClosed
 	}
-	c := p.bmcs[e.key()]
+	key := keyOf(m, e)
+	c := p.bmcs[key]
 	if c == nil {
-		c = p.newController(e)
-		p.bmcs[e.key()] = c
+		if p.places[e.key()] == nil {
+			p.places[e.key()] = &place{at: e.key(), gate: newGate(), effects: make(chan struct{}, 1)}
+		}
+		c = p.newController(e, key, p.places[e.key()])
+		p.bmcs[key] = c
 	}
 	p.mu.Unlock()
-	c.mu.Lock()
+	c.state.Lock()
 	c.machine = m
-	c.mu.Unlock()
+	c.state.Unlock()
 	return c, c.recall(ctx)
 }
 
-func (p *Provider) newController(e endpoint) *controller {
-	c := &controller{p: p, key: e.key(), gate: newGate(), effects: make(chan struct{}, 1),
+func (p *Provider) newController(e endpoint, key string, at *place) *controller {
+	c := &controller{place: at, p: p, key: key,
 		hosts: map[string]*redfishHost{}, ipmi: map[string]*ipmiHost{}}
 	c.breaker = c.newBreaker()
 	c.refused = &logins{changed: func(n int, version string) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.state.Lock()
+		defer c.state.Unlock()
 		c.memo.Refused, c.memo.RefusedWith = n, version
 	}}
 	c.redfish = &redfishClient{base: e.redfish, http: newHTTP(p.tls), gate: c.gate, timeout: p.cfg.RequestTime, verify: p.cfg.Settle, login: loginDeps{
 		account: c.account, refused: c.refused,
 		opened: func(ctx context.Context, path string) {
-			c.mu.Lock()
+			c.state.Lock()
 			c.memo.Session = path
-			c.mu.Unlock()
+			c.state.Unlock()
 			c.remember(ctx)
 		},
 		ended: func(ctx context.Context, path string) {
-			c.mu.Lock()
+			c.state.Lock()
 			if c.memo.Session == path {
 				c.memo.Session = ""
 			}
-			c.mu.Unlock()
+			c.state.Unlock()
 			c.remember(ctx)
 		},
 		former: func() string {
-			c.mu.Lock()
-			defer c.mu.Unlock()
+			c.state.Lock()
+			defer c.state.Unlock()
 			return c.memo.Session
 		},
 		quirks: func() Quirks { return quirksOf(c.redfish.vendor()) },
@@ -99,11 +121,15 @@ func (c *controller) recall(ctx context.Context) error {
 		return nil
 	}
 	memo, err := c.p.memory.Recall(ctx, c.key)
+	if err == nil && memo == (Memo{}) {
+		// What was noted before notes were of one account. Whose login was refused stands in it, and the path of a session opens nothing.
+		memo, err = c.p.memory.Recall(ctx, c.at)
+	}
 	if err != nil {
 		return providers.Errorf(providers.Transient, "recall BMC "+c.key, "%w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.state.Lock()
+	defer c.state.Unlock()
 	if own := c.memo; own != c.kept {
 		c.memo = memo.with(own)
 	} else {
@@ -133,9 +159,9 @@ func (c *redfishClient) vendor() (vendor, product string) {
 
 // account finds the account of the BMC now.
 func (c *controller) account(ctx context.Context) (Account, error) {
-	c.mu.Lock()
+	c.state.Lock()
 	m := c.machine
-	c.mu.Unlock()
+	c.state.Unlock()
 	a, err := c.p.credentials.Account(ctx, m)
 	if err != nil {
 		return a, classify("find the account of the BMC of "+m.GetMachineId(), &answered{err}, false)
@@ -152,18 +178,18 @@ func (c *controller) remember(ctx context.Context) {
 
 // recorded writes down what has changed.
 func (c *controller) recorded(ctx context.Context) error {
-	c.mu.Lock()
+	c.state.Lock()
 	memo := c.memo
 	changed := memo != c.kept
-	c.mu.Unlock()
+	c.state.Unlock()
 	if !changed {
 		return nil
 	}
 	if err := c.p.memory.Remember(ctx, c.key, memo); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.state.Lock()
+	defer c.state.Unlock()
 	c.kept = memo
 	return nil
 }
@@ -183,8 +209,8 @@ func (c *controller) exclusive(ctx context.Context) (leave func(), err error) {
 
 // redfishOf gives the machine's place behind the Redfish service.
 func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.state.Lock()
+	defer c.state.Unlock()
 	id := e.system + " " + m.GetSpec().GetSerial()
 	h := c.hosts[id]
 	if h == nil {
@@ -196,8 +222,8 @@ func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
 
 // ipmiOf gives the machine's place behind IPMI.
 func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmiHost {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.state.Lock()
+	defer c.state.Unlock()
 	suite := first(m.GetLabels()[CipherLabel], c.p.cfg.CipherSuite)
 	h := c.ipmi[suite]
 	if h == nil {

@@ -31,7 +31,7 @@ func (m Memo) with(own Memo) Memo {
 	return m
 }
 
-// Memory keeps memos by the name of the BMC (its address with the scheme). It should answer quickly; the context is that of the call.
+// Memory keeps memos by the name of the BMC: its address with the scheme, then # and the secret that it is used by, where a machine names one. It should answer quickly; the context is that of the call.
 type Memory interface {
 	Recall(ctx context.Context, bmc string) (Memo, error)
 	Remember(ctx context.Context, bmc string, m Memo) error

@@ -24,6 +24,7 @@ type Provider struct {
 	mu     sync.Mutex
 	closed bool
 	bmcs   map[string]*controller
+	places map[string]*place
 }
 
 var (
@@ -58,7 +59,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, tls: verify, bmcs: map[string]*controller{}}, nil
+	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, tls: verify, bmcs: map[string]*controller{}, places: map[string]*place{}}, nil
 }
 
 // Kind is "bmc".
@@ -157,15 +158,15 @@ func (p *Provider) Settle(m providers.Machine) time.Duration {
 		return d
 	}
 	p.mu.Lock()
-	c := p.bmcs[e.key()]
+	c := p.bmcs[keyOf(m, e)]
 	p.mu.Unlock()
 	sends := p.cfg.CommandTime
 	if e.only == Redfish || p.cfg.Protocol == Redfish {
 		sends = 0
 	}
 	if c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.state.Lock()
+		defer c.state.Unlock()
 		if c.driver == Redfish {
 			sends = 0
 		}

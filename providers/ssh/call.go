@@ -15,11 +15,11 @@ func (p *Provider) place(op string, m providers.Machine) (place, error) {
 	if err != nil {
 		return place{}, providers.Errorf(providers.Unsupported, op, "machine %s: %w", m.GetMachineId(), err)
 	}
-	ref := m.GetSpec().GetSshCredentialsRef()
-	if ref == "" {
-		ref = p.cfg.CredentialsRef
+	to := place{host: m.GetMachineId(), address: address, ref: m.GetSpec().GetSshCredentialsRef()}
+	if to.ref == "" {
+		to.ref, to.common = p.cfg.CredentialsRef, p.cfg.CredentialsRef != ""
 	}
-	return place{m.GetMachineId(), address, ref}, nil
+	return to, nil
 }
 
 // read asks a host for something that changes nothing. An answer that did not come because the connection broke is asked for

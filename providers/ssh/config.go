@@ -34,7 +34,7 @@ type Jump struct {
 
 // Config of a provider. The zero value is good.
 type Config struct {
-	CredentialsRef string `json:"credentials_ref"` // for machines that name no secret of their own
+	CredentialsRef string `json:"credentials_ref"` // for machines that name no secret of their own; its password is sent to none of them
 	Jump           []Jump `json:"jump"`            // in this order
 
 	// HostKeys says what is done about a host without a pinned key: "first-sight" (the default) pins the one that is seen, "pinned" refuses.

@@ -337,6 +337,20 @@ func TestPasswordIsSentOnce(t *testing.T) {
 		t.Errorf("sent %q, want it once", sent)
 	}
 	mu.Unlock()
+
+	// The secret of all machines that name none: whoever registers one says where its host is. A key is tried there, a password is not told.
+	_, key := newKey(t)
+	sent = nil
+	for name, common := range map[string]sshexec.Login{"with a key": {Username: "admin", PrivateKey: key, Password: "hunter2"}, "without": {Username: "admin", Password: "hunter2"}} {
+		p := newProvider(t, sshexec.Config{CredentialsRef: "key"}, logins{"key": common}, sshexec.NewPinnedInMemory(nil))
+		m := machineAt("m-1", l.Addr().String())
+		m.Spec.SshCredentialsRef = ""
+		wantClass(t, look(t, p, m), providers.Auth)
+		if mu.Lock(); len(sent) != 0 {
+			t.Errorf("%s: sent %q to a machine that names no secret", name, sent)
+		}
+		mu.Unlock()
+	}
 }
 
 func TestSecretsDoNotPrint(t *testing.T) {

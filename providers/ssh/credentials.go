@@ -51,8 +51,9 @@ type Credentials interface {
 	Login(ctx context.Context, ref string) (Login, error)
 }
 
-// methods gives how to log in: certificate, key, password. now decides whether the certificate is still good.
-func (l Login) methods(now time.Time) ([]ssh.AuthMethod, error) {
+// methods gives how to log in: certificate, key, password. now decides whether the certificate is still good. A secret that is common to all machines which name none
+// sends no password: whoever may register a machine says where its host is, and would be told it. A key proves itself and stays here.
+func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 	var ms []ssh.AuthMethod
 	password := l.Password
 	if len(l.PrivateKey) > 0 {
@@ -74,6 +75,12 @@ func (l Login) methods(now time.Time) ([]ssh.AuthMethod, error) {
 			signers = []ssh.Signer{s, key}
 		}
 		ms = append(ms, ssh.PublicKeys(signers...))
+	}
+	if common && password != "" {
+		if len(ms) == 0 {
+			return nil, errors.New("the secret has only a password, which is not sent to machines that name no secret: name it in ssh_credentials_ref of the machine, or give the secret a private_key")
+		}
+		return ms, nil
 	}
 	if password != "" {
 		// Servers ask in one of two ways. The password is sent once: a second refusal would bring the lock of the account nearer.

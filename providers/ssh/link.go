@@ -37,6 +37,7 @@ type place struct {
 	host    string // as HostKeys names it
 	address string
 	ref     string // of the secret
+	common  bool   // the secret is the provider's, for every machine that names none
 }
 
 // dial connects and logs in, for one user of the link. The context bounds all of it.
@@ -49,7 +50,7 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 	if err := p.refusals.allow(to, login); err != nil {
 		return nil, err
 	}
-	methods, err := login.methods(time.Now())
+	methods, err := login.methods(time.Now(), to.common)
 	if err != nil {
 		return nil, providers.Errorf(providers.Auth, op, "secret %q: %w", to.ref, err)
 	}
@@ -265,7 +266,7 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 	if ref == "" {
 		ref = p.cfg.CredentialsRef
 	}
-	via, _, err := p.link(ctx, place{"jump/" + address, address, ref}, jumps[:len(jumps)-1])
+	via, _, err := p.link(ctx, place{host: "jump/" + address, address: address, ref: ref}, jumps[:len(jumps)-1])
 	if err != nil {
 		return nil, err
 	}

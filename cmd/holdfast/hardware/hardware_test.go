@@ -229,7 +229,7 @@ func TestSessionsEndWithTheTerm(t *testing.T) {
 	led := make(chan error, 1)
 	go func() { led <- h.Run(term, cluster.Term{}) }()
 	use()
-	if note := string(p.Get("bmc/" + site.URL)); !strings.Contains(note, "Sessions/") {
+	if note := string(p.Get("bmc/" + site.URL + "#bmcs")); !strings.Contains(note, "Sessions/") {
 		t.Errorf("the note of the BMC is %q", note)
 	}
 	over()
