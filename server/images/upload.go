@@ -124,7 +124,7 @@ func (d *Depot) spread(stream uploadStream, head *holdfastv1.UploadFileRequest_H
 	var have, failed []string
 	for len(have) <= len(voters)/2 {
 		if len(voters)-len(failed) <= len(voters)/2 {
-			return refusal(codes.Unavailable, "NO_MAJORITY", "%d of %d voters have the file, a majority must: it is kept here, try again when more peers are up: %s", len(have), len(voters), strings.Join(failed, "; "))
+			return refusal(codes.FailedPrecondition, "NO_MAJORITY", "%d of %d voters have the file, a majority must: peer %s keeps it for a day, try again when more peers can take it: %s", len(have), len(voters), d.cfg.PeerID, strings.Join(failed, "; "))
 		}
 		select {
 		case r := <-results:
@@ -138,24 +138,27 @@ func (d *Depot) spread(stream uploadStream, head *holdfastv1.UploadFileRequest_H
 				return err
 			}
 		case <-ctx.Done():
-			return refusal(codes.Unavailable, "NO_MAJORITY", "%d of %d voters have the file after a long time: it is kept here, try again", len(have), len(voters))
+			return refusal(codes.FailedPrecondition, "NO_MAJORITY", "%d of %d voters have the file after a long time: peer %s keeps it for a day, try again", len(have), len(voters), d.cfg.PeerID)
 		}
 	}
 	slices.Sort(have)
 	return stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: head.GetSizeBytes(), Peers: have, Done: true})
 }
 
-// give lets one voter fetch a file that this peer has.
+// give lets one voter fetch a file that this peer has, and tries again for a while: peers restart.
 func (d *Depot) give(ctx context.Context, id string, head *holdfastv1.UploadFileRequest_Header) error {
 	if id == d.cfg.PeerID {
 		return nil
 	}
-	conn, err := d.cluster.PeerConn(id)
-	if err != nil {
-		return err
+	for end := time.Now().Add(10 * d.cfg.Pause); ; {
+		conn, err := d.cluster.PeerConn(id)
+		if err == nil {
+			_, err = internalv1.NewBlobServiceClient(conn).PullBlob(ctx, &internalv1.PullBlobRequest{Sha256: head.GetSha256(), SizeBytes: head.GetSizeBytes(), PeerId: d.cfg.PeerID})
+		}
+		if err == nil || status.Code(err) != codes.Unavailable || time.Now().After(end) || !sleep(ctx, d.cfg.Pause) {
+			return err
+		}
 	}
-	_, err = internalv1.NewBlobServiceClient(conn).PullBlob(ctx, &internalv1.PullBlobRequest{Sha256: head.GetSha256(), SizeBytes: head.GetSizeBytes(), PeerId: d.cfg.PeerID})
-	return err
 }
 
 // worded makes a status of what went wrong with a file.

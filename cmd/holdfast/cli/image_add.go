@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// imageInput is what the flags of image add say.
+type imageInput struct {
+	disk, kernel, initrd string // each a URL or a file
+	sums                 []string
+	format, compression  string
+	image                *holdfastv1.Image
+	replace, dryRun      bool
+}
+
+func (a *app) imageAdd() *cobra.Command {
+	var o output
+	in := imageInput{image: &holdfastv1.Image{}}
+	cmd := &cobra.Command{
+		Use: "add IMAGE", Args: exactly("IMAGE"),
+		Short: "Add an image, and upload its files",
+		Long: `Add an image. --disk, --kernel and --initrd are each a URL, http or https, or a file of this machine, which is uploaded: that is done
+when a majority of the voters has it on disk. A URL needs the SHA-256 of what is there; peers fetch it by themselves, and serve nothing whose
+sum is wrong. An upload that broke off goes on where it was when it is tried again.
+
+The format and the compression of a disk are guessed by its name (.qcow2, .tar, .gz, .zst, all else is raw), a file's by its first bytes.`,
+		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.qcow2
+  holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
+  holdfast image add installer --kernel vmlinuz --initrd installer.cpio.gz
+  holdfast image add live --kernel https://e.example/vmlinuz --initrd https://e.example/initrd --sha256 kernel=$A --sha256 initrd=$B --cmdline "console=ttyS0"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.image.Name = args[0]
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				if err := a.imageFilesFrom(ctx, c, &in); err != nil {
+					return err
+				}
+				i, err := c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: in.image, Replace: in.replace, ValidateOnly: in.dryRun})
+				if err != nil {
+					return failed(err, "add image %s", args[0])
+				}
+				return printOne(a, &o, imageKind(), i)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&in.disk, "disk", "", "`URL or file` of what is written to the disk")
+	f.StringVar(&in.kernel, "kernel", "", "`URL or file` of a kernel")
+	f.StringVar(&in.initrd, "initrd", "", "`URL or file` of an initrd")
+	f.StringArrayVar(&in.sums, "sha256", nil, "`sum` of the file; disk=sum, kernel=sum, initrd=sum where there are several")
+	f.StringVar(&in.image.Cmdline, "cmdline", "", "command line of the kernel")
+	f.StringVar(&in.image.Arch, "arch", "amd64", "amd64 or arm64")
+	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar (default: guessed)")
+	f.StringVar(&in.compression, "compression", "", "none, gzip or zstd (default: guessed)")
+	f.StringVar(&in.image.Description, "description", "", "what people should know of it")
+	f.BoolVar(&in.replace, "replace", false, "take the place of another image of this name")
+	f.BoolVar(&in.dryRun, "dry-run", false, "upload the files, let the server check the image, and store nothing")
+	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions([]string{"amd64", "arm64"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"raw", "qcow2", "tar"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions([]string{"none", "gzip", "zstd"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// imageApply stores images that name URLs, or files that were uploaded before.
+func (a *app) imageApply() *cobra.Command {
+	var o output
+	var file string
+	var replace, dryRun bool
+	cmd := &cobra.Command{
+		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
+		Short: "Store images from a file",
+		Long: `Store images from a file, YAML or JSON with the names of the API: one image, several with --- between them, or a list. Its
+files are URLs with their SHA-256, or were uploaded before (holdfast image add).`,
+		Example: "  holdfast image apply -f images.yaml\n  holdfast image get debian-13 -o yaml | holdfast --context eu image apply -f -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			}
+			images, err := readDocuments(a, file, "images", func() *holdfastv1.Image { return &holdfastv1.Image{} })
+			if err != nil {
+				return err
+			}
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				done, errs := make([]*holdfastv1.Image, len(images)), make([]error, len(images))
+				for n, i := range images {
+					done[n], errs[n] = c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
+					errs[n] = failed(errs[n], "apply image %s", first(i.GetName(), "without name"))
+				}
+				return printDone(a, &o, imageKind(), done, errs, "apply images")
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVarP(&file, "file", "f", "", `file with images, YAML or JSON ("-": standard input)`)
+	cmd.Flags().BoolVar(&replace, "replace", false, "take the place of other images of these names")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check it and store nothing")
+	return cmd
+}
+
+// imageFilesFrom fills in the files of an image, and uploads those of this machine.
+func (a *app) imageFilesFrom(ctx context.Context, c *client.Client, in *imageInput) error {
+	sources := map[string]string{"disk": in.disk, "kernel": in.kernel, "initrd": in.initrd}
+	sums, err := imageSums(in.sums, sources)
+	if err != nil {
+		return err
+	}
+	var head []byte
+	for _, part := range []string{"disk", "kernel", "initrd"} {
+		source := sources[part]
+		if source == "" {
+			continue
+		}
+		f := &holdfastv1.Image_File{Url: source, Sha256: sums[part]}
+		if strings.Contains(source, "://") {
+			if f.GetSha256() == "" {
+				return usagef("--%s: a URL needs the SHA-256 of what is there: give --sha256 %s=SUM", part, part)
+			}
+		} else {
+			var begin []byte
+			if f, begin, err = a.upload(ctx, c, source, sums[part]); err != nil {
+				return fmt.Errorf("--%s: %w", part, err)
+			}
+			if part == "disk" {
+				head = begin
+			}
+		}
+		switch part {
+		case "disk":
+			in.image.Disk = f
+		case "kernel":
+			in.image.Kernel = f
+		case "initrd":
+			in.image.Initrd = f
+		}
+	}
+	if in.disk == "" {
+		if in.format != "" || in.compression != "" {
+			return usagef("--format and --compression are those of a disk: give --disk")
+		}
+		return nil
+	}
+	return in.guess(head)
+}
+
+// imageSums reads --sha256: the sum of the only file, or of each.
+func imageSums(given []string, sources map[string]string) (map[string]string, error) {
+	var parts []string
+	for part, source := range sources {
+		if source != "" {
+			parts = append(parts, part)
+		}
+	}
+	sums := map[string]string{}
+	for _, s := range given {
+		part, sum, named := strings.Cut(s, "=")
+		if !named {
+			if len(parts) != 1 {
+				return nil, usagef("--sha256: there are %d files: say which one, such as disk=SUM", len(parts))
+			}
+			part, sum = parts[0], s
+		}
+		if !slices.Contains(parts, part) {
+			return nil, usagef("--sha256: there is no --%.40s", part)
+		}
+		sums[part] = strings.ToLower(sum)
+	}
+	return sums, nil
+}
+
+// guess fills in the format and the compression, where they are not given.
+func (in *imageInput) guess(head []byte) error {
+	name, _, _ := strings.Cut(in.disk, "?")
+	format, compression := guessImage(name, head)
+	if in.format != "" {
+		n, ok := holdfastv1.Image_Format_value[strings.ToUpper(in.format)]
+		if !ok || n == 0 {
+			return usagef("--format: %q is not raw, qcow2 or tar", in.format)
+		}
+		format = holdfastv1.Image_Format(n)
+	}
+	if in.compression != "" {
+		n, ok := holdfastv1.Image_Compression_value[strings.ToUpper(in.compression)]
+		if !ok || n == 0 {
+			return usagef("--compression: %q is not none, gzip or zstd", in.compression)
+		}
+		compression = holdfastv1.Image_Compression(n)
+	}
+	in.image.Format, in.image.Compression = format, compression
+	return nil
+}
+
+// guessImage says what a disk is by its name, and what its first bytes say wins.
+func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.Image_Compression) {
+	name = strings.ToLower(name)
+	compression := holdfastv1.Image_NONE
+	for suffix, c := range map[string]holdfastv1.Image_Compression{".gz": holdfastv1.Image_GZIP, ".zst": holdfastv1.Image_ZSTD, ".zstd": holdfastv1.Image_ZSTD} {
+		if bare, ok := strings.CutSuffix(name, suffix); ok {
+			name, compression = bare, c
+			break
+		}
+	}
+	if bare, ok := strings.CutSuffix(name, ".tgz"); ok {
+		name, compression = bare+".tar", holdfastv1.Image_GZIP
+	}
+	format := holdfastv1.Image_RAW
+	switch {
+	case strings.HasSuffix(name, ".qcow2"), strings.HasSuffix(name, ".qcow"):
+		format = holdfastv1.Image_QCOW2
+	case strings.HasSuffix(name, ".tar"):
+		format = holdfastv1.Image_TAR
+	}
+	begins := func(at int, magic string) bool {
+		return len(head) >= at+len(magic) && string(head[at:at+len(magic)]) == magic
+	}
+	switch {
+	case len(head) == 0:
+	case begins(0, "\x1f\x8b"):
+		compression = holdfastv1.Image_GZIP
+	case begins(0, "\x28\xb5\x2f\xfd"):
+		compression = holdfastv1.Image_ZSTD
+	case begins(0, "QFI\xfb"):
+		format, compression = holdfastv1.Image_QCOW2, holdfastv1.Image_NONE
+	case begins(257, "ustar"):
+		format, compression = holdfastv1.Image_TAR, holdfastv1.Image_NONE
+	default:
+		compression = holdfastv1.Image_NONE
+		if format == holdfastv1.Image_QCOW2 {
+			format = holdfastv1.Image_RAW // it only has the name
+		}
+	}
+	return format, compression
+}
+
+// upload gives a file of this machine to the cluster. Head is how it begins.
+func (a *app) upload(ctx context.Context, c *client.Client, path, want string) (_ *holdfastv1.Image_File, head []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	size, err := io.Copy(h, f)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	if want != "" && want != sum {
+		return nil, nil, usagef("%s sums up to %s, not to %s", path, sum, want)
+	}
+	head = make([]byte, 512)
+	n, err := f.ReadAt(head, 0)
+	if n == 0 {
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	ctx, cancel := a.patience(ctx)
+	defer cancel()
+	began, said := time.Now(), time.Now()
+	peers, err := c.UploadFile(ctx, client.Upload{SHA256: sum, Size: size, From: f, Progress: func(sent int64) {
+		if time.Since(said) < 2*time.Second {
+			return
+		}
+		said = time.Now()
+		a.note("uploading %s: %s of %s (%d %%)", path, first(byteSize(sent), "0 B"), byteSize(size), sent*100/size)
+	}})
+	if err != nil {
+		return nil, nil, failed(err, "upload %s", path)
+	}
+	a.note("uploaded %s: %s in %.1f s; %s have it", path, byteSize(size), time.Since(began).Seconds(), strings.Join(peers, ", "))
+	return &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}, head[:n], nil
+}
