@@ -89,6 +89,11 @@ func (c *Client) Cluster() holdfastv1.ClusterServiceClient {
 	return holdfastv1.NewClusterServiceClient(c.peers)
 }
 
+// Operator keeps the control plane itself: snapshots, the membership, who leads. For admins.
+func (c *Client) Operator() holdfastv1.OperatorServiceClient {
+	return holdfastv1.NewOperatorServiceClient(c.peers)
+}
+
 // Conn is for services that the client has no method for: the same retries apply.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.peers }
 

@@ -48,8 +48,12 @@ func ruleOf(method string, req any) rule {
 	case *holdfastv1.UpdateMachineRequest,
 		*holdfastv1.SetMachinePhaseRequest,
 		*holdfastv1.CreatePlanRequest,
+		*holdfastv1.AddImageRequest,
 		*holdfastv1.PutSecretRequest, // one version more, with the same values
 		*holdfastv1.RotateSecretsRequest,
+		*holdfastv1.StageSnapshotRequest, // a chunk that is there already is left as it is
+		*holdfastv1.GetAutopilotRequest,
+		*holdfastv1.SetAutopilotRequest,
 		*holdfastv1.RegisterAgentRequest,
 		*holdfastv1.UpdateNodeRequest,
 		*holdfastv1.CreatePoolRequest,
@@ -98,7 +102,7 @@ func advice(method string) string {
 		return "list the machines of the pool and delete the one that nobody has got the token of, then make another one"
 	case "CreateNode":
 		return "look the node up by its MAC address: if it is there, it was created"
-	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteSecret":
+	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteSecret", "DeleteImage":
 		return "read it back: NOT_FOUND says that it was deleted"
 	}
 	return "read the state back before you repeat it"

@@ -153,6 +153,18 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 				n.log.Warn("keeping the leadership: trying again soon", "error", err)
 			}
 			again = time.After(n.cfg.scale(time.Second))
+		case i := <-n.interludes:
+			if cur == nil {
+				i.done <- n.refusal(n.notReady())
+				continue
+			}
+			stop(errors.New("the leader's work is interrupted on purpose"))
+			err := i.do(i.ctx)
+			i.done <- err
+			if err != nil && n.raft.State() == raft.Leader && n.transfer(ctx) == nil {
+				continue
+			}
+			start()
 		case <-again:
 			again = nil
 			start()

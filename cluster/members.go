@@ -26,16 +26,18 @@ const (
 type reconciler struct {
 	n        *Node
 	term     uint64
-	floor    map[string]uint64 // nonvoter's instance → what it must have applied before it may vote
-	admitted map[string]bool   // instances that have been told in this term that they may vote
-	refused  map[string]bool   // instances whose refusal has been logged
-	pending  bool              // something will change without a word from gossip
-	trouble  string            // what was logged last
+	floor    map[string]uint64    // nonvoter's instance → what it must have applied before it may vote
+	admitted map[string]bool      // instances that have been told in this term that they may vote
+	refused  map[string]bool      // instances whose refusal has been logged
+	well     map[string]time.Time // instances that have caught up, since when
+	pending  bool                 // something will change without a word from gossip
+	trouble  string               // what was logged last
 }
 
 // reconcileMembers is the leader's work on the membership.
 func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
-	r := &reconciler{n: n, term: term, floor: map[string]uint64{}, admitted: map[string]bool{}, refused: map[string]bool{}}
+	r := &reconciler{n: n, term: term, floor: map[string]uint64{}, admitted: map[string]bool{}, refused: map[string]bool{}, well: map[string]time.Time{}}
+	n.seen.reset()
 	for {
 		changed := n.gossip.changed.wait()
 		r.pending = false
@@ -85,6 +87,9 @@ func (r *reconciler) pass(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if err := r.raiseLevel(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	if err := r.clean(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -241,6 +246,10 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 	}
 	if at := st.GetAppliedIndex(); !mayVote(at, r.floor[instance], commit) {
 		r.n.log.Debug("peer catches up", "id", id, "applied", at, "commit", commit)
+		delete(r.well, instance)
+		return nil
+	}
+	if !r.stable(instance) {
 		return nil
 	}
 	if err := r.admit(ctx, m); err != nil {

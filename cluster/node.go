@@ -35,6 +35,7 @@ type Node struct {
 	reign     atomic.Pointer[reign]
 	sessions  sessions
 	departed  departed
+	seen      conditions // of the peers, by this leader
 	promise   promise
 	confirmer *confirmer
 	batch     *batcher
@@ -42,6 +43,7 @@ type Node struct {
 	routes    routes
 	metrics   *metrics
 
+	interludes chan *interlude           // for lead
 	changed    *signal                   // the leader, or its readiness
 	news       *signal                   // what this peer tells of itself
 	leaderless atomic.Pointer[time.Time] // since when no leader is known
@@ -68,7 +70,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
-		notify: make(chan bool, 64), changed: newSignal(), news: newSignal(), closing: make(chan struct{}),
+		notify: make(chan bool, 64), interludes: make(chan *interlude), changed: newSignal(), news: newSignal(), closing: make(chan struct{}),
 	}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()

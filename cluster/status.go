@@ -32,6 +32,12 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 		wg.Go(func() { n.ask(ctx, p) })
 	}
 	wg.Wait()
+	committed := n.raft.CommitIndex()
+	for _, p := range st.GetPeers() {
+		if p.GetError() == "" && committed > p.GetAppliedIndex() {
+			p.Behind = committed - p.GetAppliedIndex()
+		}
+	}
 	voters, answering := 0, 0
 	for _, p := range st.GetPeers() {
 		if p.GetSuffrage() == "voter" {
@@ -90,5 +96,6 @@ func (n *Node) ask(ctx context.Context, p *holdfastv1.Peer) {
 		return
 	}
 	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not say
+	p.Term = st.GetTerm()
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }

@@ -53,6 +53,8 @@ type Config struct {
 	Consoles Consoles
 	Peers    Peers
 	PeerID   string
+	// Keeper keeps the cluster: snapshots, the membership, who leads. Without one none of it can be asked for.
+	Keeper Keeper
 	// Keys seal secrets; without them, none can be stored.
 	Keys *seal.Keyring
 	// Files keeps the files of images; without them, none can be uploaded.
@@ -157,6 +159,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
 	holdfastv1.RegisterConsoleServiceServer(r, &consoleService{Server: s})
 	holdfastv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
+	holdfastv1.RegisterOperatorServiceServer(r, &operatorService{Server: s})
 	holdfastv1.RegisterAccessServiceServer(r, &accessService{Server: s})
 	holdfastv1.RegisterAuditServiceServer(r, &auditService{Server: s})
 	holdfastv1.RegisterSecretServiceServer(r, &secretService{Server: s})

@@ -39,6 +39,9 @@ func policy() map[string]Rule {
 	add("holdfast.v1.RunService", operator, "StartRun", "CancelRun")
 	add("holdfast.v1.ConsoleService", operator, "Attach")
 	add("holdfast.v1.ClusterService", viewer, "GetClusterStatus")
+	add("holdfast.v1.ClusterService", admin, "CollectDebug")
+	add("holdfast.v1.OperatorService", admin, "SaveSnapshot", "NoteSnapshot", "StageSnapshot", "RestoreSnapshot",
+		"TransferLeadership", "RemovePeer", "Probe", "GetAutopilot", "SetAutopilot")
 
 	add("holdfast.v1.AccessService", Rule{Anyone: true}, "WhoAmI")
 	add("holdfast.v1.AccessService", admin, "CreateToken", "ListTokens", "RevokeToken")

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Autopilot: the rules by which the leader changes the membership by itself, beyond what members.go must do (decision 0016).
+const (
+	defaultDeadServer = 24 * time.Hour
+	defaultMinQuorum  = 3
+	// healthyLag is how many entries a healthy peer may be behind.
+	healthyLag = 1024
+)
+
+// autopilotRules are the rules with their defaults.
+type autopilotRules struct {
+	cleanup         bool
+	dead, stabilise time.Duration
+	minQuorum       int
+}
+
+func rulesOf(c *internalv1.AutopilotConfig) autopilotRules {
+	r := autopilotRules{cleanup: c.GetCleanupDeadServers(), dead: time.Duration(c.GetDeadServerMs()) * time.Millisecond,
+		stabilise: time.Duration(c.GetStabilizationMs()) * time.Millisecond, minQuorum: int(c.GetMinQuorum())}
+	setDefault(&r.dead, defaultDeadServer)
+	setDefault(&r.minQuorum, defaultMinQuorum)
+	return r
+}
+
+// mayClean says whether a dead voter may be removed: enough voters are left, and a majority of them follows.
+func (a autopilotRules) mayClean(rest, following int) bool {
+	return rest >= a.minQuorum && following >= rest/2+1
+}
+
+// condition is how a leader has seen a peer, since when.
+type condition struct {
+	ok    bool
+	since time.Time
+}
+
+// conditions is what a leader has seen of the peers in its term. A new leader begins anew: nobody is removed for what another one saw.
+type conditions struct {
+	mu sync.Mutex
+	m  map[string]condition
+}
+
+// note takes how a peer is now, and gives since when it is so.
+func (c *conditions) note(id string, ok bool, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, known := c.m[id]
+	if !known || was.ok != ok {
+		if c.m == nil {
+			c.m = map[string]condition{}
+		}
+		was = condition{ok: ok, since: now}
+		c.m[id] = was
+	}
+	return was.since
+}
+
+func (c *conditions) get(id string) (condition, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.m[id]
+	return s, ok
+}
+
+func (c *conditions) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.m = nil
+}
+
+// clean removes a server that has been gone for longer than the rules allow; one in a pass.
+func (r *reconciler) clean(ctx context.Context) error {
+	rules := rulesOf(r.n.fsm.View().Meta().GetAutopilot())
+	now := time.Now()
+	for _, s := range r.n.servers() {
+		id := string(s.ID)
+		if id == r.n.cfg.NodeID {
+			continue
+		}
+		ok := r.n.answers(ctx, id)
+		if ctx.Err() != nil {
+			return nil
+		}
+		since := r.n.seen.note(id, ok, now)
+		if ok || !rules.cleanup || now.Sub(since) < rules.dead {
+			continue
+		}
+		if s.Suffrage == raft.Voter {
+			if rest, following := r.followed(ctx, id); !rules.mayClean(rest, following) {
+				continue
+			}
+		}
+		r.n.log.Warn("peer is gone for good: removing it", "id", id, "gone_since", since, "dead_server_threshold", rules.dead)
+		if err := r.n.remove(ctx, id); err != nil {
+			return fmt.Errorf("remove dead peer %s: %w", id, err)
+		}
+		return nil
+	}
+	return nil
+}
+
+// stable says whether a newcomer that has caught up has been well for long enough to vote.
+func (r *reconciler) stable(instance string) bool {
+	now := time.Now()
+	if _, ok := r.well[instance]; !ok {
+		r.well[instance] = now
+	}
+	return now.Sub(r.well[instance]) >= rulesOf(r.n.fsm.View().Meta().GetAutopilot()).stabilise
+}
+
+// Autopilot tells the rules, and what they make of the peers now. It works on the leader.
+func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
+	if _, ok := n.current(); !ok {
+		return nil, n.refusal(n.notReady())
+	}
+	rules := rulesOf(n.fsm.View().Meta().GetAutopilot())
+	st := n.Status(ctx)
+	a := &holdfastv1.Autopilot{Healthy: true, FailureTolerance: st.GetFailureTolerance(), Config: &holdfastv1.AutopilotConfig{
+		CleanupDeadServers: rules.cleanup, DeadServerThreshold: durationpb.New(rules.dead), MinQuorum: uint32(rules.minQuorum), StabilizationTime: durationpb.New(rules.stabilise)}}
+	for _, p := range st.GetPeers() {
+		ap := &holdfastv1.AutopilotPeer{Id: p.GetId(), Suffrage: p.GetSuffrage(), Behind: p.GetBehind(), Why: unwell(p)}
+		ap.Healthy = ap.Why == ""
+		if c, ok := n.seen.get(p.GetId()); ok {
+			ap.Since = timestamppb.New(c.since)
+			if !c.ok && rules.cleanup {
+				ap.RemovedAfter = timestamppb.New(c.since.Add(rules.dead))
+			}
+		}
+		a.Healthy = a.Healthy && (ap.Healthy || p.GetSuffrage() == "none")
+		a.Peers = append(a.Peers, ap)
+	}
+	return a, nil
+}
+
+// unwell says why a peer is not healthy, or nothing.
+func unwell(p *holdfastv1.Peer) string {
+	switch {
+	case p.GetError() != "":
+		return "does not answer: " + p.GetError()
+	case p.GetSuffrage() == "none":
+		return "is not in the Raft configuration"
+	case !p.GetMayVote():
+		return "has no vote yet: it catches up"
+	case p.GetBehind() > healthyLag:
+		return fmt.Sprintf("is %d entries behind", p.GetBehind())
+	case p.GetSuffrage() != "voter":
+		return "does not vote yet"
+	}
+	return ""
+}

@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// termsAhead is how far the term of a recovered peer is moved on: above all terms that lost peers may have had, so that epochs never go down.
+const termsAhead = 1000
+
+// Recovery is what Recover has found in a data directory, and made of it.
+type Recovery struct {
+	NodeID, ClusterID string
+	Servers           []string  // of the newest configuration, with what they are
+	SnapshotIndex     uint64    // zero: none
+	LastIndex         uint64    // of the newest entry, committed or not
+	LastTerm          uint64    // its term
+	Now               time.Time // of the newest command
+	Machines          int
+	ActiveRuns        []string // they fail
+	NewClusterID      string   // empty for a dry run
+}
+
+// Recover makes a peer that has lost the others for good the only one of a new cluster with its state: the last resort when the majority does
+// not come back. All entries that it has count as committed; what the others had acknowledged and it had not is lost. It fails while the peer runs. A dry
+// run only looks.
+func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error) {
+	ident, err := existingIdentity(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log}
+	setDefault(&cfg.RaftMultiplier, 1)
+	setDefault(&cfg.SnapshotThreshold, 8192)
+	setDefault(&cfg.SnapshotInterval, 30*time.Second)
+	setDefault(&cfg.TrailingLogs, 10240)
+	defer faultsPanic()()
+	s, err := openStores(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if has, err := s.hasState(); err != nil || !has {
+		return nil, errors.Join(fmt.Errorf("recover from %s: there is no raft state in it", dataDir), err)
+	}
+	if !ident.rec.Admitted {
+		return nil, fmt.Errorf("recover from %s: peer %s had lost its data and not caught up when the others went: its state is not whole; take another one's", dataDir, ident.rec.NodeID)
+	}
+	defer damage("recover from "+dataDir, &err)
+	return recoverFrom(cfg, ident, s, dry)
+}
+
+// existingIdentity reads the identity of a data directory and makes none.
+func existingIdentity(dir string) (*identity, error) {
+	path := filepath.Join(dir, identityFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("recover from %s: it is no data directory of a peer: %w", dir, err)
+	}
+	id := &identity{path: path}
+	if err := json.Unmarshal(data, &id.rec); err != nil {
+		return nil, fmt.Errorf("read identity %s: %w", path, err)
+	}
+	return id, nil
+}
+
+func recoverFrom(cfg *Config, ident *identity, s *stores, dry bool) (*Recovery, error) {
+	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.rec.ClusterID}
+	addr, trans := raft.NewInmemTransport("")
+	defer func() { _ = trans.Close() }()
+	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), &raftFSM{fsm: fsm.New()}, s.logs, s.stable, s.snaps, trans)
+	if err != nil {
+		return nil, fmt.Errorf("read the raft configuration: %w", err)
+	}
+	self := raft.Server{ID: raft.ServerID(cfg.NodeID), Suffrage: raft.Voter, Address: addr}
+	for _, srv := range conf.Servers {
+		r.Servers = append(r.Servers, fmt.Sprintf("%s (%s)", srv.ID, srv.Suffrage))
+		if srv.ID == self.ID {
+			self.Address = srv.Address
+		}
+	}
+	state, err := replay(s, r)
+	if err != nil {
+		return nil, err
+	}
+	view := state.View()
+	r.Now = view.Meta().GetNow().AsTime()
+	for range view.Machines("") {
+		r.Machines++
+	}
+	for run := range view.ActiveRuns() {
+		r.ActiveRuns = append(r.ActiveRuns, run.GetRunId())
+	}
+	if dry {
+		return r, nil
+	}
+	r.NewClusterID = uuid.NewString()
+	err = ident.update(func(rec *identityRecord) error {
+		rec.ClusterID, rec.Forming = r.NewClusterID, nil
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	term, err := s.stable.GetUint64(keyCurrentTerm)
+	if err != nil {
+		return nil, fmt.Errorf("read the term: %w", err)
+	}
+	if err := s.stable.SetUint64(keyCurrentTerm, max(term, r.LastTerm)+termsAhead); err != nil {
+		return nil, fmt.Errorf("write the term: %w", err)
+	}
+	only := &recoveringFSM{raftFSM: raftFSM{fsm: fsm.New()}, clusterID: r.NewClusterID}
+	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), only, s.logs, s.stable, s.snaps, trans, raft.Configuration{Servers: []raft.Server{self}})
+	if err != nil {
+		return nil, fmt.Errorf("write the new configuration: %w", err)
+	}
+	return r, nil
+}
+
+// replay makes the state as it is after the newest entry.
+func replay(s *stores, r *Recovery) (*fsm.FSM, error) {
+	state := fsm.New()
+	snaps, err := s.snaps.List()
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	if len(snaps) > 0 {
+		meta, rc, err := s.snaps.Open(snaps[0].ID)
+		if err != nil {
+			return nil, fmt.Errorf("open snapshot %s: %w", snaps[0].ID, err)
+		}
+		r.SnapshotIndex, r.LastIndex, r.LastTerm = meta.Index, meta.Index, meta.Term
+		if err := errors.Join(state.Restore(rc), closeOf(rc)); err != nil {
+			return nil, err
+		}
+	}
+	last, err := s.logs.LastIndex()
+	if err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	for i := r.SnapshotIndex + 1; i <= last; i++ {
+		var l raft.Log
+		if err := s.logs.GetLog(i, &l); err != nil {
+			return nil, fmt.Errorf("read entry %d: %w", i, err)
+		}
+		if l.Type == raft.LogCommand {
+			state.Apply(l.Index, l.Term, l.Data)
+		}
+		if err := state.HaltError(); err != nil {
+			return nil, err
+		}
+		r.LastIndex, r.LastTerm = l.Index, l.Term
+	}
+	return state, nil
+}
+
+func closeOf(c io.Closer) error { return c.Close() }
+
+// recoveringFSM makes the snapshot that a recovered peer begins from.
+type recoveringFSM struct {
+	raftFSM
+	clusterID string
+}
+
+// Snapshot implements raft.FSM.
+func (r *recoveringFSM) Snapshot() (raft.FSMSnapshot, error) {
+	why := "the majority was lost and the cluster recovered from one peer: what became of this run is not surely on record; look at the machine before anything else"
+	if _, err := r.fsm.Recover(r.clusterID, why); err != nil {
+		return nil, err
+	}
+	return r.raftFSM.Snapshot()
+}

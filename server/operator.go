@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Keeper is how the cluster itself is kept (*cluster.Node). All of it works on the leader.
+type Keeper interface {
+	// Interlude stops the leader's tasks, lets do commit what it has to, and starts them again.
+	Interlude(ctx context.Context, do func(context.Context) error) error
+	// TransferTo hands the leadership over and gives who leads then.
+	TransferTo(ctx context.Context, to string) (string, error)
+	RemovePeer(ctx context.Context, id string, force bool) error
+	Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error)
+}
+
+// operatorService is OperatorService.
+type operatorService struct {
+	holdfastv1.UnimplementedOperatorServiceServer
+	*Server
+}
+
+var errNoKeeper = errors.New("this peer has nobody who keeps the cluster: it was put together without")
+
+func (s *operatorService) keeper() (Keeper, error) {
+	if s.cfg.Keeper == nil {
+		return nil, errNoKeeper
+	}
+	return s.cfg.Keeper, nil
+}
+
+// TransferLeadership hands the leadership over.
+func (s *operatorService) TransferLeadership(ctx context.Context, r *holdfastv1.TransferLeadershipRequest) (*holdfastv1.TransferLeadershipResponse, error) {
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.noted(ctx); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	to, err := k.TransferTo(ctx, r.GetTo())
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.TransferLeadershipResponse{From: s.cfg.PeerID, To: to, Took: durationpb.New(time.Since(start))}, nil
+}
+
+// noted puts a call on record that changes nothing in the state.
+func (s *operatorService) noted(ctx context.Context) error {
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{}}
+	_, err := s.node.Apply(ctx, c)
+	return err
+}
+
+// RemovePeer takes a peer out of the cluster that is gone.
+func (s *operatorService) RemovePeer(ctx context.Context, r *holdfastv1.RemovePeerRequest) (*holdfastv1.RemovePeerResponse, error) {
+	if err := required("id", r.GetId()); err != nil {
+		return nil, err
+	}
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.noted(ctx); err != nil {
+		return nil, err
+	}
+	if err := k.RemovePeer(ctx, r.GetId(), r.GetForce()); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.RemovePeerResponse{}, nil
+}
+
+// Probe commits what changes nothing, on nobody's behalf: it leaves no trace.
+func (s *operatorService) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest) (*holdfastv1.ProbeResponse, error) {
+	res, err := s.node.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.ProbeResponse{Index: res.Index, Leader: s.cfg.PeerID}, nil
+}
+
+// GetAutopilot tells the rules and how the peers are, as the leader has seen them.
+func (s *operatorService) GetAutopilot(ctx context.Context, _ *holdfastv1.GetAutopilotRequest) (*holdfastv1.Autopilot, error) {
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	return k.Autopilot(ctx)
+}
+
+// SetAutopilot replaces the rules.
+func (s *operatorService) SetAutopilot(ctx context.Context, r *holdfastv1.SetAutopilotRequest) (*holdfastv1.Autopilot, error) {
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	in := r.GetConfig()
+	c := s.command(ctx)
+	c.Op = &internalv1.Command_SetAutopilot{SetAutopilot: &internalv1.SetAutopilot{Config: &internalv1.AutopilotConfig{
+		CleanupDeadServers: in.GetCleanupDeadServers(), DeadServerMs: in.GetDeadServerThreshold().AsDuration().Milliseconds(),
+		MinQuorum: in.GetMinQuorum(), StabilizationMs: in.GetStabilizationTime().AsDuration().Milliseconds()}}}
+	if _, err := s.node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return k.Autopilot(ctx)
+}
