@@ -82,6 +82,36 @@ func Mutants() []Mutant {
 				"\t\t\tif a.adopted == nil || offset > a.logged() {\n\t\t\t\ta.write(o.Stream, o.Data)\n\t\t\t}\n"}},
 		},
 		{
+			Name: "tokenofleader", Breaks: "a command is known by its attempt, whichever leader starts it",
+			Scenario: dieWhileRunning(),
+			Patches: []Patch{
+				{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()", "token, offset := a.op.Token()+\"-\"+strconv.FormatUint(a.epoch, 10), a.logged()"},
+				{"executor/step_ssh.go", "exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)", "exec.StartCommand(ctx, a.op, a.machine, a.op.Token()+\"-\"+strconv.FormatUint(a.epoch, 10), cmd)"},
+			},
+		},
+		{
+			Name: "logtwice", Breaks: "a leader that takes a command over reads its output from where the record ends",
+			Scenario: dieWhileRunning(),
+			Patches:  []Patch{{"executor/step_ssh.go", "func (a *attempt) logged() int64 {\n\tif a.adopted == nil {", "func (a *attempt) logged() int64 {\n\tif a.adopted != nil {"}},
+		},
+		{
+			Name: "nosettlebmc", Breaks: "a leader that takes an attempt over gives a press the time that the BMC takes to show it",
+			Scenario: dieAfterPress(),
+			Patches: []Patch{{"executor/attempt.go",
+				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader",
+				"\tif a.adopted != nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader"}},
+		},
+		{
+			Name: "leftsession", Breaks: "a leader ends the session that the last one has left on a BMC",
+			Scenario: killWithSession(),
+			Patches:  []Patch{{"providers/bmc/redfish_session.go", "former := c.login.former()", "former := \"\""}},
+		},
+		{
+			Name: "answerisevidence", Breaks: "that a BMC has taken a press is no evidence that it happened",
+			Scenario: lie(),
+			Patches:  []Patch{{"executor/press.go", "\tif lost == nil {\n\t\treturn a.poll(ctx, what, shown)\n\t}", "\tif lost == nil {\n\t\treturn nil\n\t}"}},
+		},
+		{
 			Name: "unadmittedvote", Breaks: "a peer that has lost its data does not vote before it has caught up",
 			Scenario: wipedVoter(),
 			Patches: []Patch{{"cluster/transport.go",

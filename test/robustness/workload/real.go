@@ -26,10 +26,11 @@ const HostPlan = "rb-host"
 
 // The plans of machines behind BMCs.
 const (
-	planOn    = "rb-power-on"
-	planOff   = "rb-power-off"
-	planCycle = "rb-power-cycle"
-	planBoot  = "rb-power-boot"
+	OffPlan   = "rb-power-off"
+	CyclePlan = "rb-power-cycle"
+
+	planOn   = "rb-power-on"
+	planBoot = "rb-power-boot"
 )
 
 const hostLines = 12
@@ -82,7 +83,7 @@ func (r *Real) plans() []*holdfastv1.Plan {
 	}
 	var all []*holdfastv1.Plan
 	if len(r.BMCs) > 0 {
-		all = append(all, power(planOn, "on"), power(planOff, "off"), power(planCycle, "cycle"),
+		all = append(all, power(planOn, "on"), power(OffPlan, "off"), power(CyclePlan, "cycle"),
 			&holdfastv1.Plan{PlanId: planBoot, Steps: []*holdfastv1.Step{hurried(netboot("boot", "PXE")), hurried(reboot("restart"))}})
 	}
 	if len(r.Hosts) > 0 {
@@ -98,9 +99,9 @@ func Presses(planID, stepName string) (action string, may bool) {
 	switch {
 	case planID == planOn:
 		return "on", true
-	case planID == planOff:
+	case planID == OffPlan:
 		return "off", true
-	case planID == planCycle, planID == planBoot && stepName == "restart":
+	case planID == CyclePlan, planID == planBoot && stepName == "restart":
 		return "cycle", true
 	}
 	return "", false
@@ -154,6 +155,17 @@ func (r *Real) prepare() []func(context.Context, peer) error {
 	return todo
 }
 
+// PrepareReal registers the machines and plans of a site, for a test that makes its calls itself. All peers are well.
+func PrepareReal(ctx context.Context, rec *Recorder, s *site.Site) (*Real, error) {
+	r := realOf(s)
+	for _, do := range r.prepare() {
+		if err := do(ctx, rec.peers[0]); err != nil {
+			return nil, fmt.Errorf("prepare the machines of the site: %w", err)
+		}
+	}
+	return r, nil
+}
+
 // drive makes one run after the other on each real machine, until ctx ends.
 func (w *Workload) drive(ctx context.Context) {
 	if w.real == nil {
@@ -170,7 +182,7 @@ func (w *Workload) drive(ctx context.Context) {
 			})
 		}
 	}
-	each(w.real.BMCs, []string{planOn, planOff, planCycle, planCycle, planBoot}, 7000)
+	each(w.real.BMCs, []string{planOn, OffPlan, CyclePlan, CyclePlan, planBoot}, 7000)
 	each(w.real.Hosts, []string{HostPlan}, 8000)
 	wg.Wait()
 }
@@ -223,7 +235,7 @@ func (w *Workload) rest(ctx context.Context) error {
 	errs, began := make([]error, len(w.real.BMCs)), time.Now()
 	var wg sync.WaitGroup
 	for i, id := range w.real.BMCs {
-		plan := []string{planOn, planOff, planCycle}[(i+int(w.cfg.Seed))%3]
+		plan := []string{planOn, OffPlan, CyclePlan}[(i+int(w.cfg.Seed))%3]
 		wg.Go(func() { errs[i] = w.restOne(ctx, id, plan) })
 	}
 	wg.Wait()
