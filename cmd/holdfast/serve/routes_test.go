@@ -25,6 +25,7 @@ import (
 const (
 	theMachine = "1165a9b6" // in pool gpu, with the token "agent"
 	theMAC     = "aa:bb:cc:00:00:01"
+	theRun     = "run-1" // of the machine busy, in pool gpu too
 	theService = "550e8400-e29b-41d4-a716-446655440000"
 )
 
@@ -68,11 +69,13 @@ type way struct {
 	foreign []string
 	// people says that it is for agents, and that people are refused, whatever their role.
 	people bool
+	// page is what a page of a browser is answered that asks for a change: done leads on to another page. It sends where it is from.
+	page int
 }
 
 func ways() map[string]way {
 	others := []string{"operator elsewhere", "another agent", "another pool agent"}
-	node := "/api/v1/nodes/" + theMachine
+	node, ui := "/api/v1/nodes/"+theMachine, "/ui/machines/"+theMachine
 	registration := `{"token":"","machine_id":"` + theMachine + `","hostname":"w","pool_name":"gpu","cpu":"8000m","memory":"16Gi","gpu_count":"1","private_ip":"10.0.0.1"}`
 	service := `"serviceName":"my-tool","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker"}`
 	discovery := "/api/v1/management/discovery"
@@ -110,6 +113,24 @@ func ways() map[string]way {
 		"GET /api/v1/capabilities":           {path: "/api/v1/capabilities"}, "GET /api/v1/capabilities/tools/state": {path: "/api/v1/capabilities/tools/state"},
 		"GET /api/v1/capabilities/resources/state": {path: "/api/v1/capabilities/resources/state"},
 		"GET /api/v1/capabilities/notifications":   {path: "/api/v1/capabilities/notifications"},
+
+		"GET /ui/assets/{hash}/{name}": {path: "/ui/assets/0/app.css"}, "GET /ui/signin": {path: "/ui/signin"},
+		"POST /ui/signin": {path: "/ui/signin", body: "token=x", page: 303}, "POST /ui/signout": {path: "/ui/signout", page: 303},
+		"GET /ui/machines": {path: "/ui/machines"}, "GET /ui/machines/{id}": {path: ui, foreign: others},
+		"GET /ui/runs": {path: "/ui/runs"}, "GET /ui/runs/{id}": {path: "/ui/runs/" + theRun, foreign: others},
+		"GET /ui/runs/{id}/log": {path: "/ui/runs/" + theRun + "/log?as=text", foreign: others}, "GET /ui/events": {path: "/ui/events"},
+		"GET /ui/plans": {path: "/ui/plans"}, "GET /ui/plans/{id...}": {path: "/ui/plans/plan/inspect"},
+		"GET /ui/pools": {path: "/ui/pools"}, "GET /ui/services": {path: "/ui/services"}, "GET /ui/audit": {path: "/ui/audit"}, "GET /ui/cluster": {path: "/ui/cluster"},
+		"GET /ui/machines/{id}/run":      {path: ui + "/run", foreign: others},
+		"POST /ui/machines/{id}/run":     {path: "/ui/machines/other/run", body: "plan=plan/inspect", foreign: others, page: 409},
+		"GET /ui/machines/{id}/phase":    {path: ui + "/phase", foreign: others},
+		"POST /ui/machines/{id}/phase":   {path: ui + "/phase", body: "phase=MAINTENANCE", foreign: others, page: 303},
+		"GET /ui/machines/{id}/approve":  {path: ui + "/approve", foreign: others},
+		"POST /ui/machines/{id}/approve": {path: "/ui/machines/other/approve", body: "comment=x", foreign: others, page: 303},
+		"GET /ui/runs/{id}/cancel":       {path: "/ui/runs/" + theRun + "/cancel", foreign: others},
+		"POST /ui/runs/{id}/cancel":      {path: "/ui/runs/" + theRun + "/cancel", body: "comment=x", foreign: others, page: 303},
+		"GET /ui/release/{id...}":        {path: "/ui/release/plan/inspect"},
+		"POST /ui/release/{id...}":       {path: "/ui/release/plan/inspect", page: 303},
 	}
 }
 
@@ -130,6 +151,10 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	l.Do(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: theMachine, Spec: &holdfastv1.MachineSpec{MacAddresses: []string{theMAC}}}, Paths: []string{"spec.mac_addresses"}})
 	l.Do(&internalv1.UpdateNode{Id: theMachine, Node: &holdfastv1.NodeRecord{Tags: []string{"old"}}, Paths: []string{"tags"}})
 	l.Do(&internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "gpu"}, TtlMs: 15_000})
+	l.Do(&internalv1.ReportNode{Discover: true, MachineId: "other", Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:aa"}})
+	l.Do(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "other", Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}, Paths: []string{"spec.pool"}})
+	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "busy", Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}})
+	l.Do(&internalv1.StartRun{RunId: theRun, MachineId: "busy", RequestId: "r", PlanId: "plan/inspect"})
 	l.Do(&internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "of-gpu", PoolId: "gpu"}})
 	l.Do(&internalv1.RegisterService{NewId: theService, TtlMs: 60_000, Target: &holdfastv1.ServiceTarget{Id: theService, ServiceName: "my-tool", ServiceType: "tool-invoker", Host: "10.0.0.1", Port: 9090}})
 	return l, mux.Routes()
@@ -140,12 +165,16 @@ func send(t *testing.T, l *apitest.Lab, pattern, path, body, token string) int {
 	t.Helper()
 	method, _, _ := strings.Cut(pattern, " ")
 	ctx := t.Context()
-	if strings.Contains(pattern, "notifications") {
+	if strings.Contains(pattern, "notifications") || strings.HasSuffix(pattern, "/ui/events") {
 		var cancel func()
 		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 	}
 	req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	if strings.Contains(pattern, " /ui/") {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
 	if literal, ok := strings.CutPrefix(token, "="); ok {
 		req.Header.Set("Authorization", literal)
 	} else if token != "" {
@@ -182,14 +211,18 @@ func documentedRoutes(t *testing.T) map[string][]string {
 func wantStatus(w who, about way, rule []string) (least, most int) {
 	person := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains([]string{"viewer", "operator", "admin"}, r) })
 	switch let := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains(rule, r) }); {
-	case slices.Contains(rule, "anybody"):
+	case slices.Contains(rule, "anybody") && about.page == 0:
 		return 200, 299
+	case slices.Contains(rule, "anybody"):
+		return about.page, about.page
 	case w.nobody():
 		return 401, 401
 	case !let && !slices.Contains(w.roles, "admin"), person && about.people:
 		return 403, 403
 	case slices.Contains(about.foreign, w.name):
 		return 403, 404
+	case about.page > 0:
+		return about.page, about.page
 	}
 	return 200, 299
 }
@@ -220,7 +253,7 @@ func TestRouteMatrix(t *testing.T) {
 			diff := cmp.Diff(before, l.Dump())
 			switch {
 			case diff == "":
-			case got < 300: // what it was about may be gone, or another thing: the next one begins anew
+			case got < 400: // what it was about may be gone, or another thing: the next one begins anew
 				l, _ = equipped(t)
 			default:
 				t.Errorf("%s by %s was refused with %d, and has changed the state (-before +after):\n%s", r.Pattern, w.name, got, diff)
