@@ -66,6 +66,12 @@ e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in 
 e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake hardware (5 minutes)
 	E2E_IRONIC=1 go test -count=1 -timeout 10m -v -run '^TestDebian' ./providers/ironic
 
+# Needs Debian and root: etcd-server, which it installs, sshd, and overlay mounts. kube-apiserver, kube-controller-manager and kubeadm are built once from tools/kube, into
+# /var/cache/holdfast/kube (E2E_KUBE_CACHE=dir): about eight minutes of CPU.
+.PHONY: e2e-kube
+e2e-kube: ## Join, verify and drain a machine in a real Kubernetes cluster (1 minute, and 8 the first time)
+	E2E_KUBE=1 go test -count=1 -timeout 40m -v -run '^TestMachineInACluster$$' ./test/kubelab
+
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
 .PHONY: chaos
 chaos: ## Break a cluster under traffic, in every way, and check everything: 3 to 6 minutes (SEED=n FAULTS=a,b)

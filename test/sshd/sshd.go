@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,10 @@ type Server struct {
 }
 
 // Start starts a server at an address, host:port, with its files in a directory, which is made, and waits until it answers. Close it.
-func Start(ctx context.Context, dir, addr string) (*Server, error) {
+func Start(ctx context.Context, dir, addr string) (*Server, error) { return StartIn(ctx, dir, addr) }
+
+// StartIn is Start below another command, which runs what comes after its arguments: unshare, say.
+func StartIn(ctx context.Context, dir, addr string, enter ...string) (*Server, error) {
 	me, err := user.Current()
 	if err != nil {
 		return nil, fmt.Errorf("start sshd: %w", err)
@@ -58,7 +62,8 @@ func Start(ctx context.Context, dir, addr string) (*Server, error) {
 		return nil, fmt.Errorf("start sshd: %w", err)
 	}
 	s.starter = proc.NewStarter()
-	p, err := s.starter.Start(filepath.Join(dir, "sshd.log"), program, "-D", "-e", "-f", config)
+	command := append(slices.Clone(enter), program, "-D", "-e", "-f", config)
+	p, err := s.starter.Start(filepath.Join(dir, "sshd.log"), command[0], command[1:]...)
 	if err == nil {
 		err = s.answers(ctx, p)
 	}
