@@ -167,6 +167,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterHeartbeatServiceServer(r, &heartbeatService{Server: s})
 	holdfastv1.RegisterAgentServiceServer(r, &agentService{Server: s})
 	holdfastv1.RegisterNodeServiceServer(r, &nodeService{Server: s})
+	holdfastv1.RegisterInstallServiceServer(r, &installService{Server: s})
 	holdfastv1.RegisterPoolServiceServer(r, &poolService{Server: s})
 	holdfastv1.RegisterRegistryServiceServer(r, &registryService{Server: s})
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})

@@ -51,6 +51,9 @@ func policy() map[string]Rule {
 	add("holdfast.v1.NodeService", viewer, "GetNode", "ListStalledNodes")
 	add("holdfast.v1.NodeService", operator, "CreateNode", "UpdateNode", "TransitionNode")
 	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
+	add("holdfast.v1.InstallService", viewer, "GetInstall")
+	// Machines that boot from the network have no credentials; the installer's token is in the request, and the FSM holds it against the session.
+	add("holdfast.v1.InstallService", Public(), "LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
 	add("holdfast.v1.AgentService", also(viewer, agents), "ListAgentMachines")
 	add("holdfast.v1.AgentService", Rule{Also: agents, Own: ownMachine}, "RegisterAgent")

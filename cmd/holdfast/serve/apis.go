@@ -9,17 +9,19 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/discoveryapi"
 	"github.com/holdfast-metal/holdfast/server/machineapi"
+	"github.com/holdfast-metal/holdfast/server/netbootapi"
 	"github.com/holdfast-metal/holdfast/server/nodeapi"
 	"github.com/holdfast-metal/holdfast/server/poolapi"
 	"github.com/holdfast-metal/holdfast/server/ui"
 )
 
-// apis are the HTTP APIs of the specs, and the dashboard.
-func apis(srv *server.Server, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
+// apis are the HTTP APIs of the specs, those of machines that boot from the network, and the dashboard.
+func apis(srv *server.Server, netboot netbootapi.Config, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, beats, log) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { nodeapi.Register(m, rpc, log) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { netbootapi.Register(m, rpc, netboot, log) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, beats) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, beats, srv) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, log) },

@@ -8,12 +8,13 @@ import (
 
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
+	"github.com/holdfast-metal/holdfast/server/netbootapi"
 )
 
 // docs/security.md says who may come in at every route of the HTTP APIs, as the gate does.
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
-	for _, add := range apis(nil, slog.New(slog.DiscardHandler)) {
+	for _, add := range apis(nil, netbootapi.Config{}, slog.New(slog.DiscardHandler)) {
 		add(m, inproc.New())
 	}
 	doc, err := os.ReadFile("../../../docs/security.md")

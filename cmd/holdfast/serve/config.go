@@ -41,6 +41,7 @@ type Config struct {
 
 	tlsConfig
 	secretsConfig
+	netbootConfig
 
 	Providers   map[string]providers.Config // in the file only
 	OIDCIssuers []auth.Issuer               // the same
@@ -64,6 +65,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "`peers` that must see each other before a new cluster forms; 0 only joins")
 	c.tlsConfig.flags(fs)
 	c.secretsConfig.flags(fs)
+	c.netbootConfig.flags(fs)
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover", "what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
@@ -132,9 +134,9 @@ func (c *Config) settle() error {
 func (c *Config) checkLoopback() error {
 	for _, a := range []struct{ flag, addr string }{
 		{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"raft-addr", c.RaftAddr}, {"gossip-addr", c.GossipAddr},
-		{"advertise-grpc", c.AdvertiseGRPC}, {"advertise-http", c.AdvertiseHTTP}, {"advertise-raft", c.AdvertiseRaft}, {"advertise-gossip", c.AdvertiseGossip},
+		{"netboot-addr", c.NetbootAddr}, {"advertise-grpc", c.AdvertiseGRPC}, {"advertise-http", c.AdvertiseHTTP}, {"advertise-raft", c.AdvertiseRaft}, {"advertise-gossip", c.AdvertiseGossip},
 	} {
-		if a.addr == "" && strings.HasPrefix(a.flag, "advertise") {
+		if a.addr == "" && (strings.HasPrefix(a.flag, "advertise") || a.flag == "netboot-addr") {
 			continue
 		}
 		host, _, err := net.SplitHostPort(a.addr)

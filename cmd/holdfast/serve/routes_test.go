@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
+	"github.com/holdfast-metal/holdfast/server/netbootapi"
 )
 
 const (
@@ -71,6 +72,8 @@ type way struct {
 	people bool
 	// page is what a page of a browser is answered that asks for a change: done leads on to another page. It sends where it is from.
 	page int
+	// own says that it takes a token of its own alone, which none of the callers has.
+	own bool
 }
 
 func ways() map[string]way {
@@ -98,6 +101,12 @@ func ways() map[string]way {
 		"POST /api/v1/nodes/{id}/tags":         {path: node + "/tags", body: `{"tag":"x"}`, foreign: others},
 		"DELETE /api/v1/nodes/{id}/tags/{tag}": {path: node + "/tags/old", foreign: others},
 		"POST /api/v1/report":                  {path: "/api/v1/report", body: `{"mac_address":"` + theMAC + `","installation_status":"started"}`, foreign: others},
+
+		"GET /api/v1/boot":            {path: "/api/v1/boot?mac=" + theMAC},
+		"GET /api/v1/install":         {path: "/api/v1/install", own: true},
+		"POST /api/v1/install/report": {path: "/api/v1/install/report", body: `{"status":"started"}`, own: true},
+		"POST /api/v1/install/log":    {path: "/api/v1/install/log", body: "text", own: true},
+		"GET /netboot/{file}":         {path: "/netboot/autoexec.ipxe"},
 
 		"POST /v2/pools/register":              {path: "/v2/pools/register", body: `{"pool_id":"gpu","endpoint":"http://10.0.0.1:9200","node_id":"n","gpus":[]}`, foreign: others},
 		"POST /v2/pools/{id}/heartbeat":        {path: "/v2/pools/gpu/heartbeat", body: `{"pool_id":"gpu","gpus":[]}`, foreign: others},
@@ -139,7 +148,7 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		for _, add := range apis(s, slog.New(slog.DiscardHandler)) {
+		for _, add := range apis(s, netbootapi.Config{}, slog.New(slog.DiscardHandler)) {
 			add(m, rpc)
 		}
 		mux = m
@@ -210,6 +219,9 @@ func documentedRoutes(t *testing.T) map[string][]string {
 // wantStatus says what a caller is to be answered.
 func wantStatus(w who, about way, rule []string) (least, most int) {
 	person := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains([]string{"viewer", "operator", "admin"}, r) })
+	if about.own {
+		return 401, 401
+	}
 	switch let := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains(rule, r) }); {
 	case slices.Contains(rule, "anybody") && about.page == 0:
 		return 200, 299

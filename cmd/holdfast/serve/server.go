@@ -99,6 +99,10 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer func() { _ = httpLn.Close() }()
+	bootLn, err := cfg.netbootConfig.listen(ctx)
+	if err != nil {
+		return err
+	}
 
 	state := fsm.New()
 	peerLog := log.With("peer", cfg.NodeID) // the cluster says so itself
@@ -162,12 +166,13 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		}
 		return nil
 	})
-	site := srv.HTTPServer(srv.HTTPHandler(append(apis(srv, peerLog), vault.routes, files.Routes)...))
+	site := srv.HTTPServer(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), peerLog), vault.routes, files.Routes)...))
 	webLn := httpLn
 	if store != nil {
 		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()
 	}
 	g.Go(func() error { return serveHTTP(web, site, webLn) })
+	g.Go(func() error { return cfg.netbootConfig.serve(web, srv.HTTPServer(machinesOnly(site.Handler)), bootLn) })
 	g.Go(func() error {
 		<-gctx.Done()
 		srv.Drain() // watchers go on with another peer while this one hands over

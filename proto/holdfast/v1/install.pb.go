@@ -519,6 +519,7 @@ type BootMachineResponse struct {
 	Image         string                     `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"`                          // whose kernel and initrd are booted
 	Cmdline       string                     `protobuf:"bytes,6,opt,name=cmdline,proto3" json:"cmdline,omitempty"`                      // of that image
 	RunId         string                     `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Unknown       bool                       `protobuf:"varint,8,opt,name=unknown,proto3" json:"unknown,omitempty"` // nobody knows the MAC address, and discovery is on: BootMachine makes it a machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -600,6 +601,13 @@ func (x *BootMachineResponse) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *BootMachineResponse) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
 }
 
 type GetWorkOrderRequest struct {
@@ -1033,7 +1041,7 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x03mac\x18\x01 \x01(\tR\x03mac\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x1d\n" +
 	"\n" +
-	"ip_address\x18\x03 \x01(\tR\tipAddress\"\xc2\x02\n" +
+	"ip_address\x18\x03 \x01(\tR\tipAddress\"\xdc\x02\n" +
 	"\x13BootMachineResponse\x12?\n" +
 	"\x06action\x18\x01 \x01(\x0e2'.holdfast.v1.BootMachineResponse.ActionR\x06action\x12\x1d\n" +
 	"\n" +
@@ -1042,7 +1050,8 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x05token\x18\x04 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\x12\x14\n" +
 	"\x05image\x18\x05 \x01(\tR\x05image\x12\x18\n" +
 	"\acmdline\x18\x06 \x01(\tR\acmdline\x12\x15\n" +
-	"\x06run_id\x18\a \x01(\tR\x05runId\"P\n" +
+	"\x06run_id\x18\a \x01(\tR\x05runId\x12\x18\n" +
+	"\aunknown\x18\b \x01(\bR\aunknown\"P\n" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04DISK\x10\x01\x12\v\n" +
@@ -1080,10 +1089,12 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\".\n" +
 	"\x18AppendInstallLogResponse\x12\x12\n" +
-	"\x04next\x18\x01 \x01(\x03R\x04next2\xa5\x03\n" +
+	"\x04next\x18\x01 \x01(\x03R\x04next2\xfb\x03\n" +
 	"\x0eInstallService\x12G\n" +
 	"\n" +
-	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"\x03\x90\x02\x01\x12P\n" +
+	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"\x03\x90\x02\x01\x12T\n" +
+	"\n" +
+	"LookUpBoot\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\vBootMachine\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\x12M\n" +
 	"\fGetWorkOrder\x12 .holdfast.v1.GetWorkOrderRequest\x1a\x16.holdfast.v1.WorkOrder\"\x03\x90\x02\x01\x12H\n" +
 	"\rReportInstall\x12!.holdfast.v1.ReportInstallRequest\x1a\x14.holdfast.v1.Install\x12_\n" +
@@ -1134,17 +1145,19 @@ var file_proto_holdfast_v1_install_proto_depIdxs = []int32{
 	12, // 11: holdfast.v1.ReportInstallRequest.facts:type_name -> holdfast.v1.NodeRecord
 	13, // 12: holdfast.v1.ReportInstallRequest.inventory:type_name -> holdfast.v1.HardwareInventory
 	3,  // 13: holdfast.v1.InstallService.GetInstall:input_type -> holdfast.v1.GetInstallRequest
-	4,  // 14: holdfast.v1.InstallService.BootMachine:input_type -> holdfast.v1.BootMachineRequest
-	6,  // 15: holdfast.v1.InstallService.GetWorkOrder:input_type -> holdfast.v1.GetWorkOrderRequest
-	8,  // 16: holdfast.v1.InstallService.ReportInstall:input_type -> holdfast.v1.ReportInstallRequest
-	9,  // 17: holdfast.v1.InstallService.AppendInstallLog:input_type -> holdfast.v1.AppendInstallLogRequest
-	2,  // 18: holdfast.v1.InstallService.GetInstall:output_type -> holdfast.v1.Install
-	5,  // 19: holdfast.v1.InstallService.BootMachine:output_type -> holdfast.v1.BootMachineResponse
-	7,  // 20: holdfast.v1.InstallService.GetWorkOrder:output_type -> holdfast.v1.WorkOrder
-	2,  // 21: holdfast.v1.InstallService.ReportInstall:output_type -> holdfast.v1.Install
-	10, // 22: holdfast.v1.InstallService.AppendInstallLog:output_type -> holdfast.v1.AppendInstallLogResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
+	4,  // 14: holdfast.v1.InstallService.LookUpBoot:input_type -> holdfast.v1.BootMachineRequest
+	4,  // 15: holdfast.v1.InstallService.BootMachine:input_type -> holdfast.v1.BootMachineRequest
+	6,  // 16: holdfast.v1.InstallService.GetWorkOrder:input_type -> holdfast.v1.GetWorkOrderRequest
+	8,  // 17: holdfast.v1.InstallService.ReportInstall:input_type -> holdfast.v1.ReportInstallRequest
+	9,  // 18: holdfast.v1.InstallService.AppendInstallLog:input_type -> holdfast.v1.AppendInstallLogRequest
+	2,  // 19: holdfast.v1.InstallService.GetInstall:output_type -> holdfast.v1.Install
+	5,  // 20: holdfast.v1.InstallService.LookUpBoot:output_type -> holdfast.v1.BootMachineResponse
+	5,  // 21: holdfast.v1.InstallService.BootMachine:output_type -> holdfast.v1.BootMachineResponse
+	7,  // 22: holdfast.v1.InstallService.GetWorkOrder:output_type -> holdfast.v1.WorkOrder
+	2,  // 23: holdfast.v1.InstallService.ReportInstall:output_type -> holdfast.v1.Install
+	10, // 24: holdfast.v1.InstallService.AppendInstallLog:output_type -> holdfast.v1.AppendInstallLogResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
 	13, // [13:13] is the sub-list for extension extendee
 	0,  // [0:13] is the sub-list for field type_name

@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	InstallService_GetInstall_FullMethodName       = "/holdfast.v1.InstallService/GetInstall"
+	InstallService_LookUpBoot_FullMethodName       = "/holdfast.v1.InstallService/LookUpBoot"
 	InstallService_BootMachine_FullMethodName      = "/holdfast.v1.InstallService/BootMachine"
 	InstallService_GetWorkOrder_FullMethodName     = "/holdfast.v1.InstallService/GetWorkOrder"
 	InstallService_ReportInstall_FullMethodName    = "/holdfast.v1.InstallService/ReportInstall"
@@ -37,8 +38,11 @@ const (
 type InstallServiceClient interface {
 	// Gets the session of a machine, the last one when none is open.
 	GetInstall(ctx context.Context, in *GetInstallRequest, opts ...grpc.CallOption) (*Install, error)
-	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. Where a session is open, the answer
-	// has a new token of it.
+	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. There is no token in the answer.
+	// A peer that cannot ask the others answers from what it knows, and never INSTALL.
+	LookUpBoot(ctx context.Context, in *BootMachineRequest, opts ...grpc.CallOption) (*BootMachineResponse, error)
+	// The same for a machine that is about to boot it: where a session is open, the answer has a new token of it; an unknown machine is discovered,
+	// where that is on.
 	BootMachine(ctx context.Context, in *BootMachineRequest, opts ...grpc.CallOption) (*BootMachineResponse, error)
 	// What the installer is to do. UNAUTHENTICATED for a token that nobody knows, OUT_OF_RANGE (INSTALL_OVER) for one whose session is over.
 	GetWorkOrder(ctx context.Context, in *GetWorkOrderRequest, opts ...grpc.CallOption) (*WorkOrder, error)
@@ -60,6 +64,16 @@ func (c *installServiceClient) GetInstall(ctx context.Context, in *GetInstallReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Install)
 	err := c.cc.Invoke(ctx, InstallService_GetInstall_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *installServiceClient) LookUpBoot(ctx context.Context, in *BootMachineRequest, opts ...grpc.CallOption) (*BootMachineResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BootMachineResponse)
+	err := c.cc.Invoke(ctx, InstallService_LookUpBoot_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +129,11 @@ func (c *installServiceClient) AppendInstallLog(ctx context.Context, in *AppendI
 type InstallServiceServer interface {
 	// Gets the session of a machine, the last one when none is open.
 	GetInstall(context.Context, *GetInstallRequest) (*Install, error)
-	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. Where a session is open, the answer
-	// has a new token of it.
+	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. There is no token in the answer.
+	// A peer that cannot ask the others answers from what it knows, and never INSTALL.
+	LookUpBoot(context.Context, *BootMachineRequest) (*BootMachineResponse, error)
+	// The same for a machine that is about to boot it: where a session is open, the answer has a new token of it; an unknown machine is discovered,
+	// where that is on.
 	BootMachine(context.Context, *BootMachineRequest) (*BootMachineResponse, error)
 	// What the installer is to do. UNAUTHENTICATED for a token that nobody knows, OUT_OF_RANGE (INSTALL_OVER) for one whose session is over.
 	GetWorkOrder(context.Context, *GetWorkOrderRequest) (*WorkOrder, error)
@@ -136,6 +153,9 @@ type UnimplementedInstallServiceServer struct{}
 
 func (UnimplementedInstallServiceServer) GetInstall(context.Context, *GetInstallRequest) (*Install, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetInstall not implemented")
+}
+func (UnimplementedInstallServiceServer) LookUpBoot(context.Context, *BootMachineRequest) (*BootMachineResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LookUpBoot not implemented")
 }
 func (UnimplementedInstallServiceServer) BootMachine(context.Context, *BootMachineRequest) (*BootMachineResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BootMachine not implemented")
@@ -184,6 +204,24 @@ func _InstallService_GetInstall_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(InstallServiceServer).GetInstall(ctx, req.(*GetInstallRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _InstallService_LookUpBoot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BootMachineRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InstallServiceServer).LookUpBoot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InstallService_LookUpBoot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InstallServiceServer).LookUpBoot(ctx, req.(*BootMachineRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -270,6 +308,10 @@ var InstallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetInstall",
 			Handler:    _InstallService_GetInstall_Handler,
+		},
+		{
+			MethodName: "LookUpBoot",
+			Handler:    _InstallService_LookUpBoot_Handler,
 		},
 		{
 			MethodName: "BootMachine",

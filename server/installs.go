@@ -1,0 +1,263 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// The images that machines boot from the network.
+const (
+	installerImage = "installer" // writes another one to the disk
+	inventoryImage = "inventory" // tells what a machine is that nobody knew
+)
+
+// maxLogPart is how many bytes of an installer's log are taken at once.
+const maxLogPart = 256 << 10
+
+// installService is InstallService: machines that boot from the network, and what installs them.
+type installService struct {
+	holdfastv1.UnimplementedInstallServiceServer
+	*Server
+}
+
+// GetInstall gets the install session of a machine.
+func (s *installService) GetInstall(ctx context.Context, r *holdfastv1.GetInstallRequest) (*holdfastv1.Install, error) {
+	if err := required("machine_id", r.GetMachineId()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, ok := v.Install(r.GetMachineId())
+	m, known := v.Machine(r.GetMachineId())
+	if !ok || !known || !visible(auth.From(ctx), m) {
+		return nil, notFound(fsm.ReasonNoInstall, "machine", r.GetMachineId())
+	}
+	return i, nil
+}
+
+// LookUpBoot says what a machine is to boot. A peer that knows no leader does not let it install: it waits if it may be about to, and else
+// boots its disk.
+func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
+	if err := required("mac", r.GetMac()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err == nil {
+		return s.boots(v, r), nil
+	}
+	answer := s.boots(s.state.View(), r)
+	if answer.GetAction() != holdfastv1.BootMachineResponse_DISK {
+		answer = waits(answer.GetMachineId(), answer.GetRunId(), "the cluster has no leader now")
+	}
+	answer.Unknown = false
+	return answer, nil
+}
+
+// boots says what a machine is to boot by a state.
+func (s *installService) boots(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
+	m, ok := v.MachineByMAC(r.GetMac())
+	if !ok {
+		return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, Reason: "nobody knows this machine", Unknown: s.cfg.AutoDiscover}
+	}
+	disk := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "no run is installing it"}
+	run, active := v.Run(m.GetStatus().GetActiveRunId())
+	i, _ := v.Install(m.GetMachineId())
+	switch {
+	case m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED, m.GetStatus().GetNodeState() == holdfastv1.Node_RETIRED:
+		disk.Reason = "it is retired"
+		return disk
+	case !active || run.GetObserved() || fsm.Ended(run):
+		return disk
+	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):
+		return s.installs(v, m, run)
+	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && i.GetStage() != holdfastv1.Install_FAILED:
+		disk.Reason = "its image is installed"
+		return disk
+	case willInstall(run):
+		return waits(m.GetMachineId(), run.GetRunId(), "run "+run.GetRunId()+" is about to install it")
+	}
+	return disk
+}
+
+func waits(machine, run, why string) *holdfastv1.BootMachineResponse {
+	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_WAIT, MachineId: machine, RunId: run, Reason: why}
+}
+
+// willInstall says whether the machine of a run has been booted for a step that is next, or at work: it waits for its session.
+func willInstall(run *holdfastv1.Run) bool {
+	at := false
+	for _, s := range run.GetSteps() {
+		at = at || s.GetName() == run.GetCurrentStep()
+		switch {
+		case !at:
+		case s.GetKind() == "repave":
+			return true
+		case s.GetKind() != "netboot" && s.GetKind() != "reboot" && s.GetKind() != "power":
+			return false
+		}
+	}
+	return false
+}
+
+func (s *installService) installs(v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run) *holdfastv1.BootMachineResponse {
+	img, ok := v.Image(installerImage)
+	if why := lacks(img, ok, installerImage); why != "" {
+		return waits(m.GetMachineId(), run.GetRunId(), why)
+	}
+	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_INSTALL, MachineId: m.GetMachineId(), RunId: run.GetRunId(), Image: img.GetName(), Cmdline: img.GetCmdline(),
+		Reason: "run " + run.GetRunId() + " installs it"}
+}
+
+// lacks says why an image cannot be booted; "" when it can.
+func lacks(img *holdfastv1.Image, ok bool, name string) string {
+	switch {
+	case !ok:
+		return "there is no image named " + name + ": add one (holdfast image add " + name + ")"
+	case img.GetKernel() == nil || img.GetInitrd() == nil:
+		return "the image " + name + " has no kernel and initrd: replace it"
+	}
+	return ""
+}
+
+// BootMachine gives a machine what it boots, with a token of its session.
+func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
+	if err := required("mac", r.GetMac()); err != nil {
+		return nil, err
+	}
+	return again(func() (*holdfastv1.BootMachineResponse, error) {
+		v, err := s.node.View(ctx)
+		if err != nil {
+			return nil, err
+		}
+		answer := s.boots(v, r)
+		c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot"}
+		switch {
+		case answer.GetUnknown():
+			return s.discovers(ctx, v, r)
+		case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL:
+			secret, hash := auth.NewSecret()
+			answer.Token = secret
+			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{MachineId: answer.GetMachineId(), Sha256: hash, IpAddress: r.GetIpAddress()}}
+		case s.lacksInstaller(v, answer):
+			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{MachineId: answer.GetMachineId(), Note: answer.GetReason()}}
+		default:
+			return answer, nil
+		}
+		_, err = apply[*holdfastv1.Install](ctx, s.node, c)
+		return answer, err
+	})
+}
+
+// lacksInstaller says whether a machine waits because there is nothing to install it with, and its session does not say so yet.
+func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse) bool {
+	i, ok := v.Install(answer.GetMachineId())
+	img, there := v.Image(installerImage)
+	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && lacks(img, there, installerImage) == answer.GetReason() && i.GetNote() != answer.GetReason()
+}
+
+// discovers makes a machine of a MAC address that nobody knows. It awaits approval, and boots what tells about it, where there is such an image.
+func (s *installService) discovers(ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
+	c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot", Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
+		Report: &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}},
+		RunId:  "run-" + randomHex(6), MachineId: randomHex(4), Discover: true,
+	}}}
+	m, err := apply[*holdfastv1.Machine](ctx, s.node, c)
+	if err != nil {
+		return nil, err
+	}
+	answer := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "it was discovered now and awaits approval"}
+	if img, ok := v.Image(inventoryImage); lacks(img, ok, inventoryImage) == "" {
+		answer.Action, answer.Image, answer.Cmdline = holdfastv1.BootMachineResponse_INVENTORY, img.GetName(), img.GetCmdline()
+	}
+	return answer, nil
+}
+
+// GetWorkOrder says what the installer is to do.
+func (s *installService) GetWorkOrder(ctx context.Context, r *holdfastv1.GetWorkOrderRequest) (*holdfastv1.WorkOrder, error) {
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, refusal := v.InstallByToken(tokenSum(r.GetToken()))
+	if refusal != nil {
+		return nil, refusal
+	}
+	m, _ := v.Machine(i.GetMachineId())
+	run, _ := v.Run(i.GetRunId())
+	o := &holdfastv1.WorkOrder{Install: i, Hostname: m.GetMachineId(), MachineSerial: m.GetSpec().GetSerial()}
+	if h := m.GetNode().GetHostname(); h != "" {
+		o.Hostname = h
+	}
+	for key := range strings.SplitSeq(run.GetParams()["authorized_keys"], "\n") {
+		if key = strings.TrimSpace(key); key != "" {
+			o.AuthorizedKeys = append(o.AuthorizedKeys, key)
+		}
+	}
+	for _, p := range v.Peers() {
+		o.HttpAddrs = append(o.HttpAddrs, p.GetHttpAddr())
+	}
+	if i.GetImage() == "" {
+		return o, nil
+	}
+	img, ok := v.Image(i.GetImage())
+	if !ok || img.GetDisk() == nil {
+		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "IMAGE_MISSING", Message: "there is no image " + quote(i.GetImage()) + " with a disk: add it (holdfast image add), and it goes on"}
+	}
+	o.ImageSha256, o.ImageSizeBytes = img.GetDisk().GetSha256(), img.GetDisk().GetSizeBytes()
+	o.ImageFormat, o.ImageCompression = img.GetFormat().String(), img.GetCompression().String()
+	return o, nil
+}
+
+// tokenSum gives what is kept of a token.
+func tokenSum(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// admits refuses a token before anything is proposed: the network is full of old ones.
+func (s *installService) admits(ctx context.Context, token string) ([]byte, error) {
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sum := tokenSum(token)
+	if _, refusal := v.InstallByToken(sum); refusal != nil {
+		return nil, refusal
+	}
+	return sum, nil
+}
+
+// ReportInstall takes what an installer says.
+func (s *installService) ReportInstall(ctx context.Context, r *holdfastv1.ReportInstallRequest) (*holdfastv1.Install, error) {
+	sum, err := s.admits(ctx, r.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	said := known(r)
+	said.Token = ""
+	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
+		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: said}}})
+}
+
+// AppendInstallLog adds to the run's log.
+func (s *installService) AppendInstallLog(ctx context.Context, r *holdfastv1.AppendInstallLogRequest) (*holdfastv1.AppendInstallLogResponse, error) {
+	sum, err := s.admits(ctx, r.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	data := r.GetData()
+	i, err := apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
+		Op: &internalv1.Command_AppendInstallLog{AppendInstallLog: &internalv1.AppendInstallLog{Sha256: sum, Offset: r.GetOffset(), Data: data[:min(len(data), maxLogPart)]}}})
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.AppendInstallLogResponse{Next: i.GetLogBytes()}, nil
+}

@@ -1,0 +1,172 @@
+package netbootapi
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
+)
+
+// order is the work order of an installer.
+type order struct {
+	MachineID      string    `json:"machine_id"`
+	RunID          string    `json:"run_id"`
+	Attempt        int32     `json:"attempt"`
+	Image          image     `json:"image"`
+	Disk           string    `json:"disk"`
+	Wipe           bool      `json:"wipe"`
+	Hostname       string    `json:"hostname"`
+	CloudInit      cloudInit `json:"cloud_init"`
+	AuthorizedKeys []string  `json:"authorized_keys"`
+	ReportURL      string    `json:"report_url"`
+	LogURL         string    `json:"log_url"`
+	Servers        []string  `json:"servers"`
+}
+
+type image struct {
+	Name        string `json:"name"`
+	URL         string `json:"url"` // a path, which every server has
+	SHA256      string `json:"sha256"`
+	SizeBytes   int64  `json:"size_bytes"`
+	Format      string `json:"format"`
+	Compression string `json:"compression"`
+}
+
+type cloudInit struct {
+	UserData      string `json:"user_data"`
+	NetworkConfig string `json:"network_config"`
+	MetaData      string `json:"meta_data"`
+}
+
+// order answers what the installer is to do.
+func (a *api) order(w http.ResponseWriter, r *http.Request) {
+	t, ok := token(w, r)
+	if !ok {
+		return
+	}
+	o, err := a.rpc.GetWorkOrder(r.Context(), &holdfastv1.GetWorkOrderRequest{Token: t})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	i := o.GetInstall()
+	out := order{MachineID: i.GetMachineId(), RunID: i.GetRunId(), Attempt: i.GetAttempt(), Disk: i.GetDisk(), Wipe: i.GetWipe(), Hostname: o.GetHostname(),
+		CloudInit:      cloudInit{UserData: i.GetCloudInit(), MetaData: metaData(i, o.GetHostname())},
+		AuthorizedKeys: append([]string{}, o.GetAuthorizedKeys()...), ReportURL: "/api/v1/install/report", LogURL: "/api/v1/install/log", Servers: a.servers(r, o.GetHttpAddrs())}
+	if i.GetImage() != "" {
+		out.Image = image{Name: i.GetImage(), URL: "/images/" + i.GetImage() + "/disk", SHA256: o.GetImageSha256(), SizeBytes: o.GetImageSizeBytes(),
+			Format: o.GetImageFormat(), Compression: o.GetImageCompression()}
+	}
+	httpjson.Write(w, http.StatusOK, out)
+}
+
+// metaData is what NoCloud wants to know: an instance-id of its own for each install, so that cloud-init does its work again.
+func metaData(i *holdfastv1.Install, hostname string) string {
+	quoted, _ := json.Marshal(hostname) // JSON is YAML
+	return "instance-id: " + i.GetMachineId() + "-" + i.GetRunId() + "\nlocal-hostname: " + string(quoted) + "\n"
+}
+
+// servers gives the base URLs of all peers, the one that was asked first.
+func (a *api) servers(r *http.Request, addrs []string) []string {
+	own := baseOf(r)
+	all := []string{own}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	_, port, _ := net.SplitHostPort(r.Host)
+	for _, addr := range addrs {
+		if host, _, err := net.SplitHostPort(addr); err == nil && a.cfg.Port != "" && port == a.cfg.Port {
+			addr = net.JoinHostPort(host, port) // machines have a listener of their own, on the same port everywhere
+		}
+		if u := scheme + addr; addr != "" && plainHost(addr) && !slices.Contains(all, u) {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// report takes what an installer says of its work.
+func (a *api) report(w http.ResponseWriter, r *http.Request) {
+	t, ok := token(w, r)
+	if !ok {
+		return
+	}
+	var in struct {
+		Status    string          `json:"status"`
+		Stage     string          `json:"stage"`
+		Progress  *float64        `json:"progress"`
+		Error     string          `json:"error"`
+		HostKeys  []string        `json:"host_keys"`
+		IPAddress string          `json:"ip_address"`
+		Inventory json.RawMessage `json:"inventory"`
+	}
+	if bad := httpjson.Read(r, &in); bad != nil {
+		httpjson.Write(w, bad.Status(), failure{bad.Message})
+		return
+	}
+	req := &holdfastv1.ReportInstallRequest{Token: t, Status: in.Status, Detail: in.Stage, Error: in.Error, HostKeys: in.HostKeys, IpAddress: in.IPAddress}
+	if in.Progress != nil {
+		req.Progress, req.HasProgress = int32(min(max(*in.Progress, -1), 101)), true
+	}
+	req.Facts, req.Inventory = inventory(in.Inventory)
+	i, err := a.rpc.ReportInstall(r.Context(), req)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	if in.Status != "progress" {
+		a.log.Info("installer has reported", "machine", i.GetMachineId(), "run", i.GetRunId(), "status", in.Status, "stage", in.Stage, "error", in.Error)
+	}
+	httpjson.Write(w, http.StatusOK, map[string]any{"success": true, "machine_id": i.GetMachineId(), "stage": stageName(i.GetStage())})
+}
+
+// inventory reads what an installer has found. A part that is not as expected is no reason to refuse the report: it counts as not said.
+func inventory(raw json.RawMessage) (*holdfastv1.NodeRecord, *holdfastv1.HardwareInventory) {
+	var in struct {
+		Vendor       string `json:"vendor"`
+		Model        string `json:"model"`
+		SerialNumber string `json:"serial_number"`
+		SystemUUID   string `json:"system_uuid"`
+		Arch         string `json:"arch"`
+		BootMode     string `json:"boot_mode"`
+		NICs         []struct {
+			Name string `json:"name"`
+			MAC  string `json:"mac"`
+		} `json:"nics"`
+		Disks []struct {
+			Name      string `json:"name"`
+			Serial    string `json:"serial"`
+			Model     string `json:"model"`
+			SizeBytes uint64 `json:"size_bytes"`
+		} `json:"disks"`
+	}
+	if len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &in) != nil {
+		return nil, nil
+	}
+	facts := &holdfastv1.NodeRecord{Vendor: line(in.Vendor), Model: line(in.Model), SerialNumber: line(in.SerialNumber), SystemUuid: line(in.SystemUUID), Arch: line(in.Arch), BootMode: line(in.BootMode)}
+	h := &holdfastv1.HardwareInventory{Manufacturer: in.Vendor, Model: in.Model, Serial: in.SerialNumber, Uuid: in.SystemUUID}
+	for _, n := range in.NICs {
+		h.Parts = append(h.Parts, &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC})
+	}
+	for _, d := range in.Disks {
+		h.Parts = append(h.Parts, &holdfastv1.HardwarePart{Kind: "disk", Slot: d.Name, Model: d.Model, Serial: d.Serial, Bytes: int64(min(d.SizeBytes, 1<<62))})
+	}
+	return facts, h
+}
+
+// line gives a text as one line that is not too long.
+func line(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, unicode.IsControl), " ")
+	return strings.ToValidUTF8(s[:min(len(s), 255)], "")
+}
+
+// stageName is how people write a stage: waiting-for-pxe.
+func stageName(s holdfastv1.Install_Stage) string {
+	return strings.ReplaceAll(strings.ToLower(s.String()), "_", "-")
+}
