@@ -1,5 +1,5 @@
 // Command holdfast-agent runs on the machines: it registers the machine (or a pool of GPUs) with a Holdfast
-// cluster and keeps it alive.
+// cluster and keeps it alive. As /init of the netboot image it installs one: package install.
 //
 // It owns what is found on the machine and how the process lives beside systemd; the protocols are client/machine and
 // client/poolreg. It stays small: it must not link Raft, the FSM or any provider.
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 )
 
@@ -26,6 +27,9 @@ func run() int {
 		out: os.Stdout, err: os.Stderr, root: os.DirFS("/"), getenv: os.Getenv, interfaces: interfaces,
 		version: version, pid: os.Getpid(),
 	})
+	if os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" {
+		root.SetArgs([]string{"install"}) // the netboot image: the kernel's own arguments are no flags of ours
+	}
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "holdfast-agent:", err)
 		return 1

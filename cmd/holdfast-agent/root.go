@@ -56,7 +56,7 @@ func newRoot(s system) *cobra.Command {
 	root.PersistentFlags().TextVar(&log.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	root.PersistentFlags().StringVar(&log.format, "log-format", "text", "text or json")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(s, &log), poolCommand(s, &log), factsCommand(s), versionCommand(s))
+	root.AddCommand(runCommand(s, &log), poolCommand(s, &log), factsCommand(s), installCommand(s, &log), versionCommand(s))
 	return root
 }
 

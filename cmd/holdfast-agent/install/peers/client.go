@@ -115,17 +115,24 @@ func (c *Client) Order(ctx context.Context) (Order, error) {
 	return o, nil
 }
 
-// Report sends a report until a peer has taken it. Progress is sent once to each peer: the next one comes soon.
+// Report sends a report until a peer has taken it.
 func (c *Client) Report(ctx context.Context, to string, r Report) error {
+	return c.report(ctx, c.persist, to, r)
+}
+
+// Tell sends a report once to each peer, until one takes it: another one will follow.
+func (c *Client) Tell(ctx context.Context, to string, r Report) error {
+	return c.report(ctx, c.round, to, r)
+}
+
+type asking func(ctx context.Context, method, path, kind string, body []byte) ([]byte, error)
+
+func (c *Client) report(ctx context.Context, ask asking, to string, r Report) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write a report: %w", err)
 	}
-	do := c.persist
-	if r.Status == Progress {
-		do = c.round
-	}
-	if _, err := do(ctx, http.MethodPost, pathOf(to, "/api/v1/install/report"), "application/json", body); err != nil {
+	if _, err := ask(ctx, http.MethodPost, pathOf(to, "/api/v1/install/report"), "application/json", body); err != nil {
 		return fmt.Errorf("report %s: %w", r.Status, err)
 	}
 	return nil

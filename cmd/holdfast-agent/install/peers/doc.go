@@ -99,9 +99,9 @@ const (
 // Report is the body of POST /api/v1/install/report.
 type Report struct {
 	Status    string     `json:"status"`
-	Stage     string     `json:"stage,omitempty"`    // what is being done, in a word
-	Progress  int        `json:"progress"`           // percent, 0 to 100
-	Error     string     `json:"error,omitempty"`    // failed: why
+	Stage     string     `json:"stage,omitempty"`     // what is being done, in a word
+	Progress  int        `json:"progress"`            // percent, 0 to 100
+	Error     string     `json:"error,omitempty"`     // failed: why
 	HostKeys  []string   `json:"host_keys,omitempty"` // complete: public halves, as in known_hosts
 	Inventory *Inventory `json:"inventory,omitempty"`
 	IPAddress string     `json:"ip_address,omitempty"`

@@ -1,0 +1,90 @@
+// Package pid1 makes a Linux kernel with nothing but this program into a machine on a network: mounts, drivers, addresses, and the way out of it.
+//
+// It owns what an init of a small initramfs has to do before and after the installation, and the kernel command line. It must not touch disks.
+package pid1
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Line is what the kernel command line says to the installer.
+type Line struct {
+	URL   string // holdfast.url: base URL of a peer
+	Token string // holdfast.token: of the install session
+	Addr  Addr   // ip=, zero: ask DHCP
+	MAC   string // BOOTIF= (01-aa-bb-…) or mac=: the interface to use; "": whichever gets an address
+	Hold  bool   // holdfast.hold: stay instead of restarting when it ended
+}
+
+// Addr is an address that somebody else has leased: iPXE hands on its own, so that no second one is needed.
+type Addr struct {
+	Prefix  netip.Prefix
+	Gateway netip.Addr
+	DNS     []netip.Addr
+}
+
+// ParseLine reads a kernel command line. Words that it does not know are other people's.
+func ParseLine(text string) (Line, error) {
+	var l Line
+	for word := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "holdfast.url":
+			l.URL = value
+		case "holdfast.token":
+			l.Token = value
+		case "holdfast.hold":
+			l.Hold = true
+		case "mac":
+			l.MAC = strings.ToLower(value)
+		case "BOOTIF":
+			l.MAC = strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(value, "01-")), "-", ":")
+		case "ip":
+			a, err := parseIP(value)
+			if err != nil {
+				return Line{}, err
+			}
+			l.Addr = a
+		}
+	}
+	return l, nil
+}
+
+// parseIP reads the kernel's own notation (Documentation/admin-guide/nfs/nfsroot.rst):
+// client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0. A word such as dhcp, on or any asks for DHCP.
+func parseIP(text string) (Addr, error) {
+	f := strings.Split(text, ":")
+	if len(f) < 4 || f[0] == "" {
+		return Addr{}, nil
+	}
+	bad := func(what, value string) (Addr, error) {
+		return Addr{}, fmt.Errorf("read ip=%s: the %s %q is no IPv4 address: use client::gateway:netmask or dhcp", text, what, value)
+	}
+	client, err := netip.ParseAddr(f[0])
+	if err != nil || !client.Is4() {
+		return bad("client", f[0])
+	}
+	mask := net.ParseIP(f[3]).To4()
+	if mask == nil {
+		return bad("netmask", f[3])
+	}
+	ones, size := net.IPMask(mask).Size()
+	if size == 0 {
+		return bad("netmask", f[3])
+	}
+	a := Addr{Prefix: netip.PrefixFrom(client, ones)}
+	if f[2] != "" && f[2] != "0.0.0.0" {
+		if a.Gateway, err = netip.ParseAddr(f[2]); err != nil || !a.Gateway.Is4() {
+			return bad("gateway", f[2])
+		}
+	}
+	for _, s := range f[min(len(f), 7):min(len(f), 9)] {
+		if dns, err := netip.ParseAddr(s); err == nil {
+			a.DNS = append(a.DNS, dns)
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,86 @@
+package pid1
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mount mounts what a program expects, and makes the console its standard files.
+func Mount() error {
+	for _, m := range []struct{ kind, dir string }{
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},
+	} {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+			return fmt.Errorf("make %s: %w", m.dir, err)
+		}
+		if err := unix.Mount(m.kind, m.dir, m.kind, unix.MS_NOSUID, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("mount %s: %w", m.dir, err)
+		}
+	}
+	console, err := os.OpenFile("/dev/console", os.O_RDWR, 0)
+	if err != nil {
+		return nil // there is none: what is written is lost, the installation is not
+	}
+	for fd := range 3 {
+		if err := unix.Dup2(int(console.Fd()), fd); err != nil {
+			return fmt.Errorf("use the console: %w", err)
+		}
+	}
+	return nil
+}
+
+// LoadModules loads the drivers in dir, in the order of its file "order", in which each comes after those that it needs. One that does not load is logged:
+// which of them this machine needs is not known.
+func LoadModules(dir string, log *slog.Logger) {
+	f, err := os.Open(filepath.Join(dir, "order"))
+	if err != nil {
+		log.Info("there are no modules to load", "error", err)
+		return
+	}
+	defer func() { _ = f.Close() }()
+	loaded := 0
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		name := strings.TrimSpace(lines.Text())
+		if name == "" {
+			continue
+		}
+		if err := loadModule(filepath.Join(dir, name)); err != nil {
+			log.Warn("a module did not load", "module", name, "error", err)
+			continue
+		}
+		loaded++
+	}
+	log.Info("modules loaded", "modules", loaded)
+}
+
+func loadModule(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	flags := 0
+	if !strings.HasSuffix(name, ".ko") {
+		flags = unix.MODULE_INIT_COMPRESSED_FILE // .ko.xz, of newer kernels
+	}
+	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
+// Restart restarts the machine. It comes back only when the kernel refuses.
+func Restart() error {
+	unix.Sync()
+	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART); err != nil {
+		return fmt.Errorf("restart the machine: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/image"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/peers"
+)
+
+// The stages that progress is reported with.
+const (
+	stageDisk     = "choosing-disk"
+	stageDownload = "fetching-image"
+	stageWipe     = "wiping"
+	stageWrite    = "writing"
+	stageFinish   = "finishing"
+)
+
+// flushTimeout is how long the last lines of the log are worth waiting for.
+const flushTimeout = 10 * time.Second
+
+// work is one order while it is carried out.
+type work struct {
+	*Installer
+	order   peers.Order
+	stage   atomic.Value // string
+	percent atomic.Int64
+	wiped   []peers.Wiped
+}
+
+// Run carries out the work order and reports how it ended. It gives the error that it reported, or one that wraps peers.ErrOver when the cluster wants
+// nothing (any more). The machine can be restarted then, in any case.
+func (in *Installer) Run(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, in.OrderTimeout)
+	order, err := in.Client.Order(wait)
+	cancel()
+	if err != nil {
+		in.Logger.Error("there is no work order", "error", err)
+		return err
+	}
+	w := &work{Installer: in, order: order}
+	w.stage.Store(stageDisk)
+	in.Logger.Info("work order received", "machine_id", order.MachineID, "run_id", order.RunID, "attempt", order.Attempt, "image", order.Image.Name, "disk", order.Disk, "wipe", order.Wipe)
+
+	logCtx, endLog := context.WithCancel(ctx)
+	var logs errgroup.Group
+	logs.Go(func() error { return in.Log.Run(logCtx, in.Client, order.LogURL) })
+	keys, err := w.do(ctx)
+	if err = w.tell(ctx, keys, err); err != nil {
+		in.Logger.Error("the installation failed", "error", err)
+	} else {
+		in.Logger.Info("the installation is complete", "host_keys", keys)
+	}
+	endLog()
+	_ = logs.Wait() // it has no error
+	flush, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	_ = in.Log.Flush(flush, in.Client, order.LogURL) // whoever misses the last lines sees them on the console
+	return err
+}
+
+// tell reports how it ended.
+func (w *work) tell(ctx context.Context, keys []string, err error) error {
+	if errors.Is(err, peers.ErrOver) || ctx.Err() != nil {
+		return err // nobody listens
+	}
+	inv, ip := w.machine.Look()
+	inv.Wiped = w.wiped
+	r := peers.Report{Status: peers.Complete, Stage: w.stage.Load().(string), Progress: 100, HostKeys: keys, IPAddress: ip}
+	if err != nil {
+		w.Logger.Error("reporting the failure", "error", err)
+		r = peers.Report{Status: peers.Failed, Stage: r.Stage, Progress: int(w.percent.Load()), Error: err.Error(), IPAddress: ip}
+	}
+	if w.wiped != nil {
+		inv.Disks, _ = w.machine.Disks() // told before, without what became of them
+		r.Inventory = &inv
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.TellTimeout)
+	defer cancel()
+	return errors.Join(err, w.Client.Report(ctx, w.order.ReportURL, r))
+}
+
+// do carries out the order. While it does, progress is reported, and an answer that the session is over stops it.
+func (w *work) do(ctx context.Context) ([]string, error) {
+	if err := w.order.Check(); err != nil {
+		return nil, err
+	}
+	rule, err := diskrule.Parse(w.order.Disk)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.start(ctx); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	progress, endProgress := context.WithCancel(ctx)
+	var group errgroup.Group
+	group.Go(func() error {
+		if err := w.reportProgress(progress); err != nil {
+			stop(err)
+		}
+		return nil
+	})
+	keys, err := w.install(ctx, rule)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w (%w)", err, cause)
+	}
+	endProgress()
+	_ = group.Wait() // it has no error
+	stop(nil)
+	return keys, err
+}
+
+// start reports what is in the machine. Without an answer nothing goes on.
+func (w *work) start(ctx context.Context) error {
+	inv, ip := w.machine.Look()
+	var err error
+	if inv.Disks, err = w.machine.Disks(); err != nil {
+		return err
+	}
+	if inv.Disks == nil {
+		inv.Disks = []diskrule.Disk{} // "none" is not "not told"
+	}
+	return w.Client.Report(ctx, w.order.ReportURL, peers.Report{Status: peers.Started, Stage: stageDisk, Inventory: &inv, IPAddress: ip})
+}
+
+// reportProgress gives an error when the session is over, and no other.
+func (w *work) reportProgress(ctx context.Context) error {
+	t := time.NewTicker(w.Every)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		err := w.Client.Tell(ctx, w.order.ReportURL, w.progress())
+		switch {
+		case errors.Is(err, peers.ErrOver):
+			return err
+		case err != nil && ctx.Err() == nil:
+			w.Logger.Warn("no peer took the progress", "error", err)
+		}
+	}
+}
+
+func (w *work) progress() peers.Report {
+	return peers.Report{Status: peers.Progress, Stage: w.stage.Load().(string), Progress: int(w.percent.Load())}
+}
+
+// install is the work itself.
+func (w *work) install(ctx context.Context, rule diskrule.Rule) ([]string, error) {
+	chosen, err := w.choose(ctx, rule)
+	if err != nil {
+		return nil, err
+	}
+	w.Logger.Info("disk chosen", "disk", chosen.String())
+	w.stage.Store(stageDownload)
+	disk, err := w.machine.Open(chosen.Name)
+	if err != nil {
+		return nil, err
+	}
+	got, err := w.write(ctx, chosen, disk)
+	if err = errors.Join(err, disk.Close()); err != nil {
+		return nil, err
+	}
+	w.Logger.Info("image written", "image_bytes", got.ImageBytes, "sent_bytes", got.SentBytes, "took", got.Took.Round(time.Millisecond))
+	w.percent.Store(100)
+	w.stage.Store(stageFinish)
+	return w.machine.Finish(ctx, chosen.Name, w.order)
+}
+
+// choose waits until the list of disks stands still: a controller that is still looking at its ports must not make an ambiguous rule look like a clear one.
+func (w *work) choose(ctx context.Context, rule diskrule.Rule) (diskrule.Disk, error) {
+	const look = 100 * time.Millisecond
+	started, changed := time.Now(), time.Now()
+	var last []diskrule.Disk
+	for {
+		disks, err := w.machine.Disks()
+		if err != nil {
+			return diskrule.Disk{}, err
+		}
+		if !same(disks, last) {
+			last, changed = disks, time.Now()
+		}
+		chosen, err := rule.Choose(disks)
+		steady := time.Since(changed) >= w.Settle
+		if err == nil && steady {
+			return chosen, nil
+		}
+		if err != nil && steady && time.Since(started) >= w.DiskTimeout {
+			return diskrule.Disk{}, err
+		}
+		select {
+		case <-ctx.Done():
+			return diskrule.Disk{}, context.Cause(ctx)
+		case <-time.After(look):
+		}
+	}
+}
+
+func same(a, b []diskrule.Disk) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// write brings the image to the disk.
+func (w *work) write(ctx context.Context, chosen diskrule.Disk, disk Disk) (image.Result, error) {
+	im := w.order.Image
+	src := image.NewDownload(ctx, image.DownloadConfig{
+		Name: im.Name, URLs: w.urls(), Size: im.SizeBytes, HTTP: w.HTTP, GiveUp: w.GiveUp, Logger: w.Logger,
+	})
+	defer func() { _ = src.Close() }()
+	job := image.Job{
+		Name: im.Name, SHA256: im.SHA256, Compression: im.Compression, DiskSize: chosen.SizeBytes,
+		Prepare:  func(ctx context.Context) (bool, error) { return w.prepare(ctx, chosen.Name, disk) },
+		Progress: func(p int) { w.percent.Store(int64(min(p, 99))) },
+	}
+	return job.Write(ctx, src, disk)
+}
+
+// prepare is the last point at which nothing has been written.
+func (w *work) prepare(ctx context.Context, name string, disk Disk) (zeroed bool, err error) {
+	w.stage.Store(stageWrite)
+	if w.order.Wipe {
+		w.stage.Store(stageWipe)
+	}
+	if err := w.Client.Report(ctx, w.order.ReportURL, w.progress()); err != nil {
+		return false, err
+	}
+	if w.order.Wipe {
+		if err := w.erase(ctx, name, disk); err != nil {
+			return false, err
+		}
+		w.stage.Store(stageWrite)
+		if err := w.Client.Report(ctx, w.order.ReportURL, w.progress()); err != nil {
+			return false, err
+		}
+		zeroed = true
+	}
+	w.Logger.Info("writing the image", "disk", name)
+	return zeroed, nil
+}
+
+// erase wipes the disk: when that was ordered and cannot be done, nothing is installed on it.
+func (w *work) erase(ctx context.Context, name string, disk Disk) error {
+	e, ok := disk.(Eraser)
+	if !ok {
+		return fmt.Errorf("wipe %s: this kind of disk cannot be wiped", name)
+	}
+	w.Logger.Info("wiping", "disk", name)
+	method, err := e.Erase(ctx)
+	result := peers.Wiped{Disk: name, Method: method}
+	if err != nil {
+		result.Error = err.Error()
+		err = fmt.Errorf("wipe %s: %w", name, err)
+	}
+	w.wiped = append(w.wiped, result)
+	w.Logger.Info("wiped", "disk", name, "method", method, "error", result.Error)
+	return err
+}
