@@ -30,6 +30,8 @@ func TestRules(t *testing.T) {
 		{holdfastv1.AccessService_CreateToken_FullMethodName, &holdfastv1.CreateTokenRequest{}, once},
 		{holdfastv1.AccessService_ListTokens_FullMethodName, &holdfastv1.ListTokensRequest{}, hedged},
 		{holdfastv1.AccessService_RevokeToken_FullMethodName, &holdfastv1.RevokeTokenRequest{}, hedged},
+		{holdfastv1.ImageService_AddImage_FullMethodName, &holdfastv1.AddImageRequest{}, again},
+		{holdfastv1.ImageService_DeleteImage_FullMethodName, &holdfastv1.DeleteImageRequest{}, once},
 		{holdfastv1.SecretService_PutSecret_FullMethodName, &holdfastv1.PutSecretRequest{}, again},
 		{holdfastv1.SecretService_RotateSecrets_FullMethodName, &holdfastv1.RotateSecretsRequest{}, again},
 		{holdfastv1.SecretService_DeleteSecret_FullMethodName, &holdfastv1.DeleteSecretRequest{}, once},
