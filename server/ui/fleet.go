@@ -22,7 +22,6 @@ type fleet struct {
 	Troubled  int                   // how many need somebody
 	Pools     []group
 	Racks     []group // by location and name
-	Versions  int
 }
 
 // numStates is one more than the last effective state.

@@ -88,8 +88,8 @@ func together(racks []group) []group {
 
 // drawBlock places the cells of a rack in columns, a few next to each other.
 func drawBlock(g group, side int, single bool) block {
-	columns := 4
-	for columns*columns*4 < len(g.cells) {
+	columns := 4 // higher than wide, as racks are
+	for columns*min(columns*4, 64) < len(g.cells) {
 		columns += 2
 	}
 	rows := (len(g.cells) + columns - 1) / columns

@@ -1,6 +1,110 @@
 package ui
 
-// plots are drawings of how runs went.
-type plots struct{}
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
 
-func plotRuns(*visit, string) (*plots, error) { return nil, nil }
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// plots are drawings of how the last runs of a list went.
+type plots struct {
+	Runs                     int
+	Took, Failed             []plotRow
+	TookHeight, FailedHeight int
+}
+
+// plotRow is a bar with its name before it and its figure after it, in units of the drawing.
+type plotRow struct {
+	Name, Label, Title             string
+	X, Y, Text, Width, Span, After int
+}
+
+// The size of a drawing: names to the left, bars, figures to the right.
+const (
+	plotNames = 190
+	plotBars  = 340
+	plotLine  = 24
+	plotMost  = 10 // rows
+	plotRuns  = 300
+)
+
+// plotRunsOf looks at the last runs that match a filter. Nothing to draw is nil.
+func plotRunsOf(v *visit, filter string) (*plots, error) {
+	resp, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: filter, PageSize: plotRuns})
+	if err != nil || len(resp.GetRuns()) == 0 {
+		return nil, err
+	}
+	return plot(resp.GetRuns()), nil
+}
+
+// plot draws how long the steps of runs took, and why attempts have failed.
+func plot(runs []*holdfastv1.Run) *plots {
+	took, failed := map[string][]time.Duration{}, map[string]int{}
+	for _, r := range runs {
+		for _, s := range r.GetSteps() {
+			for _, a := range s.GetAttempts() {
+				switch a.GetOutcome() {
+				case holdfastv1.Attempt_SUCCEEDED:
+					took[s.GetName()] = append(took[s.GetName()], a.GetFinishedAt().AsTime().Sub(a.GetStartedAt().AsTime()))
+				case holdfastv1.Attempt_FAILED:
+					failed[s.GetName()+": "+cmp.Or(a.GetErrorClass(), "other")]++
+				}
+			}
+		}
+	}
+	p := &plots{Runs: len(runs)}
+	p.drawTook(took)
+	p.drawFailed(failed)
+	return p
+}
+
+func (p *plots) drawTook(took map[string][]time.Duration) {
+	type row struct {
+		name         string
+		half, nearly time.Duration
+		n            int
+	}
+	var rows []row
+	longest := time.Duration(1)
+	for name, all := range took {
+		slices.Sort(all)
+		r := row{name, all[(len(all)-1)/2], all[(len(all)-1)*95/100], len(all)}
+		rows, longest = append(rows, r), max(longest, r.nearly)
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(b.nearly, a.nearly), cmp.Compare(a.name, b.name)) })
+	for i, r := range rows[:min(len(rows), plotMost)] {
+		b := newPlotRow(i, r.name)
+		b.Width, b.Span = int(r.half*plotBars/longest)+1, int(r.nearly*plotBars/longest)+1
+		b.After = b.X + b.Span + 6
+		b.Label = duration(r.half) + " / " + duration(r.nearly)
+		b.Title = fmt.Sprintf("%s: half within %s, 95 in 100 within %s, of %d", r.name, duration(r.half), duration(r.nearly), r.n)
+		p.Took = append(p.Took, b)
+	}
+	p.TookHeight = len(p.Took)*plotLine + 4
+}
+
+func (p *plots) drawFailed(failed map[string]int) {
+	names, most := make([]string, 0, len(failed)), 1
+	for name, n := range failed {
+		names, most = append(names, name), max(most, n)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(failed[b], failed[a]), cmp.Compare(a, b)) })
+	for i, name := range names[:min(len(names), plotMost)] {
+		b := newPlotRow(i, name)
+		b.Width = failed[name]*plotBars/most + 1
+		b.After, b.Label = b.X+b.Width+6, count(failed[name])
+		b.Title = fmt.Sprintf("%s: %d attempts", name, failed[name])
+		p.Failed = append(p.Failed, b)
+	}
+	p.FailedHeight = len(p.Failed)*plotLine + 4
+}
+
+func newPlotRow(i int, name string) plotRow {
+	if r := []rune(name); len(r) > 28 {
+		name = string(r[:27]) + "…"
+	}
+	return plotRow{Name: name, X: plotNames, Y: i*plotLine + 4, Text: i*plotLine + 15}
+}

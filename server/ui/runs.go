@@ -30,7 +30,7 @@ func (d *dashboard) runs(v *visit) error {
 		if token != "" {
 			b.First = link("/ui/runs", "filter", b.Filter)
 		}
-		b.Plots, err = plotRuns(v, b.Filter)
+		b.Plots, err = plotRunsOf(v, b.Filter)
 	}
 	b.Hints = []hint{
 		{"active", link("/ui/runs", "filter", "phase = RUNNING OR phase = PENDING")},

@@ -1,0 +1,108 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// fleetOf makes n machines in racks of 40, in two locations; every hundredth is in trouble.
+func fleetOf(n int) *fleet {
+	f := &fleet{}
+	for i := range n {
+		if i%40 == 0 {
+			f.Racks = append(f.Racks, group{Location: fmt.Sprintf("dc%d", 1+2*i/n), Name: fmt.Sprintf("r%d", i/40+1)})
+		}
+		g := &f.Racks[len(f.Racks)-1]
+		x := cell{id: fmt.Sprintf("m-%d", i), state: holdfastv1.EffectiveState_IN_SERVICE, troubled: i%100 == 0}
+		g.cells, g.Total, f.Total = append(g.cells, x), g.Total+1, f.Total+1
+		g.States[x.state]++
+		if x.troubled {
+			g.Troubled++
+		}
+	}
+	return f
+}
+
+// TestHeatMap: every machine has its place, in a drawing that stays small enough to be sent and looked at.
+func TestHeatMap(t *testing.T) {
+	for _, tt := range []struct{ machines, blocks, cells int }{{0, 0, 0}, {100, 3, 100}, {10_000, 250, 10_000}, {100_000, 2, 2500}} {
+		h := heatMap(fleetOf(tt.machines))
+		blocks, cells, bytes := 0, 0, 0
+		for _, r := range h.Rows {
+			for _, b := range r.Blocks {
+				blocks++
+				cells += len(b.Cells)
+				for _, p := range b.Paths {
+					cells += strings.Count(p.D, "M")
+					bytes += len(p.D)
+				}
+				if b.Width > 600 || b.Height > 600 {
+					t.Errorf("%d machines: rack %s takes %d by %d", tt.machines, b.Name, b.Width, b.Height)
+				}
+			}
+		}
+		if blocks != tt.blocks || cells != tt.cells || bytes > 250_000 {
+			t.Errorf("%d machines: %d blocks with %d cells in %d bytes, want %d with %d", tt.machines, blocks, cells, bytes, tt.blocks, tt.cells)
+		}
+	}
+}
+
+func TestNatural(t *testing.T) {
+	got := []string{"", "r10", "r2", "r1", "a", "r"}
+	slices.SortFunc(got, natural)
+	if want := "a r r1 r2 r10 "; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, " "), want)
+	}
+}
+
+func TestEquals(t *testing.T) {
+	if got, want := equals("rack", `a"b\c*`), `rack = "a\"b\\c\*"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// FuzzClean: whatever a host writes, a page shows text.
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{"plain\n", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07x", "\xff\xfe", "a\r\nb\rc\x00", "\x1b", "\u009b1m"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := clean(s)
+		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }) {
+			t.Errorf("%q became %q", s, got)
+		}
+	})
+}
+
+// TestTimeline: attempts lie where they were in the run's time, and none outside of it.
+func TestTimeline(t *testing.T) {
+	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
+	at := func(s int) *timestamppb.Timestamp { return timestamppb.New(begin.Add(time.Duration(s) * time.Second)) }
+	run := &holdfastv1.Run{StartedAt: at(0), CurrentStep: "b", Steps: []*holdfastv1.StepStatus{
+		{Name: "a", Attempts: []*holdfastv1.Attempt{
+			{StartedAt: at(0), FinishedAt: at(10), Outcome: holdfastv1.Attempt_FAILED, Error: "no", ErrorClass: "transient"}, {StartedAt: at(20), FinishedAt: at(50), Outcome: holdfastv1.Attempt_SUCCEEDED}}},
+		{Name: "b", Attempts: []*holdfastv1.Attempt{{StartedAt: at(50)}}}, {Name: "c"},
+	}}
+	var got []string
+	for _, s := range timeline(run, at(100)) {
+		for _, b := range s.Bars {
+			got = append(got, fmt.Sprintf("%s %d+%d %s", s.GetName(), b.X, b.Width, b.Class))
+		}
+	}
+	if want := "a 0+100 t-bad, a 200+300 t-good, b 500+500 t-open"; strings.Join(got, ", ") != want {
+		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
+	}
+	p := plot([]*holdfastv1.Run{run})
+	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "a: transient" || p.Failed[0].Label != "1" {
+		t.Errorf("plots are %+v", p)
+	}
+}

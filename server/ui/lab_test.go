@@ -1,0 +1,85 @@
+package ui_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
+	"github.com/holdfast-metal/holdfast/server/ui"
+)
+
+const evil = `<script>alert(1)</script>`
+
+// lab is a peer with the dashboard: m-1 with a run that has written to its log, m-2 idle in a pool of its own, and a node that awaits approval.
+func lab(t *testing.T) *apitest.Lab {
+	t.Helper()
+	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
+		ui.Register(m, rpc, s, slog.New(slog.DiscardHandler))
+	})
+	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"note": evil}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Location: evil}}})
+	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "elsewhere"}})
+	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-2", Spec: &holdfastv1.MachineSpec{Rack: "r10", Pool: "elsewhere"}}})
+	l.Do(&internalv1.ReportNode{Discover: true, MachineId: "new", Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:aa"}})
+	l.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", PlanId: "plan/repave-join", Type: "REPAVE", DefaultTimeoutSeconds: 60})
+	l.Do(&internalv1.BeginAttempt{RunId: "run-1", Step: "set-netboot", Attempt: 1, WaitingFor: "the BMC"})
+	appendLog(l, "hello \x1b[31m"+evil+"\n")
+	return l
+}
+
+func appendLog(l *apitest.Lab, text string) {
+	run, _ := l.State().Run("run-1")
+	l.Do(&internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: "run-1", Offset: run.GetLogBytes(), Chunks: []*holdfastv1.LogChunk{
+		{Stream: "stdout", Step: "set-netboot", Attempt: 1, Data: []byte(text)},
+	}}}})
+}
+
+// get asks for a page as somebody: the name of a token, or "" for nobody.
+func get(l *apitest.Lab, as, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	return do(l, as, r)
+}
+
+// post sends a form, as a page of ours does.
+func post(l *apitest.Lab, as, path string, form url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return do(l, as, r)
+}
+
+func do(l *apitest.Lab, as string, r *http.Request) *httptest.ResponseRecorder {
+	if as != "" {
+		r.AddCookie(&http.Cookie{Name: "holdfast_token", Value: l.Secret(as)})
+	}
+	w := httptest.NewRecorder()
+	l.Handler.ServeHTTP(w, r)
+	return w
+}
+
+// has checks what a page says, and what it must not say.
+func has(t *testing.T, w *httptest.ResponseRecorder, code int, want []string, not ...string) {
+	t.Helper()
+	if w.Code != code {
+		t.Errorf("got status %d, want %d", w.Code, code)
+	}
+	for _, s := range want {
+		if !strings.Contains(w.Body.String(), s) {
+			t.Errorf("the page does not say %q:\n%s", s, w.Body)
+		}
+	}
+	for _, s := range not {
+		if strings.Contains(w.Body.String(), s) {
+			t.Errorf("the page says %q", s)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package ui_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestPages: every page has its facts, says nothing to a browser that it would run, and sets what keeps others out.
+func TestPages(t *testing.T) {
+	l := lab(t)
+	for path, want := range map[string][]string{
+		"/ui/":                          {"<b>4</b><span>machines</span>", "r7", "run-1", "No run has ended yet", "provisioning"},
+		"/ui/machines":                  {`id="m-m-1"`, "m-2", "r10", "1165a9b6"},
+		"/ui/machines?sort=rack":        {`aria-sort="ascending"`, "sort=-rack", "4 machines"},
+		"/ui/machines?filter=rack%3Dr7": {"m-1"},
+		"/ui/machines/m-1":              {"is at step set-netboot, attempt 1", "holdfast run cancel run-1", "provisioning", "Conditions", "rack", "registered"},
+		"/ui/machines/new":              {"Approve", "02:00:00:00:00:aa"},
+		"/ui/runs":                      {"run-1", "REPAVE", "0/5", "How long steps take"},
+		"/ui/runs/run-1":                {"set-netboot", "repave-image", "1/", "hello ", `data-follow`, "Cancel"},
+		"/ui/plans":                     {"plan/repave-join", "set-netboot"},
+		"/ui/plans/plan/repave-join":    {"what is on the disk is gone", "run-1"},
+		"/ui/pools":                     {"elsewhere", "gpu"},
+		"/ui/services":                  {"No service matches"},
+		"/ui/audit":                     {"Audit"},
+		"/ui/cluster":                   {"Cluster", "leader"},
+		"/ui/machines/m-2/run":          {"plan/reboot", "choose one"},
+		"/ui/machines/m-2/run?plan=plan%2Frepave-join": {"Type <b>m-2</b> to confirm", "cannot be brought back", "installs an image"},
+		"/ui/machines/m-2/run?plan=plan%2Finspect":     {"looks, and changes nothing", "Start the run"},
+		"/ui/machines/m-2/phase?phase=RETIRED":         {"no way back", "Type <b>m-2</b>"},
+		"/ui/machines/new/approve":                     {"Approve it"},
+		"/ui/runs/run-1/cancel":                        {"nothing is rolled back", "Cancel the run"},
+	} {
+		t.Run(path, func(t *testing.T) {
+			w := get(l, "admin", path)
+			has(t, w, 200, append(want, `<main id="main"`, "Sign out"), evil, "style=", "<script>", "ZgotmplZ", "%!")
+			h := w.Header()
+			csp := h.Get("Content-Security-Policy")
+			for _, s := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} {
+				if !strings.Contains(csp, s) {
+					t.Errorf("the content security policy %q lacks %q", csp, s)
+				}
+			}
+			if strings.Contains(csp, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") == "" {
+				t.Errorf("headers are %v", h)
+			}
+		})
+	}
+}
+
+// TestErrorsAreShownInPlace: what the API says about a filter stands above the filter as it was typed.
+func TestErrorsAreShownInPlace(t *testing.T) {
+	l := lab(t)
+	for path, want := range map[string]string{
+		"/ui/machines": "there is no field", "/ui/runs": "there is no field", "/ui/services": "there is no field", "/ui/audit": "there is no field",
+	} {
+		has(t, get(l, "admin", path+"?filter="+url.QueryEscape(`nonsense = "`+evil+`"`)), 400, []string{want, `aria-invalid="true"`, "nonsense = "}, evil)
+	}
+	for path, code := range map[string]int{
+		"/ui/machines/none": 404, "/ui/runs/none": 404, "/ui/plans/plan/none": 404, "/ui/machines/%ff": 400, "/ui/runs/run-1/log?offset=x": 400, "/ui/runs/none/log?as=text": 404, "/ui/nothing": 404,
+	} {
+		has(t, get(l, "admin", path), code, nil, evil)
+	}
+}
+
+// TestSorted: racks come in the order in which people count, in both directions, with the search kept.
+func TestSorted(t *testing.T) {
+	l := lab(t)
+	for sort, want := range map[string][]string{"rack": {"m-1", "m-2"}, "-rack": {"m-2", "m-1"}, "machine": {"m-1", "m-2"}} {
+		body := get(l, "admin", "/ui/machines?sort="+sort+"&filter="+url.QueryEscape(`rack = "r*"`)).Body.String()
+		if i, j := strings.Index(body, `id="m-`+want[0]), strings.Index(body, `id="m-`+want[1]); i < 0 || j < i {
+			t.Errorf("sorted by %s: %s at %d, %s at %d", sort, want[0], i, want[1], j)
+		}
+	}
+}

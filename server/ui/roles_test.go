@@ -1,0 +1,94 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// deeds are all actions, as a form that would be taken.
+func deeds() map[string]url.Values {
+	return map[string]url.Values{
+		"/ui/machines/m-2/run":     {"plan": {"plan/inspect"}},
+		"/ui/machines/m-2/phase":   {"phase": {"MAINTENANCE"}},
+		"/ui/machines/new/approve": {},
+		"/ui/runs/run-1/cancel":    {},
+		"/ui/release/plan/inspect": {},
+	}
+}
+
+// TestViewer: who may only read is offered nothing else, and is refused when he tries, with nothing done.
+func TestViewer(t *testing.T) {
+	l := lab(t)
+	for _, path := range []string{"/ui/", "/ui/machines/m-1", "/ui/machines/new", "/ui/runs/run-1", "/ui/plans/plan/inspect"} {
+		has(t, get(l, "viewer", path), 200, nil, "Start a run", "Set phase", ">Cancel<", ">Approve<", ">Audit<", `method="post" class`)
+	}
+	has(t, get(l, "viewer", "/ui/audit"), 403, []string{"has the role viewer"})
+	before := l.Dump()
+	for path, form := range deeds() {
+		has(t, get(l, "viewer", path), 403, []string{"has the role viewer"})
+		has(t, post(l, "viewer", path, form), 403, []string{"has the role viewer"})
+		has(t, post(l, "", path, form), 401, []string{"Sign in"})
+		has(t, post(l, "agent", path, form), 403, nil)
+	}
+	if diff := cmp.Diff(before, l.Dump()); diff != "" {
+		t.Errorf("something was done (-before +after):\n%s", diff)
+	}
+	has(t, get(l, "agent", "/ui/"), 403, nil)
+	has(t, get(l, "service", "/ui/machines"), 403, nil)
+}
+
+// TestScope: who is scoped to a pool sees its machines, counts those alone, and does not find others.
+func TestScope(t *testing.T) {
+	l := lab(t)
+	has(t, get(l, "elsewhere", "/ui/"), 200, []string{"<b>1</b><span>machines</span>", "No run is active"}, "m-1", "r7")
+	has(t, get(l, "admin", "/ui/"), 200, []string{"<b>4</b><span>machines</span>"})
+	has(t, get(l, "elsewhere", "/ui/machines/m-1"), 404, nil)
+	has(t, get(l, "elsewhere", "/ui/runs/run-1"), 404, nil)
+	has(t, get(l, "elsewhere", "/ui/runs/run-1/log"), 404, nil)
+	has(t, post(l, "elsewhere", "/ui/runs/run-1/cancel", nil), 404, nil)
+	has(t, post(l, "elsewhere", "/ui/release/plan/inspect", nil), 403, nil)
+}
+
+// TestCrossOrigin: a form of another site does nothing, whatever the browser sends with it, and neither does one of nobody knows where.
+func TestCrossOrigin(t *testing.T) {
+	for name, from := range map[string]map[string]string{
+		"another site":         {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+		"another port":         {"Sec-Fetch-Site": "same-site", "Origin": "http://example.com:99"},
+		"only an origin":       {"Origin": "https://evil.example"},
+		"an opaque origin":     {"Origin": "null"},
+		"nothing that says so": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := lab(t)
+			before := l.Dump()
+			paths := deeds()
+			paths["/ui/signin"], paths["/ui/signout"] = url.Values{"token": {"x"}}, url.Values{}
+			for path, form := range paths {
+				r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				for k, v := range from {
+					r.Header.Set(k, v)
+				}
+				w := do(l, "admin", r)
+				has(t, w, 403, []string{"nothing was done"})
+				if w.Header().Get("Set-Cookie") != "" {
+					t.Errorf("%s sets a cookie", path)
+				}
+			}
+			if diff := cmp.Diff(before, l.Dump()); diff != "" {
+				t.Errorf("something was done (-before +after):\n%s", diff)
+			}
+		})
+	}
+	// Browsers without TLS send the origin alone.
+	l := lab(t)
+	r := httptest.NewRequest(http.MethodPost, "/ui/machines/m-2/phase", strings.NewReader("phase=MAINTENANCE"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "http://example.com")
+	has(t, do(l, "admin", r), 303, nil)
+}

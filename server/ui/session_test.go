@@ -1,0 +1,55 @@
+package ui_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+)
+
+// TestSession: a token opens every page until it is revoked or the browser signs out, and its cookie opens nothing else.
+func TestSession(t *testing.T) {
+	l := lab(t)
+	has(t, get(l, "", "/ui/machines?filter=x"), 401, []string{"Sign in", `name="next" value="/ui/machines?filter=x"`}, "data-live")
+	w := post(l, "", "/ui/signin", url.Values{"token": {" " + l.Secret("operator") + "\n"}, "next": {"/ui/runs"}})
+	if w.Code != 303 || w.Header().Get("Location") != "/ui/runs" {
+		t.Errorf("got %d to %s", w.Code, w.Header().Get("Location"))
+	}
+	c := w.Result().Cookies()[0] //nolint:bodyclose // of a recorder
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ui/" || c.Secure || c.Value != l.Secret("operator") {
+		t.Errorf("the cookie is %+v", c)
+	}
+	r := httptest.NewRequest(http.MethodPost, "https://example.com/ui/signin", nil)
+	r.PostForm = url.Values{"token": {"x"}}
+	r.Form = r.PostForm
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	if c := do(l, "", r).Result().Cookies(); len(c) != 1 || !c[0].Secure { //nolint:bodyclose // of a recorder
+		t.Errorf("over TLS the cookies are %+v", c)
+	}
+	has(t, get(l, "operator", "/ui/runs"), 200, []string{"token:operator", "operator"})
+	has(t, get(l, "operator", "/api/v1/nodes"), 404, nil) // not served here
+	has(t, get(l, "operator", "/metrics"), 401, nil)      // the cookie is the dashboard's alone
+	l.Revoke("operator")
+	has(t, get(l, "operator", "/ui/runs"), 401, []string{"revoked", "Sign in"})
+	if c := post(l, "", "/ui/signout", nil).Result().Cookies(); len(c) != 1 || c[0].MaxAge != -1 { //nolint:bodyclose // of a recorder
+		t.Errorf("after signing out: %+v", c)
+	}
+	// A link from another site comes without the cookie: the browser is asked to come again from here.
+	r = httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	has(t, do(l, "", r), 401, []string{`http-equiv="refresh"`}, "Sign in")
+}
+
+// TestSignInLeadsNowhereElse: what comes after signing in is a page of the dashboard.
+func TestSignInLeadsNowhereElse(t *testing.T) {
+	l := lab(t)
+	for _, next := range []string{"https://evil.example/ui/", "//evil.example/ui/", "/\\evil.example", "/ui/../x", "/api/v1/nodes", "/ui/signin", "javascript:alert(1)", "/ui/%2e%2e/x", "\r\n/ui/", ""} {
+		w := post(l, "", "/ui/signin", url.Values{"token": {"x"}, "next": {next}})
+		if got := w.Header().Get("Location"); w.Code != 303 || got != "/ui/" {
+			t.Errorf("%q: got %d to %q", next, w.Code, got)
+		}
+	}
+	for _, token := range []string{"", "two words", "a;b", "ü", string(make([]byte, 5000))} {
+		has(t, post(l, "", "/ui/signin", url.Values{"token": {token}}), 400, []string{"That is not a token"})
+	}
+}
