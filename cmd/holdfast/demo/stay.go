@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // finish tells the report: to people, and to programs if they asked.
@@ -42,7 +43,7 @@ func (c *console) logs(err error) {
 
 // stay leaves the cluster up until ctx ends, and says how to look at it.
 func (s *story) stay(ctx context.Context, binary string, c *console) {
-	c.println(s.invitation(binary, onPath(binary))...)
+	c.println(s.invitation(binary, onPath(binary), s.pass(ctx))...)
 	if err := s.guard(ctx); err != nil {
 		c.logs(err)
 		c.println(err.Error(), "Ctrl-C ends what is left.")
@@ -62,9 +63,25 @@ func onPath(binary string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
+// pass gives a token to sign in to the dashboard with, as long as the demo lasts; "" where none is needed, or none could be made.
+func (s *story) pass(ctx context.Context) string {
+	if s.cluster.Files() == nil {
+		return ""
+	}
+	t, err := s.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "demo", Role: holdfastv1.Role_ADMIN, TtlSeconds: 24 * 3600, Comment: "for the dashboard of the demo"})
+	if err != nil {
+		return ""
+	}
+	return t.GetSecret()
+}
+
 // invitation says what can be done with a cluster that is up.
-func (s *story) invitation(binary string, onPath bool) []string {
-	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", ""}
+func (s *story) invitation(binary string, onPath bool, token string) []string {
+	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", "", "    the dashboard, on each of them:  " + s.cluster.Peers()[0].URL("/ui/")}
+	if token != "" {
+		lines = append(lines, "    sign in with the token           "+token, "    (the browser warns: the certificate is of the demo's own CA, "+s.cluster.Files().CA+")")
+	}
+	lines = append(lines, "")
 	for _, p := range s.cluster.Peers() {
 		lines = append(lines, fmt.Sprintf("    %s  gRPC %s  %s", p.ID, p.GRPCAddr, p.URL("/metrics")))
 	}
