@@ -54,6 +54,7 @@ func (s *Server) operations(mux *auth.Mux) {
 	mux.HandleFunc("GET /version", auth.Public(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, map[string]any{"version": s.cfg.Version, "go": runtime.Version()})
 	})
+	s.profiles(mux)
 	mux.Handle("GET /metrics", auth.Least(holdfastv1.Role_VIEWER), nil, promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	}))

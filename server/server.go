@@ -53,6 +53,8 @@ type Config struct {
 	Consoles Consoles
 	Peers    Peers
 	PeerID   string
+	// Settings is this peer's configuration for those who look into trouble: it holds no secret.
+	Settings string
 	// Keeper keeps the cluster: snapshots, the membership, who leads. Without one none of it can be asked for.
 	Keeper Keeper
 	// Keys seal secrets; without them, none can be stored.

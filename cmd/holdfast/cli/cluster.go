@@ -19,7 +19,7 @@ func (a *app) cluster() *cobra.Command {
 		Use:     "cluster",
 		Short:   "The control plane itself",
 		Example: "  holdfast cluster status",
-	}, a.clusterStatus())
+	}, a.clusterStatus(), a.clusterSafe(), a.clusterDrill())
 }
 
 func (a *app) clusterStatus() *cobra.Command {

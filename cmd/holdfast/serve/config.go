@@ -43,6 +43,8 @@ type Config struct {
 	secretsConfig
 	netbootConfig
 
+	settings string // what flags, environment and file have come to
+
 	Providers   map[string]providers.Config // in the file only
 	OIDCIssuers []auth.Issuer               // the same
 }

@@ -51,6 +51,7 @@ key of the configuration file (node_id); flags win over the environment, and tha
 			if err := cfg.settle(); err != nil {
 				return err
 			}
+			cfg.settings = settings(cmd.Flags())
 			log, err := cfg.logger()
 			if err != nil {
 				return err
@@ -144,7 +145,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer done()
-	srv := server.New(server.Config{Files: files, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
+	srv := server.New(server.Config{Files: files, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
 	api := grpc.NewServer(append(append(server.GRPCOptions(), creds...),

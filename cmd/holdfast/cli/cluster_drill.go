@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) clusterSafe() *cobra.Command {
+	return &cobra.Command{
+		Use: "failover-safe", Args: exactly(),
+		Short: "Say whether a peer may be lost now; the exit code is 7 when not",
+		Long: `Say whether a peer may be lost, stopped or upgraded now: there is a leader, and without any one voter a majority is left that answers and may
+vote. For scripts: the exit code is 0 when it is so, 7 when not.`,
+		Example: "  holdfast cluster failover-safe && systemctl restart holdfast",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			if err != nil {
+				return failed(err, "get cluster status")
+			}
+			if why := unsafe(s); why != "" {
+				return unavailable("not safe: %s", why)
+			}
+			_, err = fmt.Fprintf(a.Out, "safe: %d may fail, %s leads\n", s.GetFailureTolerance(), s.GetLeader())
+			return err
+		}),
+	}
+}
+
+// unsafe says why no peer may be lost, or nothing.
+func unsafe(s *holdfastv1.ClusterStatus) string {
+	if s.GetLeader() == "" {
+		return "there is no leader"
+	}
+	if s.GetFailureTolerance() > 0 {
+		return ""
+	}
+	for _, p := range s.GetPeers() {
+		if t := trouble(s, p); t != "" {
+			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
+		}
+	}
+	return "there are too few voters for one of them to fail"
+}
+
+// How a drill measures.
+const (
+	probePause  = 2 * time.Millisecond
+	drillBefore = 500 * time.Millisecond
+	drillAfter  = 2 * time.Second
+)
+
+func (a *app) clusterDrill() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use: "drill", Args: exactly(),
+		Short: "Hand the leadership over and say what it cost",
+		Long: `Hand the leadership to another peer while a client writes all the time (commands that change nothing), and print the longest time in which no
+write was acknowledged. Runs go on under the next leader. It is refused when no peer may fail.`,
+		Example: "  holdfast cluster drill",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			if err != nil {
+				return failed(err, "get cluster status")
+			}
+			if why := unsafe(s); why != "" {
+				return unavailable("not drilled: %s", why)
+			}
+			return a.drill(ctx, c, to)
+		}),
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`peer` that is to lead; default: the one that is furthest")
+	return cmd
+}
+
+func (a *app) drill(ctx context.Context, c *client.Client, to string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	m := &meter{last: time.Now()}
+	wg.Go(func() { m.run(ctx, c) })
+	pause(ctx, drillBefore)
+	r, err := c.Operator().TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: to})
+	if err == nil {
+		pause(ctx, drillAfter)
+	}
+	stop()
+	wg.Wait()
+	if err != nil {
+		return failed(err, "transfer leadership")
+	}
+	_, err = fmt.Fprintf(a.Out, "%s handed over to %s in %s: writes were away for %s (%d acknowledged, %d refused)\n",
+		r.GetFrom(), r.GetTo(), r.GetTook().AsDuration().Round(time.Millisecond), m.longest.Round(time.Millisecond), m.acked, m.refused)
+	return err
+}
+
+// meter writes all the time and keeps the longest gap between two acknowledgements.
+type meter struct {
+	last           time.Time
+	longest        time.Duration
+	acked, refused int
+}
+
+func (m *meter) run(ctx context.Context, c *client.Client) {
+	for ctx.Err() == nil {
+		try, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := c.Operator().Probe(try, &holdfastv1.ProbeRequest{})
+		cancel()
+		switch {
+		case err == nil:
+			now := time.Now()
+			m.longest, m.last = max(m.longest, now.Sub(m.last)), now
+			m.acked++
+		case ctx.Err() == nil:
+			m.refused++
+		}
+		pause(ctx, probePause)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

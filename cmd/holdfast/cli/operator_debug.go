@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) operatorDebug() *cobra.Command {
+	var file string
+	var cpu int32
+	cmd := &cobra.Command{
+		Use: "debug", Args: exactly(),
+		Short: "Collect what is needed to understand a peer into an archive",
+		Long: `Collect what is needed to understand a peer afterwards: its configuration without secrets, the cluster's status, metrics, goroutines, memory, and
+with --cpu a profile. It asks the peer that --addr names, with or without a leader. No secret, token or key is in it; names of machines and
+addresses are.`,
+		Example: `  holdfast --addr 10.0.0.2:7400 operator debug -f n2.tar.gz
+  holdfast --addr 10.0.0.2:7400 operator debug --cpu 10`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			ctx, cancel := a.patience(ctx)
+			defer cancel()
+			if file == "" {
+				file = "holdfast-debug-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+			}
+			names, err := collectDebug(ctx, c, file, cpu)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.Out, "collected %s: %d files\n", file, names)
+			return err
+		}),
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "`archive` to write (0600); default: holdfast-debug-TIME.tar.gz")
+	cmd.Flags().Int32Var(&cpu, "cpu", 0, "`seconds` of CPU profile")
+	return cmd
+}
+
+// collectDebug writes what a peer tells into an archive, and gives how many files there are.
+func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32) (n int, err error) {
+	stream, err := c.Cluster().CollectDebug(ctx, &holdfastv1.CollectDebugRequest{CpuSeconds: cpu})
+	if err != nil {
+		return 0, failed(err, "collect debug files")
+	}
+	var names []string
+	files := map[string][]byte{}
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, failed(err, "collect debug files")
+		}
+		name := path.Base(part.GetName()) // a peer does not choose where files go
+		if _, known := files[name]; !known {
+			names = append(names, name)
+		}
+		files[name] = append(files[name], part.GetData()...)
+	}
+	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("collect debug files: %w", err)
+	}
+	z := gzip.NewWriter(out)
+	t := tar.NewWriter(z)
+	for _, name := range names {
+		err = errors.Join(err, t.WriteHeader(&tar.Header{Name: "holdfast-debug/" + name, Mode: 0o600, Size: int64(len(files[name])), ModTime: time.Now()}))
+		if err == nil {
+			_, err = t.Write(files[name])
+		}
+	}
+	return len(names), errors.Join(err, t.Close(), z.Close(), out.Close())
+}

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// stageChunk is how many bytes of a snapshot file one call takes: two fit into an entry of the log.
+const stageChunk = 240 << 10
+
+func (a *app) operatorSnapshot() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:   "snapshot",
+		Short: "Save the whole state to a file, check such files, restore one",
+		Example: `  holdfast operator snapshot save holdfast.snap
+  holdfast operator snapshot verify holdfast.snap
+  holdfast operator snapshot restore holdfast.snap`,
+	}, a.snapshotSave(), a.snapshotRestore(), a.snapshotInspect(), a.snapshotVerify())
+}
+
+func (a *app) snapshotSave() *cobra.Command {
+	return &cobra.Command{
+		Use: "save FILE", Args: exactly("FILE"),
+		Short: "Write the state to a file",
+		Long: `Write the state, as it is when the command begins, to a file (mode 0600). It is written beside it first and checked whole, so that FILE is
+the old one or the new one. Secrets in it stay sealed: keep the secrets key file too, but somewhere else. With --stale the peer that answers
+gives what it has, without a leader; that is not in the audit trail.`,
+		Example: `  holdfast operator snapshot save /var/backups/holdfast.snap
+  holdfast --addr 10.0.0.2:7400 --stale operator snapshot save rescued.snap`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			ctx, cancel := a.patience(ctx)
+			defer cancel()
+			b, size, err := a.save(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.Out, "saved %s: %d bytes, cluster %s at index %d, taken by %s\n", args[0], size, b.Header.GetClusterId(), b.Header.GetIndex(), b.Header.GetPeer())
+			return err
+		}),
+	}
+}
+
+// save writes a snapshot beside path, reads it back, and puts it in its place.
+func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.Backup, size int64, err error) {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return nil, 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	defer func() {
+		_ = tmp.Close() // closed already, when all went well
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	stream, err := c.Operator().SaveSnapshot(ctx, &holdfastv1.SaveSnapshotRequest{})
+	if err != nil {
+		return nil, 0, failed(err, "save snapshot")
+	}
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, 0, failed(err, "save snapshot")
+		}
+		n, err := tmp.Write(part.GetData())
+		if size += int64(n); err != nil {
+			return nil, 0, fmt.Errorf("save snapshot: %w", err)
+		}
+	}
+	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
+		return nil, 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	b, err := fsm.ReadBackup(tmp)
+	if err != nil {
+		return nil, 0, fmt.Errorf("save snapshot: what the peer sent is not whole: %w", err)
+	}
+	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
+		return nil, 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return nil, 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	return b, size, errors.Join(d.Sync(), d.Close())
+}
+
+// readBackup reads a snapshot file and checks it whole.
+func readBackup(path string) (*fsm.Backup, []byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read snapshot file: %w", err)
+	}
+	b, err := fsm.ReadBackup(bytes.NewReader(data))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, data, nil
+}
+
+func (a *app) snapshotInspect() *cobra.Command {
+	return &cobra.Command{
+		Use: "inspect FILE", Args: exactly("FILE"),
+		Short:   "Say what is in a snapshot file, and which keys it needs",
+		Example: "  holdfast operator snapshot inspect holdfast.snap",
+		RunE: func(_ *cobra.Command, args []string) error {
+			b, _, err := readBackup(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(a.Out, inspection(b))
+			return err
+		},
+	}
+}
+
+func inspection(b *fsm.Backup) string {
+	var out strings.Builder
+	h := b.Header
+	keys := "none"
+	if len(h.GetSecretsKeys()) > 0 {
+		keys = strings.Join(h.GetSecretsKeys(), ", ")
+	}
+	active := 0
+	for range b.View().ActiveRuns() {
+		active++
+	}
+	fmt.Fprintf(&out, "cluster        %s\nindex          %d, term %d\ntaken          %s by %s (%s)\nfeature level  %d\nsecrets keys   %s\nactive runs    %d\n\n",
+		h.GetClusterId(), h.GetIndex(), h.GetTerm(), h.GetTakenAt().AsTime().UTC().Format(time.RFC3339), h.GetPeer(), h.GetVersion(), h.GetFeatureLevel(), keys, active)
+	for _, t := range b.Tables() {
+		if t.Records > 0 {
+			fmt.Fprintf(&out, "%-20s %d\n", t.Table, t.Records)
+		}
+	}
+	return out.String()
+}
+
+func (a *app) snapshotVerify() *cobra.Command {
+	return &cobra.Command{
+		Use: "verify FILE", Args: exactly("FILE"),
+		Short:   "Check that a snapshot file is whole and that every record in it reads",
+		Example: "  holdfast operator snapshot verify holdfast.snap",
+		RunE: func(_ *cobra.Command, args []string) error {
+			b, data, err := readBackup(args[0])
+			if err != nil {
+				return err
+			}
+			records := uint64(0)
+			for _, t := range b.Tables() {
+				records += t.Records
+			}
+			_, err = fmt.Fprintf(a.Out, "%s is whole: %d bytes, %d records\n", args[0], len(data), records)
+			return err
+		},
+	}
+}
+
+func (a *app) snapshotRestore() *cobra.Command {
+	r := &holdfastv1.RestoreSnapshotRequest{}
+	cmd := &cobra.Command{
+		Use: "restore FILE", Args: exactly("FILE"),
+		Short: "Replace the whole state by a snapshot's",
+		Long: `Replace the state of the running cluster by that of a snapshot file, on all peers at once. Into a new cluster it is a bootstrap from a backup.
+
+Kept are the peers, the epoch, the tokens and the audit trail, when the snapshot is of this cluster: what was revoked stays so. Runs that were
+active when the snapshot was taken fail with the reason Restored; their machines await a person. Everything else is as it was then: what was
+registered, changed and run since is gone.`,
+		Example: `  holdfast operator snapshot restore holdfast.snap
+  holdfast operator snapshot restore holdfast.snap --abandon-runs`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			_, data, err := readBackup(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := a.patience(ctx)
+			defer cancel()
+			r.RestoreId = uuid.NewString()
+			for r.Chunks = 0; len(data) > 0; r.Chunks++ {
+				n := min(stageChunk, len(data))
+				if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: r.GetRestoreId(), Sequence: r.GetChunks(), Data: data[:n]}); err != nil {
+					return failed(err, "stage snapshot")
+				}
+				data = data[n:]
+			}
+			out, err := c.Operator().RestoreSnapshot(ctx, r)
+			if err != nil {
+				return failed(err, "restore snapshot")
+			}
+			return a.printRestored(out)
+		}),
+	}
+	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false, "also while runs are active: they stop where they are, and their machines await a person")
+	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false, "also when the snapshot is of another cluster and this one is not empty")
+	cmd.Flags().BoolVar(&r.WithoutKeys, "without-keys", false, "also when the leader lacks keys that secrets in it are sealed under")
+	return cmd
+}
+
+func (a *app) printRestored(r *holdfastv1.RestoreSnapshotResponse) error {
+	_, err := fmt.Fprintf(a.Out, "restored the state of %s (cluster %s, index %d): %d machines, %d runs\n",
+		r.GetTakenAt().AsTime().UTC().Format(time.RFC3339), r.GetClusterId(), r.GetIndex(), r.GetMachines(), r.GetRuns())
+	if err == nil && len(r.GetEndedRuns()) > 0 {
+		_, err = fmt.Fprintf(a.Out, "failed because they were active then: %s\n", strings.Join(r.GetEndedRuns(), ", "))
+	}
+	if err == nil && len(r.GetAbandonedRuns()) > 0 {
+		_, err = fmt.Fprintf(a.Out, "abandoned because they were active now: %s\n", strings.Join(r.GetAbandonedRuns(), ", "))
+	}
+	return err
+}

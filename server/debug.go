@@ -1,0 +1,136 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	httppprof "net/http/pprof"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+const (
+	debugChunk     = 256 << 10 // bytes of a file in one message
+	maxCPUSeconds  = 60
+	fullGoroutines = 2 // every goroutine with its stack, in the format of a panic
+)
+
+// CollectDebug streams what is needed to understand this peer. Nothing in it is secret: the configuration names files of keys, not what is in them.
+func (s *clusterService) CollectDebug(r *holdfastv1.CollectDebugRequest, stream grpc.ServerStreamingServer[holdfastv1.DebugFile]) error {
+	ctx := stream.Context()
+	if n := r.GetCpuSeconds(); n < 0 || n > maxCPUSeconds {
+		return invalid("cpu_seconds", fmt.Sprintf("is %d: 0 to %d are allowed", n, maxCPUSeconds))
+	}
+	files := []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"about.txt", s.about},
+		{"settings.txt", func(w io.Writer) error { _, err := io.WriteString(w, s.cfg.Settings); return err }},
+		{"status.json", func(w io.Writer) error {
+			raw, err := protojson.MarshalOptions{Multiline: true}.Marshal(s.node.Status(ctx))
+			if err == nil {
+				_, err = w.Write(raw)
+			}
+			return err
+		}},
+		{"metrics.txt", s.writeMetrics},
+		{"goroutines.txt", func(w io.Writer) error { return pprof.Lookup("goroutine").WriteTo(w, fullGoroutines) }},
+		{"heap.pprof", func(w io.Writer) error { return pprof.Lookup("heap").WriteTo(w, 0) }},
+		{"cpu.pprof", func(w io.Writer) error {
+			if r.GetCpuSeconds() == 0 {
+				return nil
+			}
+			if err := pprof.StartCPUProfile(w); err != nil {
+				return status.Error(codes.FailedPrecondition, "profile the CPU: "+err.Error())
+			}
+			defer pprof.StopCPUProfile()
+			t := time.NewTimer(time.Duration(r.GetCpuSeconds()) * time.Second)
+			defer t.Stop()
+			select {
+			case <-t.C:
+				return nil
+			case <-s.draining:
+				return errDraining
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}},
+	}
+	for _, f := range files {
+		var b bytes.Buffer
+		if err := f.write(&b); err != nil {
+			return err
+		}
+		for b.Len() > 0 {
+			if err := stream.Send(&holdfastv1.DebugFile{Name: f.name, Data: b.Next(debugChunk)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// about says what runs, and how it is.
+func (s *Server) about(w io.Writer) error {
+	leader, _, _ := s.node.Leader()
+	ready := "yes"
+	if err := s.ready(); err != nil {
+		ready = err.Error()
+	}
+	note := ""
+	if s.cfg.Note != nil {
+		note = s.cfg.Note()
+	}
+	_, err := fmt.Fprintf(w, "peer %s\nversion %s\nrole %s\nleader %s\nready %s\nnote %s\nindex %d\ngo %s, %d CPUs, %d goroutines\ntime %s\n\n",
+		s.cfg.PeerID, s.cfg.Version, s.node.Role(), leader, ready, note, s.state.View().Index(), runtime.Version(), runtime.GOMAXPROCS(0), runtime.NumGoroutine(), time.Now().UTC().Format(time.RFC3339))
+	if info, ok := debug.ReadBuildInfo(); ok && err == nil {
+		_, err = io.WriteString(w, info.String())
+	}
+	return err
+}
+
+func (s *Server) writeMetrics(w io.Writer) error {
+	families, err := s.cfg.Gatherer.Gather()
+	if err != nil && len(families) == 0 {
+		return fmt.Errorf("gather metrics: %w", err)
+	}
+	enc := expfmt.NewEncoder(w, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, f := range families {
+		if err := enc.Encode(f); err != nil {
+			return fmt.Errorf("write metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// profiles are the routes of net/http/pprof, for admins: a profile tells what the process does, and costs.
+func (s *Server) profiles(mux *auth.Mux) {
+	admin := auth.Least(holdfastv1.Role_ADMIN)
+	mux.HandleFunc("GET /debug/pprof/{profile...}", admin, nil, func(w http.ResponseWriter, r *http.Request) {
+		switch r.PathValue("profile") {
+		case "profile":
+			httppprof.Profile(w, r)
+		case "trace":
+			httppprof.Trace(w, r)
+		case "symbol":
+			httppprof.Symbol(w, r)
+		case "cmdline":
+			http.NotFound(w, r) // settings are for CollectDebug
+		default:
+			httppprof.Index(w, r)
+		}
+	})
+}
