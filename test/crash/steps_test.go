@@ -42,6 +42,8 @@ func step(name string, kind any) *holdfastv1.Step {
 		s.Kind = &holdfastv1.Step_Media{Media: k}
 	case *holdfastv1.ReadInventory:
 		s.Kind = &holdfastv1.Step_Inventory{Inventory: k}
+	case *holdfastv1.SerialConsole:
+		s.Kind = &holdfastv1.Step_Console{Console: k}
 	}
 	return s
 }
