@@ -100,10 +100,10 @@ func (w *work) do(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
-	progress, endProgress := context.WithCancel(ctx)
+	end := make(chan struct{})
 	var group errgroup.Group
 	group.Go(func() error {
-		if err := w.reportProgress(progress); err != nil {
+		if err := w.reportProgress(ctx, end); err != nil {
 			stop(err)
 		}
 		return nil
@@ -112,7 +112,7 @@ func (w *work) do(ctx context.Context) ([]string, error) {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
-	endProgress()
+	close(end)
 	_ = group.Wait() // it has no error
 	stop(nil)
 	return keys, err
@@ -131,13 +131,15 @@ func (w *work) start(ctx context.Context) error {
 	return w.Client.Report(ctx, w.order.ReportURL, peers.Report{Status: peers.Started, Stage: stageDisk, Inventory: &inv, IPAddress: ip})
 }
 
-// reportProgress gives an error when the session is over, and no other.
-func (w *work) reportProgress(ctx context.Context) error {
+// reportProgress gives an error when the session is over, and no other. A report that is on its way when the end comes is waited for: it must not arrive after the last one.
+func (w *work) reportProgress(ctx context.Context, end <-chan struct{}) error {
 	t := time.NewTicker(w.Every)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-end:
 			return nil
 		case <-t.C:
 		}
