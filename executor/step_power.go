@@ -85,7 +85,7 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 			}
 		}
 		a.prove(map[string]string{proofOffSeen: stamp(time.Now())})
-		if a.before[proofBootID] == "" || a.seen[proofSoftOff] != "" {
+		if a.before[proofBootID] == "" || a.seen[proofSoftOff] != "" || a.bootsInstaller() {
 			// There will be no boot id to compare, or a soft off is on record: that it was off must be, too, before it is on again.
 			if err := a.record(ctx, a.seen); err != nil {
 				return err
@@ -97,6 +97,11 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 	}
 	if err := a.powerOn(ctx, power); err != nil {
 		return err
+	}
+	if a.bootsInstaller() {
+		a.prove(map[string]string{proofPower: string(providers.PowerOn)})
+		a.message = "power is on: the machine is on its way to its installer"
+		return nil
 	}
 	return a.poll(ctx, "the host to boot", rebooted)
 }

@@ -93,15 +93,10 @@ func (a *attempt) undisturbed() string {
 	return ""
 }
 
-// wipe erases the disks: by the provider's installer where it has one, else from within. That it was done is on record before the power goes off.
+// wipe erases the disks: from within where the host can, else by the provider's installer. That it was done is on record before the power goes off.
 func (a *attempt) wipe(ctx context.Context) error {
 	var by string
-	if imager, ok := a.provider.(providers.Imager); ok {
-		if err := a.install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
-			return err
-		}
-		by = "by the installer"
-	} else if host, ok := a.provider.(eraser); ok {
+	if host, ok := a.provider.(eraser); ok {
 		if a.before[proofPower] != string(providers.PowerOn) {
 			return providers.Errorf(providers.Unsupported, "erase the disks of "+a.machine.GetMachineId(), "its power is not on, and its host is what erases them: power it on first")
 		}
@@ -110,6 +105,11 @@ func (a *attempt) wipe(ctx context.Context) error {
 			return err
 		}
 		by = fmt.Sprintf("%d disks, by the host", n)
+	} else if imager, ok := a.provider.(providers.Imager); ok {
+		if err := a.install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
+			return err
+		}
+		by = "by the installer"
 	} else {
 		return providers.Errorf(providers.Unsupported, "wipe "+a.machine.GetMachineId(), "provider %s has neither %s nor a host that erases its own disks", a.provider.Kind(), providers.CanImage)
 	}

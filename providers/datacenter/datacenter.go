@@ -49,6 +49,12 @@ type Joiner interface {
 	providers.Drainer
 }
 
+// Installer installs machines that boot from the network (netboot.Imager).
+type Installer interface {
+	providers.Imager
+	BootsInstaller() bool
+}
+
 // Provider drives machines through both.
 type Provider struct {
 	providers.PowerController
@@ -58,6 +64,7 @@ type Provider struct {
 	providers.NetConfigurator
 	HostOnly
 	Joiner
+	Installer
 	Care
 	providers.Console
 	providers.Settler
@@ -66,8 +73,8 @@ type Provider struct {
 }
 
 // New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what comes late by itself.
-func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host, joiner Joiner) *Provider {
-	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Joiner: joiner, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
+func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host, joiner Joiner, installer Installer) *Provider {
+	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Joiner: joiner, Installer: installer, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
 }
 
 // Kind is "datacenter".

@@ -48,6 +48,7 @@ type Hardware struct {
 	secrets   Secrets
 	notes     Notes
 	inventory Inventory
+	installs  Installs
 	log       *slog.Logger
 
 	bmcs  []*bmc.Provider
@@ -110,6 +111,8 @@ func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (
 	var halves struct {
 		BMC json.RawMessage `json:"bmc"`
 		SSH json.RawMessage `json:"ssh"`
+
+		Netboot json.RawMessage `json:"netboot"`
 	}
 	if err := strict(raw, &halves); err != nil {
 		return nil, err
@@ -122,7 +125,11 @@ func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("ssh: %w", err)
 	}
-	return datacenter.New(b, b, b, b, s, h.newJoiner(s)), nil
+	i, err := h.newImager(halves.Netboot, b, s)
+	if err != nil {
+		return nil, fmt.Errorf("netboot: %w", err)
+	}
+	return datacenter.New(b, b, b, b, s, h.newJoiner(s), i), nil
 }
 
 func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {

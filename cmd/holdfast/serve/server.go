@@ -138,6 +138,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	notes := executor.NewNotes(p.node, state)
 	hw.Attach(seal.NewResolver(state, keys), notes, state)
+	hw.AttachInstalls(executor.NewInstalls(p.node, state))
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	gateway := lease.NewGateway(leases, p.node, peerLog)
 	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Logger: peerLog, Registerer: reg}, cfg.DataDir, p.node, state)

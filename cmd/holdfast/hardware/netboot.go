@@ -1,0 +1,53 @@
+package hardware
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/netboot"
+)
+
+// Installs keeps install sessions (executor.Installs).
+type Installs interface {
+	Session(machineID string) *holdfastv1.Install
+	Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error
+	Note(ctx context.Context, i *holdfastv1.Install, diskBooted, powerOff, powerOn bool) error
+}
+
+// AttachInstalls is called once, before any provider is used.
+func (h *Hardware) AttachInstalls(i Installs) { h.installs = i }
+
+// newImager makes what installs machines that boot from the network.
+func (h *Hardware) newImager(raw json.RawMessage, b *bmc.Provider, host providers.Inspector) (*netboot.Imager, error) {
+	var seconds struct {
+		Boot    int `json:"boot_seconds"`
+		Start   int `json:"start_seconds"`
+		Silence int `json:"silence_seconds"`
+		Disk    int `json:"disk_seconds"`
+	}
+	if err := strict(raw, &seconds); err != nil {
+		return nil, err
+	}
+	of := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	cfg := netboot.Config{Boot: of(seconds.Boot), Start: of(seconds.Start), Silence: of(seconds.Silence), Disk: of(seconds.Disk)}
+	return netboot.New(cfg, sessions{h}, b, host), nil
+}
+
+// sessions is what an Imager needs of install sessions.
+type sessions struct{ h *Hardware }
+
+func (s sessions) Session(machineID string) *holdfastv1.Install {
+	return s.h.installs.Session(machineID)
+}
+
+func (s sessions) Open(ctx context.Context, op providers.Op, spec providers.InstallSpec) error {
+	return s.h.installs.Open(ctx, op, spec.Image, spec.Disk, spec.CloudInit, spec.Wipe)
+}
+
+func (s sessions) Note(ctx context.Context, i *holdfastv1.Install, seen netboot.Seen) error {
+	return s.h.installs.Note(ctx, i, seen.DiskBooted, seen.PowerOff, seen.PowerOn)
+}

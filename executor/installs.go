@@ -1,0 +1,79 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Installs keeps the install sessions of machines in the replicated state. Only a leader can open one, under its epoch.
+type Installs struct {
+	proposer Proposer
+	state    State
+}
+
+// NewInstalls gives the install sessions of a peer.
+func NewInstalls(p Proposer, s State) *Installs { return &Installs{proposer: p, state: s} }
+
+// Session gives the last session of a machine, nil for none. It answers from the leader's own state, at once.
+func (n *Installs) Session(machineID string) *holdfastv1.Install {
+	i, ok := n.state.View().Install(machineID)
+	if !ok {
+		return nil
+	}
+	return i
+}
+
+// Open opens the session of an attempt. An error of class Unsupported is a machine that cannot have one.
+func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error {
+	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: op.Epoch, Op: &internalv1.Command_OpenInstall{OpenInstall: &internalv1.OpenInstall{
+		RunId: op.RunID, Step: op.Step, Attempt: op.Attempt, Image: image, Disk: disk, CloudInit: cloudInit, Wipe: wipe}}}
+	_, err := n.proposer.Apply(ctx, cmd)
+	var refused *fsm.Error
+	if errors.As(err, &refused) && refused.Code != fsm.Aborted {
+		return providers.Errorf(providers.Unsupported, "open the install session", "%w", err)
+	}
+	if err != nil {
+		return providers.Errorf(providers.Transient, "open the install session", "%w", err)
+	}
+	return nil
+}
+
+// Note puts on record what was seen of the machine of a session.
+func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, diskBooted, powerOff, powerOn bool) error {
+	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: n.state.View().Meta().GetEpoch(), Op: &internalv1.Command_NoteInstall{NoteInstall: &internalv1.NoteInstall{
+		RunId: i.GetRunId(), Step: i.GetStep(), Attempt: i.GetAttempt(), DiskBooted: diskBooted, PowerOffSeen: powerOff, PowerOnSeen: powerOn}}}
+	if _, err := n.proposer.Apply(ctx, cmd); err != nil {
+		return fmt.Errorf("note the install of %s: %w", i.GetMachineId(), err)
+	}
+	return nil
+}
+
+// installerBooter is a provider whose installer answers nobody: that the machine is on is all that can be seen of a reboot into it.
+type installerBooter interface{ BootsInstaller() bool }
+
+// bootsInstaller says whether the attempt boots the machine to be installed by one of the next steps.
+func (a *attempt) bootsInstaller() bool {
+	if p, ok := a.provider.(installerBooter); !ok || !p.BootsInstaller() {
+		return false
+	}
+	at := false
+	for _, s := range a.run.GetSteps() {
+		switch {
+		case s.GetName() == a.step.GetName():
+			at = true
+		case !at:
+		case s.GetKind() == "repave":
+			return true
+		case s.GetKind() != "netboot":
+			return false
+		}
+	}
+	return false
+}

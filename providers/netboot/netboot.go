@@ -1,0 +1,242 @@
+// Package netboot installs machines that boot from the network: it opens an install session and tells from what becomes of it how far the install is
+// (docs/netboot.md).
+//
+// The session is replicated; the machine and its installer move it through any peer. So a new leader has nothing to find out, and nothing to do again.
+// A first attempt presses no button: the plan's steps before it have set the boot device and rebooted the machine. A retry finds the machine wherever
+// the last attempt has left it, and boots it from the network again. The package knows nothing of iPXE, of HTTP or of where sessions are kept.
+package netboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Sessions keeps install sessions where the next leader finds them.
+type Sessions interface {
+	// Session gives the last session of a machine, nil for none. It answers at once.
+	Session(machineID string) *holdfastv1.Install
+	// Open opens the session of an attempt, unless it has.
+	Open(ctx context.Context, op providers.Op, spec providers.InstallSpec) error
+	// Note puts on record what was seen of the machine of a session.
+	Note(ctx context.Context, i *holdfastv1.Install, seen Seen) error
+}
+
+// Seen is what was seen of a machine beside its installer's reports.
+type Seen struct {
+	DiskBooted        bool // the installed system answers
+	PowerOff, PowerOn bool // of a retry that boots the machine again
+}
+
+// Buttons are what a retry presses.
+type Buttons interface {
+	providers.PowerController
+	providers.BootController
+}
+
+// Config says how long each stage may take. Zero is the default.
+type Config struct {
+	Boot    time.Duration // until the machine asks for its boot script; default 15 min: servers test their memory first
+	Start   time.Duration // until the installer reports after that; default 5 min
+	Silence time.Duration // between two signs of life of the installer; default 5 min
+	Disk    time.Duration // until the installed system answers; default 15 min
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, otherwise time.Duration) {
+		if *d <= 0 {
+			*d = otherwise
+		}
+	}
+	def(&c.Boot, 15*time.Minute)
+	def(&c.Start, 5*time.Minute)
+	def(&c.Silence, 5*time.Minute)
+	def(&c.Disk, 15*time.Minute)
+	return c
+}
+
+// Imager installs machines. It implements providers.Imager.
+type Imager struct {
+	cfg      Config
+	sessions Sessions
+	buttons  Buttons
+	host     providers.Inspector // nil: nobody can look at the installed system
+	now      func() time.Time
+}
+
+// New makes an Imager.
+func New(cfg Config, s Sessions, b Buttons, host providers.Inspector) *Imager {
+	return &Imager{cfg: cfg.withDefaults(), sessions: s, buttons: b, host: host, now: time.Now}
+}
+
+// BootsInstaller says that a machine that was booted to be installed answers nobody until it is: that it is on is all there is to see.
+func (p *Imager) BootsInstaller() bool { return true }
+
+func token(i *holdfastv1.Install) string {
+	return providers.Op{RunID: i.GetRunId(), Step: i.GetStep(), Attempt: i.GetAttempt()}.Token()
+}
+
+// session gives the open session of a token, nil for none.
+func (p *Imager) session(m providers.Machine, tok string) *holdfastv1.Install {
+	if i := p.sessions.Session(m.GetMachineId()); i != nil && token(i) == tok {
+		return i
+	}
+	return nil
+}
+
+// StartInstall opens the session, or presses the button that a retry waits for.
+func (p *Imager) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
+	i := p.session(m, op.Token())
+	if i == nil {
+		if spec.Image == "" && !spec.Wipe {
+			return providers.Errorf(providers.Unsupported, "install "+m.GetMachineId(), "there is neither an image nor a disk to wipe")
+		}
+		return p.sessions.Open(ctx, op, spec)
+	}
+	switch due, err := p.due(ctx, m, i); {
+	case err != nil:
+		return err
+	case due == dueOff:
+		uefi := m.GetNode().GetBootMode() == "uefi"
+		if now, err := p.buttons.BootDevice(ctx, m); err == nil {
+			uefi = uefi || now.UEFI
+		}
+		if err := p.buttons.SetBootDevice(ctx, op, m, providers.BootDevice{Mode: "PXE", UEFI: uefi}); err != nil {
+			return err
+		}
+		return p.buttons.SetPower(ctx, op, m, providers.ActionHardOff)
+	case due == dueOn:
+		return p.buttons.SetPower(ctx, op, m, providers.ActionOn)
+	}
+	return nil
+}
+
+// What a retry has to press.
+const (
+	dueOff = "boot from PXE, power off: the machine is where the attempt before has left it"
+	dueOn  = "power on"
+)
+
+// due says which button is next; "" for none. It converges: what was pressed shows in the power state, and that it was off is on record before it is
+// pressed on.
+func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
+	if i.GetAttempt() < 2 || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || i.GetPowerOnSeen() {
+		return "", nil
+	}
+	state, err := p.buttons.PowerState(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	switch on := state == providers.PowerOn; {
+	case on && !i.GetPowerOffSeen():
+		return dueOff, nil
+	case on:
+		return "", p.sessions.Note(ctx, i, Seen{PowerOn: true})
+	case !i.GetPowerOffSeen():
+		return "", p.sessions.Note(ctx, i, Seen{PowerOff: true})
+	}
+	return dueOn, nil
+}
+
+// InstallStatus tells from the session how far the install is.
+func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok string) (providers.InstallStatus, error) {
+	i := p.session(m, tok)
+	if i == nil {
+		return providers.InstallStatus{State: providers.WorkNone}, nil
+	}
+	st := providers.InstallStatus{State: providers.WorkRunning, Progress: int(i.GetProgress()), Image: i.GetImage()}
+	fail := func(format string, args ...any) (providers.InstallStatus, error) {
+		st.State, st.Error = providers.WorkFailed, fmt.Sprintf(format, args...)
+		return st, nil
+	}
+	in, quiet := p.now().Sub(i.GetStageSince().AsTime()), p.now().Sub(i.GetLastSeenAt().AsTime())
+	switch i.GetStage() {
+	case holdfastv1.Install_WAITING_FOR_PXE:
+		st.Stage = "the machine to ask for its boot script"
+		if i.GetNote() != "" {
+			st.Stage += ": " + i.GetNote()
+		}
+		if in > p.cfg.Boot {
+			return fail("the machine has not booted from the network in %s%s: look whether its boot device is PXE or HTTP, whether the DHCP server answers it, and whether one of %s is the card that it boots from",
+				p.cfg.Boot, noted(i), strings.Join(i.GetMacs(), ", "))
+		}
+		due, err := p.due(ctx, m, i)
+		st.Due = due
+		return st, err
+	case holdfastv1.Install_BOOTED_IPXE:
+		st.Stage = "the installer to start"
+		if in > p.cfg.Start {
+			return fail("the installer has not reported in %s after the machine got its boot script (%d times, last seen %s at %s): look at its console: does the kernel know its network card, and does it reach the peers over HTTP?",
+				p.cfg.Start, i.GetBoots(), clock(i), orUnknown(i.GetIpAddress()))
+		}
+	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
+		st.Stage = "the installer to finish"
+		if i.GetDetail() != "" {
+			st.Stage += ", which is at: " + i.GetDetail()
+		}
+		if quiet > p.cfg.Silence {
+			return fail("the installer has said nothing for %s: it was last seen %s at %s, %d %% done, at %s: look at its console and its network; whether it has power", p.cfg.Silence, clock(i),
+				orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
+		}
+	case holdfastv1.Install_COMPLETE:
+		return p.booted(ctx, m, i, st, in)
+	case holdfastv1.Install_BOOTED_DISK:
+		st.State, st.Stage, st.Progress = providers.WorkDone, "done", 100
+	case holdfastv1.Install_FAILED:
+		return fail("%s", i.GetError())
+	}
+	return st, nil
+}
+
+// booted looks whether the installed system is up: it answers, and has the host key that its installer has made. Where nobody can log in, that the
+// installer is done is all there is to see.
+func (p *Imager) booted(ctx context.Context, m providers.Machine, i *holdfastv1.Install, st providers.InstallStatus, in time.Duration) (providers.InstallStatus, error) {
+	st.Stage, st.Progress = "the machine to boot from its disk", 100
+	if p.host == nil || m.GetSpec().GetSshEndpoint() == "" || i.GetImage() == "" {
+		st.State, st.Stage = providers.WorkDone, "done"
+		return st, nil
+	}
+	f, err := p.host.Inspect(ctx, m)
+	switch {
+	case err == nil && f.Reachable:
+		if err := p.sessions.Note(ctx, i, Seen{DiskBooted: true}); err != nil {
+			return st, err
+		}
+		st.State, st.Stage = providers.WorkDone, "done"
+		return st, nil
+	case err == nil:
+		err = errors.New(f.ReachableReason)
+	}
+	st.Stage += " (" + m.GetSpec().GetSshEndpoint() + " does not answer as the installed system would: " + err.Error() + ")"
+	if in > p.cfg.Disk {
+		st.State, st.Error = providers.WorkFailed, fmt.Sprintf("the image was written, and the installed system has not answered at %s in %s (%v): look at its console, whether it boots from its disk, its network and its SSH server",
+			m.GetSpec().GetSshEndpoint(), p.cfg.Disk, err)
+	}
+	return st, nil
+}
+
+func noted(i *holdfastv1.Install) string {
+	if i.GetNote() == "" {
+		return ""
+	}
+	return ", and " + i.GetNote()
+}
+
+func clock(i *holdfastv1.Install) string {
+	if i.GetLastSeenAt() == nil {
+		return "never"
+	}
+	return i.GetLastSeenAt().AsTime().UTC().Format("15:04:05Z")
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "an unknown place"
+	}
+	return s
+}
