@@ -118,7 +118,7 @@ func TestMachineInACluster(t *testing.T) {
 	if b, err := plane.As(token, http.MethodPost, review, asked); err != nil || !strings.Contains(string(b), "system:bootstrappers:kubeadm:default-node-token") {
 		t.Errorf("the token lets in: %v, %s", err, b)
 	}
-	if b, err := plane.As(token, http.MethodGet, info, nil); err != nil || !strings.Contains(string(b), "jws-kubeconfig-"+token[:6]) {
+	if b, err := plane.As("", http.MethodGet, info, nil); err != nil || !strings.Contains(string(b), "jws-kubeconfig-"+token[:6]) {
 		t.Errorf("cluster-info is not signed with the token: %v", err)
 	}
 	if b, err := plane.As(token, http.MethodGet, "/api/v1/namespaces/kube-system/secrets", nil); err == nil {
@@ -135,9 +135,12 @@ func TestMachineInACluster(t *testing.T) {
 	at("the leader is dead, kubeadm goes on")
 	s.waits(run, "node m-1: Ready is False (KubeletNotReady): cni plugin not initialized")
 	at("the node is registered, and not Ready")
-	if _, err := plane.As(token, http.MethodPost, review, asked); err == nil || !strings.Contains(err.Error(), " 401 ") {
-		t.Errorf("the token lets in after the join: %v", err)
-	}
+	plane.Until("the token lets in nobody any more", func() error { // the API server hears of it a moment later
+		if _, err := plane.As(token, http.MethodPost, review, asked); err == nil || !strings.Contains(err.Error(), " 401 ") {
+			return fmt.Errorf("it lets in: %w", err)
+		}
+		return nil
+	})
 	var secrets corev1.SecretList
 	plane.Must(http.MethodGet, "/api/v1/namespaces/kube-system/secrets", "", nil, &secrets)
 	for _, one := range secrets.Items {
@@ -258,8 +261,9 @@ func drained(t *testing.T, plane *Plane, s *site) {
 			t.Errorf("step %s is %s", st.GetName(), st.GetState())
 		}
 	}
-	plane.Must(http.MethodGet, "/api/v1/nodes/m-1", "", nil, &node)
-	if node.Spec.Unschedulable {
+	var after corev1.Node
+	plane.Must(http.MethodGet, "/api/v1/nodes/m-1", "", nil, &after)
+	if after.Spec.Unschedulable {
 		t.Error("the node is cordoned after the upgrade")
 	}
 	if _, err := plane.Do(http.MethodGet, pods+"/web", "", nil); err == nil {
