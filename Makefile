@@ -38,6 +38,15 @@ build: $(addprefix build-,$(BINARIES)) ## Build the static binaries into bin/
 build-%:
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/$* ./cmd/$*
 
+# The kernel comes out of Debian's package (KERNEL=linux-image-amd64 has drivers of real machines too, the cloud one those of virtual ones); CA= goes into the
+# image when peers serve HTTPS under a CA of their own. Needs apt-get and dpkg-deb, no root.
+KERNEL ?= linux-image-cloud-amd64
+CA ?=
+.PHONY: netboot
+netboot: ## Build the kernel and the initramfs that install machines, into bin/netboot (KERNEL=package CA=file)
+	CGO_ENABLED=0 GOARCH=amd64 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/netboot/holdfast-agent ./cmd/holdfast-agent
+	tools/netboot.sh $(KERNEL) bin/netboot $(CA)
+
 .PHONY: test
 test: ## Run the tests: needs Go, gcc, git and make, nothing else
 	go test $(TEST_FLAGS) -timeout $(TEST_TIMEOUT) ./...
@@ -55,6 +64,11 @@ e2e: ## Run the tests that start real processes, always anew
 .PHONY: e2e-bmc
 e2e-bmc: ## Run BMCs over Redfish and IPMI with real machines (QEMU) behind them: conformance, quirks, chaos (4 minutes)
 	E2E_BMC=1 go test -count=1 -timeout 10m -v -p 1 ./test/bmclab ./providers/bmc
+
+# Needs Debian, and root or qemu-system-x86 and e2fsprogs, which it installs when they are missing. No KVM.
+.PHONY: e2e-installer
+e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, over a network that breaks (5 minutes)
+	E2E_INSTALLER=1 go test -count=1 -timeout 15m -v -run '^TestQEMU' ./cmd/holdfast-agent/install
 
 # Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).
 .PHONY: e2e-ssh

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Makes the netboot image of bin/netboot/holdfast-agent and a Debian kernel: netboot.sh PACKAGE DIR [CA]. The package is downloaded once for each version; nothing is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+package=$1 out=$2 ca=${3:-}
+
+# A package such as linux-image-cloud-amd64 only depends on that of the newest version. The lists of a fresh machine are empty.
+newest() { apt-cache depends --important "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -1; }
+case $package in linux-image-[0-9]*) real=$package ;; *) real=$(newest) ;; esac
+if [ -z "$real" ] && [ "$(id -u)" = 0 ]; then
+	apt-get -q -o DPkg::Lock::Timeout=300 update >&2
+	real=$(newest)
+fi
+if [ -z "$real" ]; then
+	echo "netboot: apt knows no package $package: run apt-get update as root, or give KERNEL=linux-image-VERSION" >&2
+	exit 1
+fi
+mkdir -p "$out/debs"
+cd "$out/debs"
+apt-get -q download "$real" >&2
+deb=$(ls -t "$PWD/${real}"_*.deb | head -1)
+cd - >/dev/null
+out=$(realpath "$out")
+exec go -C tools run ./netboot -agent "$out/holdfast-agent" -deb "$deb" -out "$out" ${ca:+-ca "$(realpath "$ca")"}
