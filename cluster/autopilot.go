@@ -131,12 +131,13 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	st := n.Status(ctx)
 	a := &holdfastv1.Autopilot{Healthy: true, FailureTolerance: st.GetFailureTolerance(), Config: &holdfastv1.AutopilotConfig{
 		CleanupDeadServers: rules.cleanup, DeadServerThreshold: durationpb.New(rules.dead), MinQuorum: uint32(rules.minQuorum), StabilizationTime: durationpb.New(rules.stabilise)}}
+	others, _ := n.voters() // as many as are left without one of them
 	for _, p := range st.GetPeers() {
 		ap := &holdfastv1.AutopilotPeer{Id: p.GetId(), Suffrage: p.GetSuffrage(), Behind: p.GetBehind(), Why: unwell(p)}
 		ap.Healthy = ap.Why == ""
 		if c, ok := n.seen.get(p.GetId()); ok {
 			ap.Since = timestamppb.New(c.since)
-			if !c.ok && rules.cleanup {
+			if !c.ok && rules.cleanup && (p.GetSuffrage() != "voter" || len(others) >= rules.minQuorum) {
 				ap.RemovedAfter = timestamppb.New(c.since.Add(rules.dead))
 			}
 		}

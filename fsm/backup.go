@@ -123,7 +123,7 @@ func ReadBackup(r io.Reader) (*Backup, error) {
 		err = frames.err // what is behind the decoder's words
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
+		return nil, fmt.Errorf("read snapshot file: %w", damaged(err))
 	}
 	if _, err := io.Copy(io.Discard, frames); err != nil { // the end of the frames
 		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
@@ -143,6 +143,19 @@ func cutOff(err error) error {
 		return errors.New("it is damaged: it ends too early")
 	}
 	return err
+}
+
+// damaged says of the decoder's errors what they mean. Others say it by themselves, or mean something else.
+func damaged(err error) error {
+	for _, e := range []error{zstd.ErrCRCMismatch, zstd.ErrMagicMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrReservedBlockType, zstd.ErrCompressedSizeTooBig, zstd.ErrDecoderSizeExceeded} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("it is damaged: %w", err)
+		}
+	}
+	if strings.Contains(err.Error(), "corruption detected") { // the decoder has more errors than names
+		return fmt.Errorf("it is damaged: %w", err)
+	}
+	return cutOff(err)
 }
 
 // sumReader sums up what is read through it.

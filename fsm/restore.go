@@ -93,7 +93,7 @@ func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
 			was, is, s.machines.len(), s.runs.len())
 	}
 	if active := s.activeRuns(); len(active) > 0 && !c.GetAbandonRuns() {
-		return nil, refuse(FailedPrecondition, ReasonRunsActive, "%d runs are active, such as %s on machine %s: cancel them or wait, or say that they may be abandoned where they are (--abandon-runs)",
+		return nil, refuse(FailedPrecondition, ReasonRunsActive, "a restore would abandon active runs (%d, such as %s on machine %s): cancel them or wait, or say that they may be abandoned where they are (--abandon-runs)",
 			len(active), active[0].GetRunId(), active[0].GetMachineId())
 	}
 	return b, nil
@@ -121,7 +121,7 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 	if now := t.meta.GetNow(); now.AsTime().After(t.now.AsTime()) {
 		t.now = now
 	}
-	if t.meta.GetLastAudit() != had.GetLastAudit() || string(t.meta.GetAuditHash()) != string(had.GetAuditHash()) {
+	if had.GetLastAudit() > 0 && (t.meta.GetLastAudit() != had.GetLastAudit() || string(t.meta.GetAuditHash()) != string(had.GetAuditHash())) {
 		t.noteReplacedTrail(had)
 	}
 	out := &holdfastv1.RestoreSnapshotResponse{ClusterId: b.Header.GetClusterId(), Index: b.Header.GetIndex(), TakenAt: b.Header.GetTakenAt(),

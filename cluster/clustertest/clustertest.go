@@ -170,6 +170,9 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	return nil
 }
 
+// Gossip gives where a peer gossips: what another one joins.
+func (c *Cluster) Gossip(p *Peer) string { return p.gossip }
+
 // DataDir gives where a peer's data is.
 func (c *Cluster) DataDir(p *Peer) string { return filepath.Join(c.dir, p.ID) }
 

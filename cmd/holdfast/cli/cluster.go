@@ -70,7 +70,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 		list:   "peers",
 		name:   (*holdfastv1.Peer).GetId,
 		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
-		wide:   []string{"LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP"},
+		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP"},
 		row: func(p *holdfastv1.Peer, _ time.Time, wide bool) []render.Text {
 			role := p.GetSuffrage()
 			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
@@ -86,7 +86,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 				render.T(trouble(s, p), render.Red),
 			}
 			if wide {
-				row = append(row, plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
+				row = append(row, plain(number(p.GetTerm())), plain(number(p.GetBehind())), plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
 					plain(p.GetHttpAddr()), plain(p.GetRaftAddr()), plain(p.GetGossipAddr()))
 			}
 			return row

@@ -51,7 +51,7 @@ key of the configuration file (node_id); flags win over the environment, and tha
 			if err := cfg.settle(); err != nil {
 				return err
 			}
-			cfg.settings = settings(cmd.Flags())
+			cfg.settings = settings(cmd.LocalFlags()) // those of clients have a token
 			log, err := cfg.logger()
 			if err != nil {
 				return err
