@@ -45,6 +45,7 @@ type fakeCluster struct {
 	pools    []*holdfastv1.Pool
 	services []*holdfastv1.Service
 	log      string
+	operator *fakeOperator // nil for none
 
 	// refuse answers a request with an error, if it returns one.
 	refuse func(req proto.Message) error
@@ -83,6 +84,9 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	holdfastv1.RegisterNodeServiceServer(s, f)
 	holdfastv1.RegisterPoolServiceServer(s, f)
 	holdfastv1.RegisterRegistryServiceServer(s, f)
+	if f.operator != nil {
+		holdfastv1.RegisterOperatorServiceServer(s, f.operator)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

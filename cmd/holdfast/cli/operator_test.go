@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// fakeOperator is the OperatorService of a fakeCluster. It keeps what was staged, and a restore reads it as a leader would.
+type fakeOperator struct {
+	holdfastv1.UnimplementedOperatorServiceServer
+
+	mu     sync.Mutex
+	file   []byte // that SaveSnapshot sends
+	staged []byte
+	rules  *holdfastv1.AutopilotConfig
+	sick   bool
+}
+
+func (f *fakeOperator) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, s grpc.ServerStreamingServer[holdfastv1.SnapshotData]) error {
+	for file := f.file; len(file) > 0; file = file[min(1000, len(file)):] {
+		if err := s.Send(&holdfastv1.SnapshotData{Data: file[:min(1000, len(file))]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fakeOperator) StageSnapshot(_ context.Context, r *holdfastv1.StageSnapshotRequest) (*holdfastv1.StageSnapshotResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.GetSequence() == 0 {
+		f.staged = nil
+	}
+	f.staged = append(f.staged, r.GetData()...)
+	return &holdfastv1.StageSnapshotResponse{}, nil
+}
+
+func (f *fakeOperator) RestoreSnapshot(context.Context, *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b, err := fsm.ReadBackup(bytes.NewReader(f.staged))
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.RestoreSnapshotResponse{ClusterId: b.Header.GetClusterId(), Index: b.Header.GetIndex(), TakenAt: b.Header.GetTakenAt(), Machines: 1, EndedRuns: []string{"run-1"}}, nil
+}
+
+func (f *fakeOperator) TransferLeadership(_ context.Context, r *holdfastv1.TransferLeadershipRequest) (*holdfastv1.TransferLeadershipResponse, error) {
+	return &holdfastv1.TransferLeadershipResponse{From: "p1", To: first(r.GetTo(), "p2"), Took: durationpb.New(12 * time.Millisecond)}, nil
+}
+
+func (f *fakeOperator) RemovePeer(context.Context, *holdfastv1.RemovePeerRequest) (*holdfastv1.RemovePeerResponse, error) {
+	return &holdfastv1.RemovePeerResponse{}, nil
+}
+
+func (f *fakeOperator) GetAutopilot(context.Context, *holdfastv1.GetAutopilotRequest) (*holdfastv1.Autopilot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a := &holdfastv1.Autopilot{Config: f.rules, Healthy: !f.sick, FailureTolerance: 1, Peers: []*holdfastv1.AutopilotPeer{{Id: "p1", Suffrage: "voter", Healthy: !f.sick}}}
+	if f.sick {
+		a.Peers[0].Why, a.Peers[0].Since, a.FailureTolerance = "does not answer: refused", timestamppb.New(now().Add(-time.Minute)), 0
+	}
+	return a, nil
+}
+
+func (f *fakeOperator) SetAutopilot(ctx context.Context, r *holdfastv1.SetAutopilotRequest) (*holdfastv1.Autopilot, error) {
+	f.mu.Lock()
+	f.rules = r.GetConfig()
+	f.mu.Unlock()
+	return f.GetAutopilot(ctx, nil)
+}
+
+func (f *fakeCluster) CollectDebug(_ *holdfastv1.CollectDebugRequest, s grpc.ServerStreamingServer[holdfastv1.DebugFile]) error {
+	for _, part := range []*holdfastv1.DebugFile{{Name: "about.txt", Data: []byte("peer ")}, {Name: "about.txt", Data: []byte("p1\n")}, {Name: "../../etc/evil", Data: []byte("x")}} {
+		if err := s.Send(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func snapshotFile(t *testing.T) []byte {
+	t.Helper()
+	p := fsmtest.NewPeer()
+	p.Do(&internalv1.InitCluster{ClusterId: "c-1"})
+	p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}})
+	p.Do(&internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: "bmc", Type: "bmc", Keys: []string{"password", "username"}, Version: 1},
+		Sealed: &internalv1.Sealed{KeyId: "k1", Nonce: []byte("n"), Ciphertext: []byte("c")}}})
+	b, err := fsmtest.Backup(p.View())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestSnapshotVerbs(t *testing.T) {
+	f := fixture()
+	f.operator = &fakeOperator{file: snapshotFile(t)}
+	startCluster(t, f)
+	path := filepath.Join(t.TempDir(), "a.snap")
+	for _, tt := range []struct {
+		args string
+		code int
+		want string // in the output
+	}{
+		{"save " + path, ExitOK, "cluster c-1 at index"},
+		{"verify " + path, ExitOK, "is whole"},
+		{"inspect " + path, ExitOK, "secrets keys   k1"},
+		{"inspect " + path, ExitOK, "machines             1"},
+		{"restore " + path, ExitOK, "failed because they were active then: run-1"},
+		{"restore " + path + ".none", ExitError, "no such file"},
+		{"save", ExitUsage, "FILE is missing"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, append([]string{"operator", "snapshot"}, strings.Fields(tt.args)...)...), tt.code)
+		if out := c.out.String() + c.err.String(); !strings.Contains(out, tt.want) {
+			t.Errorf("operator snapshot %s: got %q, want %q in it", tt.args, out, tt.want)
+		}
+	}
+	if !bytes.Equal(f.operator.staged, f.operator.file) {
+		t.Error("what was staged is not what was saved")
+	}
+	st, err := os.Stat(path)
+	if err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the file: got %v, %v, want 0600", st.Mode(), err)
+	}
+
+	// A peer that breaks off leaves the old file as it was, and nothing beside it.
+	f.operator.file = f.operator.file[:len(f.operator.file)-20]
+	var c command
+	c.wantCode(t, c.run(t, f, "operator", "snapshot", "save", path), ExitError)
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("files beside it: got %v, %v, want the old one alone", left, err)
+	}
+	c = command{}
+	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), ExitOK)
+	if err := os.WriteFile(path, f.operator.file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c = command{}
+	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), ExitError)
+	if !strings.Contains(c.err.String(), "it is damaged") {
+		t.Errorf("got %q, want that it is damaged", c.err.String())
+	}
+}
+
+func TestOperatorVerbs(t *testing.T) {
+	f := fixture()
+	f.operator = &fakeOperator{rules: &holdfastv1.AutopilotConfig{MinQuorum: 3, DeadServerThreshold: durationpb.New(24 * time.Hour)}}
+	startCluster(t, f)
+	archive := filepath.Join(t.TempDir(), "debug.tar.gz")
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"operator raft transfer-leadership", ExitOK, "p2 leads now, p1 has handed over (12ms)"},
+		{"operator raft transfer-leadership --to p3", ExitOK, "p3 leads now"},
+		{"operator raft remove-peer p3", ExitOK, "peer p3 is no member any more"},
+		{"operator raft list-peers -o name", ExitOK, "p1"},
+		{"operator autopilot state", ExitOK, "voter"},
+		{"operator autopilot get-config", ExitOK, "dead-server-threshold  24h0m0s"},
+		{"operator autopilot set-config --cleanup-dead-servers", ExitOK, "cleanup-dead-servers   true\ndead-server-threshold  24h0m0s\nmin-quorum             3"},
+		{"operator debug -f " + archive, ExitOK, "2 files"},
+		{"operator recover", ExitUsage, "--data-dir is missing"},
+		{"operator recover --data-dir /nowhere", ExitUsage, "--dry-run first"},
+		{"operator recover --data-dir /nowhere --dry-run", ExitError, "no data directory of a peer"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)
+		if out := c.out.String() + c.err.String(); !strings.Contains(out, tt.want) {
+			t.Errorf("%s: got %q, want %q in it", tt.args, out, tt.want)
+		}
+	}
+	f.operator.sick = true
+	var c command
+	c.wantCode(t, c.run(t, f, "operator", "autopilot", "state"), ExitUnavailable)
+	if !strings.Contains(c.out.String(), "does not answer: refused") {
+		t.Errorf("state: got %q", c.out.String())
+	}
+}
+
+func TestUnsafe(t *testing.T) {
+	up := func(id string) *holdfastv1.Peer {
+		return &holdfastv1.Peer{Id: id, Suffrage: "voter", MayVote: true, Alive: true}
+	}
+	for name, tt := range map[string]struct {
+		s    *holdfastv1.ClusterStatus
+		want string
+	}{
+		"safe":       {&holdfastv1.ClusterStatus{Leader: "p1", FailureTolerance: 1, Peers: []*holdfastv1.Peer{up("p1"), up("p2"), up("p3")}}, ""},
+		"no leader":  {&holdfastv1.ClusterStatus{FailureTolerance: 1}, "there is no leader"},
+		"one is out": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1"), up("p2"), {Id: "p3", Suffrage: "voter", Error: "refused"}}}, "peer p3: refused"},
+		"alone":      {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1")}}, "there are too few voters for one of them to fail"},
+	} {
+		if got := unsafe(tt.s); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
