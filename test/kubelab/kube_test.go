@@ -67,7 +67,7 @@ func TestMachineInACluster(t *testing.T) {
 	s := openSite(t, dir)
 	at("three peers are up")
 
-	s.cli("cluster-ref", "add", "prod", "--kubeconfig", plane.Kubeconfig())
+	s.cli("cluster-ref", "add", "prod", "--kubeconfig", account(t, plane))
 	if out := s.cli("cluster-ref", "list", "-o", "name"); out != "prod\n" {
 		t.Errorf("registered clusters: %q, want prod", out)
 	}
@@ -155,7 +155,10 @@ func TestMachineInACluster(t *testing.T) {
 	s.waits(run, "label rack=r7")
 	label := map[string]any{"metadata": map[string]any{"labels": map[string]string{"rack": "r7"}}}
 	plane.Must(http.MethodPatch, "/api/v1/nodes/m-1", "application/merge-patch+json", label, nil)
-	s.ended(run, holdfastv1.Run_SUCCEEDED)
+	r := s.ended(run, holdfastv1.Run_SUCCEEDED)
+	if as := r.GetSteps()[0].GetAttempts(); len(as) != 1 || as[0].GetEvidenceAfter()["join_token"] != "revoked" || as[0].GetEvidenceAfter()["node"] != "m-1" {
+		t.Errorf("attempts to join: %v, want one with its token revoked", as)
+	}
 	at("joined and verified")
 	var node corev1.Node
 	plane.Must(http.MethodGet, "/api/v1/nodes/m-1", "", nil, &node)

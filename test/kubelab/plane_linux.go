@@ -123,9 +123,6 @@ func (p *Plane) KillAPI() {
 	}
 }
 
-// Kubeconfig is an administrator's.
-func (p *Plane) Kubeconfig() string { return p.path("conf/super-admin.conf") }
-
 // Do asks the API as an administrator; in is sent as JSON.
 func (p *Plane) Do(method, path, contentType string, in any) ([]byte, error) {
 	return ask(p.t.Context(), p.http, "https://"+p.addr+path, method, contentType, "", in)
