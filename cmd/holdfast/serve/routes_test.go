@@ -84,6 +84,7 @@ func ways() map[string]way {
 	discovery := "/api/v1/management/discovery"
 	return map[string]way{
 		"GET /healthz": {path: "/healthz"}, "GET /readyz": {path: "/readyz"}, "GET /version": {path: "/version"}, "GET /metrics": {path: "/metrics"},
+		"GET /debug/pprof/{profile...}": {path: "/debug/pprof/symbol"},
 
 		"POST /api/v1/machine/register":  {path: "/api/v1/machine/register", body: registration, foreign: others, people: true},
 		"POST /api/v1/machine/keepalive": {path: "/api/v1/machine/keepalive", body: `{"machine_id":"` + theMachine + `","pool_name":"gpu"}`, foreign: others, people: true},
