@@ -5,7 +5,7 @@
   const live = document.getElementById("live");
   const said = live && live.querySelector(".said");
   const dot = live && live.querySelector(".dot");
-  let peer = "", peers = [], leader = "", skew = 0, lastSign = Date.now(), staleSince = 0, cursor = "";
+  let peer = "", peers = [], leader = null, skew = 0, lastSign = Date.now(), staleSince = 0, cursor = "";
 
   // --- times ---------------------------------------------------------------------------------------------------------------------------
   const largest = (ms) => {
@@ -118,7 +118,7 @@
       }
       return;
     }
-    if (!peer) return;
+    if (!peer || leader === null) return; // nothing was heard yet
     live.className = leader ? "live on" : "live stale";
     put(said, leader ? `Live from ${peer}${leader === peer ? ", which leads" : ", " + leader + " leads"}` : `${peer} knows no leader: this is what it has. Changes wait.`);
   };
