@@ -75,6 +75,11 @@ e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, o
 e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in a container (4 minutes)
 	E2E_SSH=1 go test -count=1 -timeout 15m -v -run '^TestSystemdHost$$' ./providers/ssh
 
+# Needs chromium (Debian: apt-get install chromium). Pictures of all pages are left in test/e2e/ui/out.
+.PHONY: e2e-ui
+e2e-ui: ## Go through the dashboard in a real browser, against three peers, one of which dies (3 minutes)
+	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
+
 # Needs Debian, root and a mirror, or ironic-api and ironic-conductor, which it installs when they are missing; it starts and stops them itself.
 .PHONY: e2e-ironic
 e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake hardware (5 minutes)
