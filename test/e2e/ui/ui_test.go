@@ -1,0 +1,184 @@
+package ui
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestDashboard goes through the dashboard as people do, in a real browser: signing in, every page in every size, a run from its button to its
+// end, what a viewer is denied, and the death of the peer that serves the page.
+func TestDashboard(t *testing.T) {
+	if os.Getenv("E2E_UI") == "" {
+		t.Skip("set E2E_UI=1 (make e2e-ui): it needs Chromium")
+	}
+	l := newLab(t)
+	l.holdfast("pool", "create", "gpu")
+	var machines strings.Builder
+	for i := range 24 {
+		fmt.Fprintf(&machines, "---\nmachine_id: m-%02d\nspec: {provider: fake, rack: r%d, location: fra1, pool: gpu}\n", i+1, i/8+1)
+	}
+	l.write("machines.yaml", machines.String())
+	l.holdfast("machine", "register", "-f", "machines.yaml")
+	operator := l.holdfast("token", "create", "--name", "olga", "--role", "operator")
+	admin := l.holdfast("token", "create", "--name", "anna", "--role", "admin")
+	viewer := l.holdfast("token", "create", "--name", "vera", "--role", "viewer")
+	first := strings.Fields(l.holdfast("run", "start", "m-24", "--type", "REBOOT", "--wait", "-o", "name"))[0]
+
+	b := newBrowser(t)
+	b.size(1280, 900, "light")
+	home := l.peers[0]
+	signIn := func(p *peer, token string) {
+		t.Helper()
+		b.do(chromedp.Navigate(p.url()+"/ui/signin"), chromedp.WaitVisible("#token"), chromedp.SendKeys("#token", token+"\n"))
+		b.sees("the overview", `document.querySelector("#live.on")`)
+	}
+
+	t.Run("sign in", func(t *testing.T) {
+		b.do(chromedp.Navigate(home.url() + "/ui/machines"))
+		b.sees("the form", `document.querySelector("#token") && !document.querySelector("nav")`)
+		b.picture("signin-1280-light")
+		b.do(chromedp.SendKeys("#token", "not-a-token\n"))
+		b.sees("why it is refused", `document.querySelector(".error")?.textContent.includes("token is not known")`)
+		b.do(chromedp.SendKeys("#token", operator+"\n"))
+		b.sees("the page asked for first", `location.pathname === "/ui/machines" && document.body.innerText.includes("token:olga")`)
+		if cookie := eval[string](b, "document.cookie"); cookie != "" {
+			t.Errorf("a script can read the cookie: %q", cookie)
+		}
+		b.calm()
+	})
+
+	t.Run("a run is started and watched", func(t *testing.T) {
+		b.do(chromedp.Navigate(home.url()+"/ui/machines/m-01"), chromedp.Click(`//a[text()="Start a run"]`, chromedp.BySearch), chromedp.WaitVisible("#plan"),
+			chromedp.SetValue("#plan", "plan/repave-join"), chromedp.Click(".row button"), chromedp.WaitVisible("#typed"))
+		if !eval[bool](b, `document.querySelector("form.grave .actions button").disabled`) {
+			t.Error("the button is there before the machine's id was typed")
+		}
+		b.picture("confirm-1280-light")
+		b.do(chromedp.SendKeys("#typed", "m-01"), chromedp.Click("form.grave .actions button"))
+		b.sees("the run", `location.pathname.startsWith("/ui/runs/run-")`)
+		b.sees("a step that runs", `document.querySelector("tr.current .s-running")`)
+		b.do(chromedp.Evaluate(`window.kept = true`, nil)) // gone if the page was loaded anew
+		b.sees("its log", `document.getElementById("log").textContent.includes("set-netboot")`)
+		b.picture("run-live-1280-light")
+		b.sees("the end", `document.querySelector("h1 .s-succeeded") && document.querySelectorAll("tr .s-succeeded").length >= 5`)
+		b.sees("the end of its log", `document.getElementById("log").textContent.includes("verify-in-cluster succeeded")`)
+		if !eval[bool](b, "window.kept === true") {
+			t.Error("the page was loaded anew: it was not live")
+		}
+		b.calm()
+	})
+
+	t.Run("another window hears of it", func(t *testing.T) {
+		b.do(chromedp.Navigate(home.url() + "/ui/machines/m-02"))
+		b.sees("the stream", `document.querySelector("#live.on")`)
+		b.do(chromedp.Evaluate(`window.kept = true`, nil))
+		l.holdfast("machine", "set-phase", "m-02", "MAINTENANCE", "--comment", "fan 3 is loud")
+		b.sees("its phase", `document.querySelector("h1 .s-maintenance") && document.body.innerText.includes("fan 3 is loud") && window.kept`)
+		b.calm()
+	})
+
+	t.Run("a viewer is denied", func(t *testing.T) {
+		signIn(home, viewer)
+		b.do(chromedp.Navigate(home.url() + "/ui/machines/m-03"))
+		b.sees("the page", `document.querySelector("h1")?.textContent.includes("m-03")`)
+		if eval[bool](b, `document.querySelector("main form, main .button") !== null`) {
+			t.Error("a viewer is offered something to do")
+		}
+		b.do(chromedp.Navigate(home.url() + "/ui/machines/m-03/phase?phase=RETIRED"))
+		b.sees("the refusal", `document.querySelector(".error")?.textContent.includes("has the role viewer")`)
+		b.picture("denied-1280-light")
+		b.calm()
+	})
+
+	signIn(home, admin)
+	t.Run("every page in every size", func(t *testing.T) {
+		for _, size := range [][2]int64{{360, 740}, {1280, 900}, {3840, 2160}} {
+			for _, scheme := range []string{"light", "dark"} {
+				b.size(size[0], size[1], scheme)
+				for name, path := range pages(first) {
+					b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
+					b.sees(name+" is live", `document.querySelector("#live.on")`)
+					checkPage(t, b, fmt.Sprintf("%s at %d px, %s", name, size[0], scheme))
+					b.picture(fmt.Sprintf("%s-%d-%s", name, size[0], scheme))
+				}
+			}
+		}
+		b.calm()
+	})
+
+	b.size(1280, 900, "light")
+	t.Run("the peer that serves the page dies and comes back", func(t *testing.T) {
+		p := l.leader()
+		signIn(p, admin)
+		b.do(chromedp.Navigate(p.url() + "/ui/machines/m-04"))
+		b.sees("the stream", `document.querySelector("#live.on")`)
+		b.do(chromedp.Evaluate(`window.kept = true`, nil))
+		l.kill(p)
+		b.sees("that it is stale", `document.querySelector("#live.stale")?.textContent.includes("Stale since")`)
+		if n := eval[int](b, `document.querySelectorAll("#live a").length`); n != 2 {
+			t.Errorf("%d other peers are offered, want 2", n)
+		}
+		b.picture("stale-1280-light")
+		l.until("another one leads", func() bool { return l.ready(l.other(p)) })
+		l.holdfast("machine", "set-phase", "m-04", "MAINTENANCE", "--comment", "meanwhile")
+		l.run(p, l.join())
+		b.sees("that it is live again, with what has happened", `document.querySelector("#live.on") && document.body.innerText.includes("meanwhile") && window.kept`)
+		// The session is good on any other peer.
+		b.do(chromedp.Navigate(l.other(p).url() + "/ui/machines/m-04"))
+		b.sees("the same page from another peer", `document.querySelector("h1 .s-maintenance")`)
+	})
+
+	t.Run("sign out", func(t *testing.T) {
+		b.do(chromedp.Click(".who button"))
+		b.sees("the form", `document.querySelector("#token")`)
+		b.do(chromedp.Navigate(l.other(nil).url() + "/ui/"))
+		b.sees("the form again", `document.querySelector("#token")`)
+	})
+}
+
+// other gives a peer that is another one.
+func (l *lab) other(than *peer) *peer {
+	for _, p := range l.peers {
+		if p != than {
+			return p
+		}
+	}
+	return nil
+}
+
+func pages(run string) map[string]string {
+	return map[string]string{
+		"overview": "/ui/", "machines": "/ui/machines", "machine": "/ui/machines/m-01", "runs": "/ui/runs", "run": "/ui/runs/" + run, "plans": "/ui/plans",
+		"plan": "/ui/plans/plan/repave-join", "pools": "/ui/pools", "services": "/ui/services", "audit": "/ui/audit", "cluster": "/ui/cluster",
+		"filter": "/ui/machines?filter=nonsense", "ask": "/ui/machines/m-05/run?plan=plan%2Frepave-join", "phase": "/ui/machines/m-05/phase?phase=RETIRED",
+	}
+}
+
+// checkPage holds a page to what all of them owe: it fits the window, what can be clicked has a name, fields have labels, and there is one
+// heading, one main part and a language.
+func checkPage(t *testing.T, b *browser, name string) {
+	t.Helper()
+	if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
+		t.Errorf("%s: is %d px wider than the window", name, over)
+	}
+	wrong := eval[[]string](b, `(() => {
+		const bad = [];
+		const named = (el) => (el.textContent.trim() || el.getAttribute("aria-label") || el.querySelector("title")?.textContent || "").trim();
+		for (const el of document.querySelectorAll("a, button, summary")) if (!named(el)) bad.push("no name: " + el.outerHTML.slice(0, 120));
+		for (const el of document.querySelectorAll("input:not([type=hidden]), select, textarea")) if (!el.labels.length) bad.push("no label: " + el.outerHTML.slice(0, 120));
+		for (const el of document.querySelectorAll("svg[role=img]")) if (!el.hasAttribute("aria-label") && !el.hasAttribute("aria-labelledby")) bad.push("no label: " + el.outerHTML.slice(0, 120));
+		for (const el of document.querySelectorAll("table")) if (!el.querySelector("th[scope]")) bad.push("no heads: " + el.outerHTML.slice(0, 120));
+		const ids = [...document.querySelectorAll("[id]")].map((el) => el.id);
+		for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) bad.push("id twice: " + id);
+		if (document.querySelectorAll("h1").length !== 1) bad.push(document.querySelectorAll("h1").length + " headings");
+		if (document.querySelectorAll("main").length !== 1 || !document.documentElement.lang || !document.title) bad.push("no main part, language or title");
+		return bad;
+	})()`)
+	for _, s := range wrong {
+		t.Errorf("%s: %s", name, s)
+	}
+}
