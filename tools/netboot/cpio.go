@@ -46,5 +46,6 @@ func compress(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	_, err = z.Write(b)
-	return out.Bytes(), errors.Join(err, z.Close())
+	err = errors.Join(err, z.Close()) // before the bytes are taken: it writes the last of them
+	return out.Bytes(), err
 }
