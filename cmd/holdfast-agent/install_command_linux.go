@@ -124,6 +124,7 @@ func bootAndInstall(ctx context.Context, s system, sent *peers.Log, log *slog.Lo
 		return false, err
 	}
 	pid1.LoadModules(modulesDir, log)
+	pid1.Randomness(log)
 	wait, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
 	if err := pid1.Network(wait, l, log); err != nil {

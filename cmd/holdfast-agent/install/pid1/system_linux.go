@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,19 +46,40 @@ func LoadModules(dir string, log *slog.Logger) {
 		return
 	}
 	defer func() { _ = f.Close() }()
-	loaded := 0
+	loaded, others := 0, 0
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		name := strings.TrimSpace(lines.Text())
 		if name == "" {
 			continue
 		}
-		if err := loadModule(filepath.Join(dir, name)); err != nil {
+		err := loadModule(filepath.Join(dir, name))
+		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
+			others++ // the hardware is not there, or what drives the bus that it would be on
+			continue
+		}
+		if err != nil {
 			log.Warn("a module did not load", "module", name, "error", err)
 			continue
 		}
 		loaded++
 	}
-	log.Info("modules loaded", "modules", loaded)
+	log.Info("modules loaded", "modules", loaded, "not_of_this_machine", others)
+}
+
+// Randomness waits until the kernel has some: a machine without a generator of its own has to make it, which it begins to do when somebody waits for it. DHCP
+// transactions and host keys want it, and the DHCP library does not wait by itself.
+func Randomness(log *slog.Logger) {
+	start := time.Now()
+	var b [16]byte
+	for {
+		_, err := unix.Getrandom(b[:], 0)
+		if err == nil || !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if took := time.Since(start); took > time.Second {
+		log.Info("waited for randomness", "took", took.Round(100*time.Millisecond))
+	}
 }
 
 func loadModule(name string) error {
