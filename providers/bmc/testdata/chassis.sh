@@ -22,6 +22,7 @@ set)
 		power) if [ "$2" = 1 ]; then on; else echo 0 >"$D/power"; fi ;;
 		shutdown) echo 0 >"$D/power" ;;
 		boot) echo "$2" >"$D/boot" ;;
+		identify) exit 0 ;; # interval and force: they are in the log
 		*) exit 1 ;;
 		esac
 		shift 2

@@ -1,0 +1,51 @@
+//go:build linux
+
+package bmc_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// What a real IPMI BMC does with the light and with its event log. ipmi_sim has a light of which it does not tell, an event log, and no sensors.
+func TestCareOfIPMISim(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	for _, on := range []bool{true, false} {
+		l.ok("switch the light", l.p.Identify(l.ctx, op("identify"), l.m, on))
+		got, err := l.p.Light(l.ctx, l.m)
+		l.ok("read the light", err)
+		if got != providers.LightUnknown {
+			t.Errorf("light is %s, want it unknown: this BMC does not tell", got)
+		}
+	}
+
+	if diff := cmp.Diff([]string{"identify 0 1", "identify 0 0"}, l.done()); diff != "" {
+		t.Errorf("what was done (-want +got):\n%s", diff)
+	}
+
+	// An uncorrectable memory error (IPMI 2.0 table 42-3, sensor type 0Ch, offset 1), as the firmware of a machine adds it.
+	_, port, _ := strings.Cut(strings.TrimPrefix(l.m.GetSpec().GetBmcEndpoint(), "ipmi://"), ":")
+	login := []string{"-I", "lanplus", "-C", "3", "-H", "127.0.0.1", "-p", port, "-U", "admin", "-P", "secret"}
+	for _, command := range []string{"sel time set now", "raw 0x0a 0x44 0 0 2 0 0 0 0 0x20 0 4 0x0c 0x30 0x6f 0xa1 0xff 0xff"} {
+		if out, err := exec.CommandContext(t.Context(), "ipmitool", append(login, strings.Fields(command)...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	events, err := l.p.Events(l.ctx, l.m)
+	l.ok("read the event log", err)
+	if len(events) != 1 || time.Since(events[0].At).Abs() > 25*time.Hour {
+		t.Errorf("events = %+v, want the one that was added, of today", events)
+	}
+	l.ok("clear the event log", l.p.ClearEvents(l.ctx, op("clear"), l.m))
+	l.eventually("an empty event log", func() bool {
+		events, err := l.p.Events(l.ctx, l.m)
+		return err == nil && len(events) == 0
+	})
+}
