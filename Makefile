@@ -80,6 +80,11 @@ e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in 
 e2e-ui: ## Go through the dashboard in a real browser, against three peers, one of which dies (3 minutes)
 	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
 
+# Needs root, Debian's systemd-container, debootstrap, a mirror and ansible-core; the root of the hosts is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
+.PHONY: e2e-ansible
+e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host, new keys, teardown (10 minutes)
+	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^TestRollout$$' ./test/rollout
+
 # Needs Debian, root and a mirror, or ironic-api and ironic-conductor, which it installs when they are missing; it starts and stops them itself.
 .PHONY: e2e-ironic
 e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake hardware (5 minutes)

@@ -15,7 +15,8 @@ shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 root=${E2E_HOST_ROOT:-/var/cache/holdfast/host-root}
 net=${HOSTS_NET:-10.214.77}
-bridge=hfb${net##*.}
+lab=${net##*.}
+bridge=hfb$lab
 
 die() {
 	echo "hosts.sh: $*" >&2
@@ -29,19 +30,19 @@ own() {
 	local name=$1 h
 	for h in /sys/fs/cgroup /sys/fs/cgroup/*; do
 		[ -e "$h/cgroup.procs" ] || continue
-		mkdir -p "$h/hf-$name" 2>/dev/null || continue
-		if [ -e "$h/hf-$name/cpuset.mems" ]; then
-			cat "$h/cpuset.mems" >"$h/hf-$name/cpuset.mems"
-			cat "$h/cpuset.cpus" >"$h/hf-$name/cpuset.cpus"
+		mkdir -p "$h/hf$lab-$name" 2>/dev/null || continue
+		if [ -e "$h/hf$lab-$name/cpuset.mems" ]; then
+			cat "$h/cpuset.mems" >"$h/hf$lab-$name/cpuset.mems"
+			cat "$h/cpuset.cpus" >"$h/hf$lab-$name/cpuset.cpus"
 		fi
-		echo $BASHPID >"$h/hf-$name/cgroup.procs"
+		echo $BASHPID >"$h/hf$lab-$name/cgroup.procs"
 	done
 }
 
 disown_groups() {
 	local h
 	for h in /sys/fs/cgroup /sys/fs/cgroup/*; do
-		[ -d "$h/hf-$1" ] && find "$h/hf-$1" -depth -type d -exec rmdir {} + 2>/dev/null
+		[ -d "$h/hf$lab-$1" ] && find "$h/hf$lab-$1" -depth -type d -exec rmdir {} + 2>/dev/null
 	done
 	return 0
 }
@@ -63,7 +64,7 @@ disk() {
 
 boot() {
 	local name=$1 d=$dir/$1 m
-	m=hf${net##*.}-$name
+	m=hf$lab-$name
 	rm -rf "/run/systemd/nspawn/propagate/$m"
 	(
 		own "$name"
@@ -73,21 +74,27 @@ boot() {
 	echo $! >"$d/pid"
 }
 
-# cut takes the power: the host gets no time for anything.
+# cut takes the power: the host gets no time for anything. What is in its groups does not die with nspawn.
 cut() {
-	local name=$1 d=$dir/$1 pid
-	pid=$(cat "$d/pid" 2>/dev/null) || return 0
-	kill -KILL "$pid" 2>/dev/null || true
-	for _ in $(seq 100); do
-		kill -0 "$pid" 2>/dev/null || break
+	local name=$1 d=$dir/$1 g left pid
+	g=/sys/fs/cgroup/systemd
+	[ -d "$g" ] || g=/sys/fs/cgroup
+	g=$g/hf$lab-$1
+	if [ -e "$d/pid" ]; then
+		kill -KILL "$(cat "$d/pid")" 2>/dev/null || true
+	fi
+	for _ in $(seq 200); do
+		left=$(find "$g" -name cgroup.procs -exec cat {} + 2>/dev/null) || true
+		[ -n "$left" ] || break
+		for pid in $left; do kill -KILL "$pid" 2>/dev/null || true; done
 		sleep 0.05
 	done
-	for _ in $(seq 100); do # what was in it goes with its first process
+	for _ in $(seq 20); do
 		disown_groups "$name"
-		[ -d "/sys/fs/cgroup/systemd/hf-$name" ] || break
+		[ -d "$g" ] || break
 		sleep 0.05
 	done
-	ip link del "vb-hf${net##*.}-$name" 2>/dev/null || true
+	ip link del "vb-hf$lab-$name" 2>/dev/null || true
 	rm -f "$d/pid"
 }
 
@@ -129,7 +136,10 @@ boot)
 kill) cut "$1" ;;
 wipe)
 	cut "$1"
-	umount "$dir/$1/root"
+	for _ in $(seq 50); do
+		umount "$dir/$1/root" && break
+		sleep 0.1
+	done
 	rm -rf "${dir:?}/$1"
 	disk "$1"
 	;;
@@ -137,7 +147,10 @@ down)
 	[ -e "$dir/inventory" ] || exit 0
 	while read -r name _; do
 		cut "$name"
-		umount "$dir/$name/root" 2>/dev/null || true
+		for _ in $(seq 50); do # a process that was killed lets go of its files a moment later
+			mountpoint -q "$dir/$name/root" || break
+			umount "$dir/$name/root" 2>/dev/null || sleep 0.1
+		done
 	done <"$dir/inventory"
 	ip link del "$bridge" 2>/dev/null || true
 	;;

@@ -1,0 +1,123 @@
+package rollout
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// broken is a release that says its version and cannot run a peer.
+const broken = `#!/bin/sh
+case $1 in server) echo "a build that cannot run" >&2; exit 1 ;; *) echo v0.0.3 ;; esac
+`
+
+// TestRollout is the life of a cluster, play by play.
+func TestRollout(t *testing.T) {
+	l := open(t)
+	l.mustPlay(t, "site.yml", "--check", "-e", "holdfast_binary="+l.old)
+	if _, err := os.Stat(l.pki() + "/ca.pem"); err == nil {
+		t.Error("--check has made a CA")
+	}
+	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old)
+	if n := l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old); n != 0 {
+		t.Errorf("the second run changed %d things, want none", n)
+	}
+	l.hardened(t)
+	l.runs(t, "v0.0.1")
+	l.restartsWhatHangs(t)
+
+	tr := l.traffic(t, "up")
+	l.mustPlay(t, "upgrade.yml", "-e", "holdfast_binary="+l.next)
+	tr.end(t, "the upgrade")
+	l.runs(t, "v0.0.2")
+
+	l.goesBack(t)
+	l.replaces(t)
+
+	tr = l.traffic(t, "rot")
+	l.mustPlay(t, "rotate_keys.yml")
+	tr.end(t, "the rotation of keys")
+	l.runs(t, "v0.0.2")
+
+	if _, said, err := l.play(t, "teardown.yml"); err == nil || !strings.Contains(said, "-e holdfast_teardown=lab") {
+		t.Errorf("teardown without the name of the cluster: %v", err)
+	}
+	l.mustPlay(t, "teardown.yml", "-e", "holdfast_teardown=lab")
+	for i := range l.hosts {
+		if got := l.ssh(t, i, "ls -d /etc/holdfast /var/lib/holdfast /usr/local/bin/holdfast /usr/local/lib/holdfast 2>/dev/null; pgrep holdfast; nft list tables; getent passwd holdfast; true"); got != "" {
+			t.Errorf("left on %s: %s", l.hosts[i], got)
+		}
+	}
+}
+
+// hardened holds the service to the exposure level that is promised, as the running system sees it.
+func (l *lab) hardened(t *testing.T) {
+	said := l.ssh(t, 0, "systemd-analyze security holdfast.service --no-pager | tail -n1")
+	m := regexp.MustCompile(`: ([0-9.]+) `).FindStringSubmatch(said)
+	if len(m) < 2 {
+		t.Fatalf("systemd-analyze security says %q", said)
+	}
+	if level, err := strconv.ParseFloat(m[1], 64); err != nil || level > 2.5 {
+		t.Errorf("exposure level %s, want at most 2.5", m[1])
+	}
+	if got := l.ssh(t, 0, "journalctl -u holdfast -o cat | grep -c 'bootstrap token' || true"); got != "0" {
+		t.Error("the journal holds the bootstrap token")
+	}
+}
+
+// restartsWhatHangs: the watchdog ends a peer that does not go on.
+func (l *lab) restartsWhatHangs(t *testing.T) {
+	l.ssh(t, 0, "pid=$(systemctl show -p MainPID --value holdfast); kill -STOP $pid; for i in $(seq 90); do sleep 1; now=$(systemctl show -p MainPID --value holdfast); [ $now != 0 ] && [ $now != $pid ] && exit 0; done; echo still $pid; exit 1")
+	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old) // which waits until all are well
+}
+
+// runs holds the cluster to one version, and all peers to be well.
+func (l *lab) runs(t *testing.T, version string) {
+	t.Helper()
+	s, err := l.client(t).Cluster().GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.GetFailureTolerance() != 1 || len(s.GetPeers()) != 3 {
+		t.Errorf("%d peers, %d may fail, want 3 and 1", len(s.GetPeers()), s.GetFailureTolerance())
+	}
+	for _, p := range s.GetPeers() {
+		if p.GetVersion() != version || !p.GetMayVote() {
+			t.Errorf("%s runs %s, votes %v, want %s", p.GetId(), p.GetVersion(), p.GetMayVote(), version)
+		}
+	}
+}
+
+// goesBack: a release that cannot run is taken back, on the first peer that got it.
+func (l *lab) goesBack(t *testing.T) {
+	file := filepath.Join(l.dir, "broken")
+	if err := os.WriteFile(file, []byte(broken), 0o755); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	tr := l.traffic(t, "back")
+	_, said, err := l.play(t, "upgrade.yml", "-e", "holdfast_binary="+file)
+	tr.end(t, "an upgrade to a broken release")
+	if err == nil || !strings.Contains(said, "was rolled back; it serves again") {
+		t.Errorf("upgrade to a broken release: %v\n%s", err, said[max(0, len(said)-3000):])
+	}
+	l.runs(t, "v0.0.2")
+}
+
+// replaces: a host dies with its disk, an empty one takes its place.
+func (l *lab) replaces(t *testing.T) {
+	if _, said, err := l.play(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+l.next); err == nil || !strings.Contains(said, "there is nothing to replace") {
+		t.Errorf("replace a peer that lives: %v", err)
+	}
+	tr := l.traffic(t, "rep")
+	run(t, l.script(), "kill", l.disks(), "n2")
+	run(t, l.script(), "wipe", l.disks(), "n2")
+	run(t, l.script(), "boot", l.disks(), "n2")
+	l.mustPlay(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+l.next)
+	tr.end(t, "the loss and replacement of a host")
+	l.runs(t, "v0.0.2")
+}

@@ -1,0 +1,121 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// traffic writes all the time and keeps runs in flight, and counts what goes wrong.
+type traffic struct {
+	c       *client.Client
+	prefix  string
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	mu      sync.Mutex
+	writes  int
+	longest time.Duration // from the first try of a write to its success
+	runs    int
+	failed  []string
+}
+
+// machines is how many runs are in flight.
+const machines = 8
+
+func (l *lab) traffic(t *testing.T, prefix string) *traffic {
+	t.Helper()
+	tr := &traffic{c: l.client(t), prefix: prefix}
+	ctx, stop := context.WithCancel(t.Context())
+	tr.stop = stop
+	tr.done.Go(func() { tr.write(ctx) })
+	for i := range machines {
+		tr.done.Go(func() { tr.repave(ctx, fmt.Sprintf("%s-m%d", prefix, i)) })
+	}
+	return tr
+}
+
+// write makes one write after the other, until each of them has succeeded.
+func (tr *traffic) write(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		start := time.Now()
+		id := fmt.Sprintf("%s-w%d", tr.prefix, n)
+		tr.insist(ctx, func(ctx context.Context) error {
+			_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
+			return err
+		})
+		if ctx.Err() == nil {
+			tr.mu.Lock()
+			tr.writes, tr.longest = tr.writes+1, max(tr.longest, time.Since(start))
+			tr.mu.Unlock()
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// insist asks until it is done; a write whose outcome was unknown may turn out to be there.
+func (tr *traffic) insist(ctx context.Context, do func(context.Context) error) {
+	for ctx.Err() == nil {
+		err := do(ctx)
+		if err == nil || status.Code(err) == codes.AlreadyExists {
+			return
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+// repave starts one run after the other on a machine, and sees each end. The last one is seen to its end after the stop.
+func (tr *traffic) repave(stopped context.Context, id string) {
+	ctx := context.WithoutCancel(stopped)
+	tr.insist(ctx, func(ctx context.Context) error {
+		_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
+		return err
+	})
+	for n := 0; stopped.Err() == nil; n++ {
+		var run *holdfastv1.Run
+		tr.insist(ctx, func(ctx context.Context) (err error) {
+			run, err = tr.c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprintf("%s-%d", id, n), MachineId: id, Type: "REPAVE", PlanId: "plan/repave"})
+			return err
+		})
+		limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
+		ended, err := tr.c.WaitRun(limited, run.GetRunId())
+		cancel()
+		tr.mu.Lock()
+		tr.runs++
+		if err != nil || ended.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			tr.failed = append(tr.failed, fmt.Sprintf("%s: %s: %v", run.GetRunId(), ended.GetPhase(), err))
+		}
+		tr.mu.Unlock()
+	}
+}
+
+// end stops it, and holds it to what is promised: no run failed, no write took longer than 3 s.
+func (tr *traffic) end(t *testing.T, during string) {
+	t.Helper()
+	tr.stop()
+	tr.done.Wait()
+	t.Logf("during %s: %d writes, the longest took %s; %d runs, %d failed", during, tr.writes, tr.longest.Round(time.Millisecond), tr.runs, len(tr.failed))
+	if tr.writes == 0 || tr.runs == 0 {
+		t.Errorf("%s: there was no traffic", during)
+	}
+	if len(tr.failed) > 0 {
+		t.Errorf("%s: runs failed: %v", during, tr.failed)
+	}
+	if tr.longest > 3*time.Second {
+		t.Errorf("%s: a write took %s, more than 3 s", during, tr.longest)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
