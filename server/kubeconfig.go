@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// kubeconfig is what is looked at of one (k8s.io/client-go/tools/clientcmd/api/v1). The provider that uses it checks it again, whole.
-type kubeconfig struct {
+// kubeconfigFile is what is looked at of a kubeconfig (k8s.io/client-go/tools/clientcmd/api/v1). The provider that uses it checks it again, whole.
+type kubeconfigFile struct {
 	CurrentContext string `json:"current-context"`
 	Clusters       []struct {
 		Cluster struct {
@@ -33,7 +33,7 @@ func checkKubeconfig(text string) []fsm.FieldViolation {
 	bad := func(description string) []fsm.FieldViolation {
 		return []fsm.FieldViolation{{Field: "values[kubeconfig]", Description: description}}
 	}
-	var k kubeconfig
+	var k kubeconfigFile
 	if yaml.Unmarshal([]byte(text), &k) != nil || len(k.Clusters) == 0 || len(k.Users) == 0 || k.CurrentContext == "" { // whose words may quote what is in it
 		return bad("is no kubeconfig with a current-context, a cluster and a user: want YAML as kubectl config view --raw --flatten --minify prints it")
 	}

@@ -131,6 +131,12 @@ func TestPutSecretAtTheSameTime(t *testing.T) {
 	}
 }
 
+// kubeconfig is one of a user.
+func kubeconfig(user string) string {
+	return "current-context: it\ncontexts: [{name: it, context: {cluster: it, user: it}}]\nclusters: [{name: it, cluster: {server: \"https://10.0.0.1\", certificate-authority-data: AA==}}]\n" +
+		"users: [{name: it, user: " + user + "}]\n"
+}
+
 func TestPutSecretRefuses(t *testing.T) {
 	key, cert, other := sshFixture(t)
 	locked, err := ssh.MarshalPrivateKeyWithPassphrase(ed25519.NewKeyFromSeed(make([]byte, 32)), "", []byte("pass"))
@@ -150,6 +156,12 @@ func TestPutSecretRefuses(t *testing.T) {
 		{"ssh with a password", "c", "ssh", map[string]string{"username": "u", "password": secret}, ""},
 		{"ssh with a certificate", "d", "ssh", map[string]string{"username": "u", "private_key": key, "certificate": cert}, ""},
 		{"join", "e", "join", map[string]string{"token": secret, "ca_hash": "sha256:x", "endpoint": "10.0.0.1:6443"}, ""},
+		{"a cluster", "cluster/e", "join", map[string]string{"kubeconfig": kubeconfig("{token: " + secret + "}")}, ""},
+		{"a cluster whose user is a program", "cluster/x", "join", map[string]string{"kubeconfig": kubeconfig("{exec: {command: " + secret + "}}")}, "by a program"},
+		{"a cluster whose user is in a file", "cluster/x", "join", map[string]string{"kubeconfig": kubeconfig("{tokenFile: /" + secret + "}")}, "names files of a user"},
+		{"a cluster without its CA", "cluster/x", "join", map[string]string{"kubeconfig": strings.Replace(kubeconfig("{}"), "certificate-authority-data", "x", 1)}, "without certificate-authority-data"},
+		{"no kubeconfig", "cluster/x", "join", map[string]string{"kubeconfig": "{" + secret}, "is no kubeconfig"},
+		{"a join of nothing", "a", "join", map[string]string{"endpoint": "10.0.0.1:6443"}, "need one of token, kubeconfig"},
 		{"token", "f", "token", map[string]string{"token": secret}, ""},
 		{"opaque", "g", "opaque", map[string]string{"anything": secret}, ""},
 		{"no name", "", "bmc", map[string]string{"username": "u", "password": secret}, "name"},

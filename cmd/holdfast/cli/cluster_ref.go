@@ -31,7 +31,7 @@ func (a *app) clusterRef() *cobra.Command {
 kubeconfig, which is kept as a sealed secret (cluster/NAME) and never comes out.`,
 		Example: `  kubectl config view --raw --flatten --minify > prod.kubeconfig
   holdfast cluster-ref add prod --kubeconfig prod.kubeconfig
-  holdfast machine update m-123 --set spec.target_cluster_ref=prod
+  holdfast machine update m-123 --cluster prod
   holdfast cluster-ref list`,
 	}, a.clusterRefAdd(), a.clusterRefList(), a.clusterRefGet(), a.clusterRefDelete())
 }

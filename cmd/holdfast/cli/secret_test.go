@@ -21,6 +21,9 @@ func fixtureSecrets() []*holdfastv1.Secret {
 	return []*holdfastv1.Secret{
 		{Name: "bmc/r7", Type: "bmc", Keys: []string{"password", "username"}, KeyId: "2026-11", Version: 3, CreatedAt: ago(90 * 24 * time.Hour), UpdatedAt: ago(time.Hour),
 			UpdatedBy: "user:alice", UsedBy: []string{"m-123", "m-124"}, Uses: 12},
+		{Name: "cluster/gpu", Type: "join", Keys: []string{"certificate_key", "kubeconfig"}, KeyId: "2026-11", Version: 2, Pools: []string{"gpu"}, CreatedAt: ago(24 * time.Hour), UpdatedAt: ago(time.Minute),
+			UpdatedBy: "user:alice"},
+		{Name: "cluster/prod", Type: "join", Keys: []string{"kubeconfig"}, KeyId: "2026-11", Version: 1, CreatedAt: ago(24 * time.Hour), UpdatedAt: ago(24 * time.Hour), UpdatedBy: "user:bob"},
 		{Name: "join", Type: "join", Keys: []string{"token"}, KeyId: "3ba3f5f4", Version: 1, Pools: []string{"cpu", "gpu"}, CreatedAt: ago(time.Minute), UpdatedAt: ago(time.Minute), UpdatedBy: "token:ci"},
 	}
 }

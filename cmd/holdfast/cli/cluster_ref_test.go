@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestClusterRefOutput(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, args := range []string{"cluster-ref list", "cluster-ref list -o wide", "cluster-ref list -o name", "cluster-ref get prod"} {
+		t.Run(args, func(t *testing.T) {
+			var c command
+			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+			golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.out.String())
+		})
+	}
+	var c command
+	c.wantCode(t, c.run(t, f, "cluster-ref", "delete", "prod", "gpu"), ExitOK)
+	wantIn(t, "stderr", c.err.String(), "deleted cluster prod", "deleted cluster gpu")
+	if got := asked[*holdfastv1.DeleteSecretRequest](f); len(got) != 2 || got[0].GetName() != "cluster/prod" {
+		t.Errorf("asked %v", got)
+	}
+}
+
+func TestClusterRefAdd(t *testing.T) {
+	const conf = "apiVersion: v1\nkind: Config\n"
+	dir := t.TempDir()
+	for name, text := range map[string]string{"conf": conf, "key": "0123\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, tc := range []struct {
+		name string
+		args []string
+		in   string
+		want *holdfastv1.PutSecretRequest // nil: refused
+	}{
+		{"from a file", []string{"--kubeconfig", at("conf")}, "", &holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf}}},
+		{"from standard input", []string{"--kubeconfig", "-"}, conf, &holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf}}},
+		{"for control planes of a pool", []string{"--kubeconfig", at("conf"), "--certificate-key-file", at("key"), "--pool", "gpu"}, "",
+			&holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf, "certificate_key": "0123"}, Pools: []string{"gpu"}}},
+		{"without a kubeconfig", nil, "", nil},
+		{"for some and all", []string{"--kubeconfig", at("conf"), "--pool", "gpu", "--all-pools"}, "", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := startCluster(t, fixture())
+			c := command{in: tc.in}
+			code := c.run(t, f, append([]string{"cluster-ref", "add", "prod"}, tc.args...)...)
+			if tc.want == nil {
+				c.wantCode(t, code, ExitUsage)
+				return
+			}
+			c.wantCode(t, code, ExitOK)
+			tc.want.Name, tc.want.Type = "cluster/prod", "join"
+			if diff := cmp.Diff([]*holdfastv1.PutSecretRequest{tc.want}, asked[*holdfastv1.PutSecretRequest](f), protocmp.Transform()); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
