@@ -171,7 +171,7 @@ func TestQEMUFails(t *testing.T) {
 		{"wrong checksum", "", func(p *installtest.Peer) { p.Order["image"].(map[string]any)["sha256"] = strings.Repeat("0", 64) }, []int{largeDisk},
 			"checksum of image debian-13 is ", false},
 		{"disk too small", "", nil, []int{16 * mib}, "needs a disk of 30408704 bytes (30 MB) and this one has 16777216 (16 MB): nothing was written", true},
-		{"two disks that match", "min_size=1M", nil, []int{largeDisk, largeDisk}, "2 disks qualify and nothing was written: vda (100 MB, serial DISK-0); vdb (100 MB, serial DISK-1)", true},
+		{"two disks that match", "min_size=1M", nil, []int{largeDisk, largeDisk}, "2 disks qualify and nothing was written: vda (100 MB, serial DISK-0, rotational); vdb (100 MB, serial DISK-1, rotational)", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (d *Device) each(ctx context.Context, request uint) error {
 			return err
 		}
 		span := [2]uint64{at, min(step, d.size-at)}
-		if err := d.ioctl(request, unsafe.Pointer(&span)); err != nil {
+		if err := d.ioctl(request, unsafe.Pointer(&span)); err != nil { //nolint:gosec // an ioctl takes a pointer
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (d *Device) each(ctx context.Context, request uint) error {
 // The boot sectors go first: a disk that is half erased must not boot.
 func (d *Device) Erase(ctx context.Context) (method string, err error) {
 	front := [2]uint64{0, min(1<<20, d.size)}
-	if err := d.ioctl(blkZeroOut, unsafe.Pointer(&front)); err != nil {
+	if err := d.ioctl(blkZeroOut, unsafe.Pointer(&front)); err != nil { //nolint:gosec // an ioctl takes a pointer
 		return "", fmt.Errorf("overwrite the boot sectors: %w", err)
 	}
 	var tried []error

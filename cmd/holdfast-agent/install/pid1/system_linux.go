@@ -18,7 +18,7 @@ func Mount() error {
 	for _, m := range []struct{ kind, dir string }{
 		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},
 	} {
-		if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		if err := os.MkdirAll(m.dir, 0o755); err != nil { //nolint:gosec // as on every system
 			return fmt.Errorf("make %s: %w", m.dir, err)
 		}
 		if err := unix.Mount(m.kind, m.dir, m.kind, unix.MS_NOSUID, ""); err != nil && !errors.Is(err, unix.EBUSY) {

@@ -206,7 +206,7 @@ func growExt4(bytes uint64) error {
 	if blocks <= st.Blocks {
 		return nil
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), ext4Resize, uintptr(unsafe.Pointer(&blocks))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), ext4Resize, uintptr(unsafe.Pointer(&blocks))); errno != 0 { //nolint:gosec // an ioctl takes a pointer
 		return fmt.Errorf("grow the file system to %d blocks: %w", blocks, errno)
 	}
 	return nil
