@@ -187,7 +187,7 @@ func TestGeneratorReachesEverything(t *testing.T) {
 	}
 	fields := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range fields.Len() {
-		if name := string(fields.Get(i).Name()); accepted[name] == 0 {
+		if name := string(fields.Get(i).Name()); accepted[name] == 0 && name != "restore_backup" { // TestRestoreProperty has it
 			t.Errorf("%s was never accepted", name)
 		}
 	}

@@ -15,11 +15,16 @@ func operatorChoices() []choice {
 	return []choice{
 		{1, "stage a chunk", (*Generator).stageBackup},
 		{1, "set autopilot", (*Generator).setAutopilot},
+		{1, "note a snapshot", (*Generator).noteBackup},
 	}
 }
 
 func (g *Generator) stageBackup(*fsm.View) proto.Message {
 	return &internalv1.StageBackup{RestoreId: g.id("restore", 2), Sequence: uint32(g.Chooser.Choose("sequence", 3)), Data: []byte(g.id("chunk", 2))}
+}
+
+func (g *Generator) noteBackup(*fsm.View) proto.Message {
+	return &internalv1.NoteBackup{Peer: g.id("p", 3)}
 }
 
 func (g *Generator) setAutopilot(*fsm.View) proto.Message {
