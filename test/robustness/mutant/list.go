@@ -90,11 +90,6 @@ func Mutants() []Mutant {
 			},
 		},
 		{
-			Name: "logtwice", Breaks: "a leader that takes a command over reads its output from where the record ends",
-			Scenario: dieWhileRunning(),
-			Patches:  []Patch{{"executor/step_ssh.go", "func (a *attempt) logged() int64 {\n\tif a.adopted == nil {", "func (a *attempt) logged() int64 {\n\tif a.adopted != nil {"}},
-		},
-		{
 			Name: "nosettlebmc", Breaks: "a leader that takes an attempt over gives a press the time that the BMC takes to show it",
 			Scenario: dieAfterPress(),
 			Patches: []Patch{{"executor/attempt.go",

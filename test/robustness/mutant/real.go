@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 	"github.com/holdfast-metal/holdfast/test/failpoint"
 	"github.com/holdfast-metal/holdfast/test/lab"
@@ -98,35 +97,16 @@ func (r *realBench) truth(ctx context.Context, first string) ([]error, error) {
 	return found, nil
 }
 
-// errPrinted says that a command has printed something that is on record.
-var errPrinted = errors.New("it has printed")
-
 // dieWhileRunning kills the leader when a command on a real host has printed something that is on record.
 func dieWhileRunning() Scenario {
 	return Scenario{Name: "the leader dies while a command runs on a real host", Run: func(ctx context.Context, e Env) ([]error, error) {
-		r, err := e.openReal(ctx, site.Config{SSH: true})
+		const point = "logs-committed"
+		r, err := e.openReal(ctx, site.Config{SSH: true}, point)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = r.close() }()
-		op := r.rec.StartRun(ctx, workload.Op{Machine: r.real.Hosts[0], Plan: workload.HostPlan, Request: "q"}, callTime)
-		if op.Outcome != workload.OK {
-			return nil, errors.New("start the command: " + op.Code + " " + op.Message)
-		}
-		err = r.Client.ReadLogs(ctx, op.Got.ID, 0, func(c *holdfastv1.LogChunk) error {
-			if c.GetStream() == "stdout" {
-				return errPrinted
-			}
-			return nil
-		})
-		if !errors.Is(err, errPrinted) {
-			return nil, errors.Join(errors.New("the command has ended before the leader could be killed"), err)
-		}
-		leader, err := r.Leader(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if err := errors.Join(leader.Kill(), r.over(ctx, op.Got.ID)); err != nil { // it is started again
+		if err := r.once(ctx, r.real.Hosts[0], workload.HostPlan, "q", point); err != nil {
 			return nil, err
 		}
 		return r.truth(ctx, "starts")
