@@ -16,7 +16,7 @@ func functions(a *assets) template.FuncMap {
 	return template.FuncMap{
 		"asset": a.url, "stamp": stamp, "span": span, "enum": enum, "lower": strings.ToLower, "scope": scope, "label": label,
 		"attempts": attempts, "done": stepsDone, "why": why, "count": count, "first": first, "condition": conditionText, "poolStatus": poolStatus,
-		"dict": dict, "retry": retryLink, "used": usedVRAM, "lastState": lastState, "ended": ended, "join": strings.Join, "bytes": size, "at": func(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) },
+		"dict": dict, "retry": retryLink, "used": usedVRAM, "lastState": lastState, "ended": ended, "join": strings.Join, "bytes": size,
 	}
 }
 
@@ -69,11 +69,12 @@ func largest(d time.Duration) string {
 	return fmt.Sprintf("%dd", s/86400)
 }
 
-// span is how long something took, or has taken so far.
+// stretch is how long something took, or has taken so far.
 type stretch struct {
 	Text, Since string // Since only while it goes on
 }
 
+// span gives the stretch between two times; nil before it begins.
 func span(from, to *timestamppb.Timestamp) *stretch {
 	if from == nil {
 		return nil
