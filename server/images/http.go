@@ -97,8 +97,11 @@ func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Imag
 	if st, err := open.Stat(); err == nil {
 		size = st.Size()
 	}
-	// Whoever reads slower than that holds a place for nothing. Writers of tests have no deadlines.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadSlack + time.Duration(size/slowestDownload)*time.Second))
+	// Whoever reads slower than that holds a place for nothing. The next request on the connection has a time of its own. Writers of tests
+	// have no deadlines.
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(downloadSlack + time.Duration(size/slowestDownload)*time.Second))
+	defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
