@@ -33,9 +33,12 @@ func presses(h *workload.History, f *Final) []error {
 			words = append(words, fmt.Sprintf("%s/%s/%d %s", t.run.GetRunId(), t.step, t.attempt.GetNumber(), p))
 			quiet = t.attempt.GetOutcome() == holdfastv1.Attempt_SUCCEEDED
 		}
-		if ok, err := regexp.MatchString("^"+pattern.String()+"$", seen); err != nil || !ok {
-			errs = append(errs, fmt.Errorf("the BMC of %s saw the presses %s (F off, N on; f and n were ignored), which are not those of its attempts, in order: %s (%v)",
-				id, seen, strings.Join(words, ", "), err))
+		should, err := regexp.Compile("^" + pattern.String() + "$")
+		if err != nil {
+			errs = append(errs, fmt.Errorf("word the presses of %s: %w", id, err))
+		} else if !should.MatchString(seen) {
+			errs = append(errs, fmt.Errorf("the BMC of %s saw the presses %s (F off, N on; f and n were ignored), which are not those of its attempts, in order: %s",
+				id, seen, strings.Join(words, ", ")))
 		}
 	}
 	return few(errs)
