@@ -47,7 +47,7 @@ func (tr *traffic) write(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		start := time.Now()
 		id := fmt.Sprintf("%s-w%d", tr.prefix, n)
-		tr.insist(ctx, func(ctx context.Context) error {
+		tr.insist(ctx, "write "+id, func(ctx context.Context) error {
 			_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
 			return err
 		})
@@ -60,12 +60,24 @@ func (tr *traffic) write(ctx context.Context) {
 	}
 }
 
-// insist asks until it is done; a write whose outcome was unknown may turn out to be there.
-func (tr *traffic) insist(ctx context.Context, do func(context.Context) error) {
-	for ctx.Err() == nil {
+// patience is how long a call is asked again that fails.
+const patience = 30 * time.Second
+
+// insist asks until it is done, or for long enough; a write whose outcome was unknown may turn out to be there.
+func (tr *traffic) insist(ctx context.Context, what string, do func(context.Context) error) bool {
+	for deadline := time.Now().Add(patience); ; {
 		err := do(ctx)
 		if err == nil || status.Code(err) == codes.AlreadyExists {
-			return
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if time.Now().After(deadline) {
+			tr.mu.Lock()
+			tr.failed = append(tr.failed, fmt.Sprintf("%s: %v", what, err))
+			tr.mu.Unlock()
+			return false
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
@@ -74,16 +86,19 @@ func (tr *traffic) insist(ctx context.Context, do func(context.Context) error) {
 // repave starts one run after the other on a machine, and sees each end. The last one is seen to its end after the stop.
 func (tr *traffic) repave(stopped context.Context, id string) {
 	ctx := context.WithoutCancel(stopped)
-	tr.insist(ctx, func(ctx context.Context) error {
+	registered := tr.insist(ctx, "register "+id, func(ctx context.Context) error {
 		_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
 		return err
 	})
-	for n := 0; stopped.Err() == nil; n++ {
+	for n := 0; registered && stopped.Err() == nil; n++ {
 		var run *holdfastv1.Run
-		tr.insist(ctx, func(ctx context.Context) (err error) {
-			run, err = tr.c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprintf("%s-%d", id, n), MachineId: id, Type: "REPAVE", PlanId: "plan/repave"})
+		started := tr.insist(ctx, "start a run on "+id, func(ctx context.Context) (err error) {
+			run, err = tr.c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprintf("%s-%d", id, n), MachineId: id, Type: "REPAVE", PlanId: "plan/repave-join"})
 			return err
 		})
+		if !started {
+			return
+		}
 		limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
 		ended, err := tr.c.WaitRun(limited, run.GetRunId())
 		cancel()
