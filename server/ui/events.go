@@ -53,7 +53,7 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	s.pulse = func(at position) string {
 		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli()})
 	}
-	s.run(func(send func(text string) error) error {
+	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
 		read := newClients(s.conn)
 		if !stillIn(s.ctx, read) {
 			return status.Error(codes.Unauthenticated, "sign in first")

@@ -24,7 +24,7 @@ func listen(t *testing.T, l *apitest.Lab, path, as, last string) <-chan string {
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := http.DefaultClient.Do(r) //nolint:bodyclose // by the cleanup below, when the reader has ended
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,8 @@ func listen(t *testing.T, l *apitest.Lab, path, as, last string) <-chan string {
 	}()
 	t.Cleanup(func() {
 		_ = resp.Body.Close()
-		for range lines { //nolint:revive // until the reader has ended
+		for range lines { // until the reader has ended
+			continue
 		}
 		srv.CloseClientConnections()
 		srv.Close()

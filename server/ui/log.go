@@ -63,7 +63,7 @@ func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := d.stream(w, r)
-	s.run(func(send func(text string) error) error {
+	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
 		err := d.feed.RunLog(s.ctx, &holdfastv1.StreamRunLogsRequest{RunId: id, Offset: offset}, func(c *holdfastv1.LogChunk) error {
 			data, _ := json.Marshal(piece(c)) // nothing in it can fail
 			return send(fmt.Sprintf("id: %d\nevent: log\ndata: %s\n\n", c.GetOffset()+int64(len(c.GetData())), data))

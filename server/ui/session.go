@@ -41,7 +41,7 @@ func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.keep(w, r, token, int(sessionTime/time.Second))
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // ours has made it a path of the dashboard
 }
 
 func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {

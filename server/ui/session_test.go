@@ -15,7 +15,7 @@ func TestSession(t *testing.T) {
 	if w.Code != 303 || w.Header().Get("Location") != "/ui/runs" {
 		t.Errorf("got %d to %s", w.Code, w.Header().Get("Location"))
 	}
-	c := w.Result().Cookies()[0] //nolint:bodyclose // of a recorder
+	c := w.Result().Cookies()[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ui/" || c.Secure || c.Value != l.Secret("operator") {
 		t.Errorf("the cookie is %+v", c)
 	}
@@ -23,7 +23,7 @@ func TestSession(t *testing.T) {
 	r.PostForm = url.Values{"token": {"x"}}
 	r.Form = r.PostForm
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	if c := do(l, "", r).Result().Cookies(); len(c) != 1 || !c[0].Secure { //nolint:bodyclose // of a recorder
+	if c := do(l, "", r).Result().Cookies(); len(c) != 1 || !c[0].Secure {
 		t.Errorf("over TLS the cookies are %+v", c)
 	}
 	has(t, get(l, "operator", "/ui/runs"), 200, []string{"token:operator", "operator"})
@@ -31,7 +31,7 @@ func TestSession(t *testing.T) {
 	has(t, get(l, "operator", "/metrics"), 401, nil)      // the cookie is the dashboard's alone
 	l.Revoke("operator")
 	has(t, get(l, "operator", "/ui/runs"), 401, []string{"revoked", "Sign in"})
-	if c := post(l, "", "/ui/signout", nil).Result().Cookies(); len(c) != 1 || c[0].MaxAge != -1 { //nolint:bodyclose // of a recorder
+	if c := post(l, "", "/ui/signout", nil).Result().Cookies(); len(c) != 1 || c[0].MaxAge != -1 {
 		t.Errorf("after signing out: %+v", c)
 	}
 	// A link from another site comes without the cookie: the browser is asked to come again from here.
