@@ -66,9 +66,6 @@ const joined = "prod" // the cluster that machines join
 // off hard after that.
 const shutdown = 4
 
-// slowReset has BMCs be away for so long that a new leader sees it: one that comes later waits a minute for them to go.
-const slowReset = "reset_time: 6s\n"
-
 // crashCases are all kinds of steps. Two of one kind do not follow each other: see TestStopLeaderAtBoundaries.
 func crashCases() []crashCase {
 	return []crashCase{
@@ -87,8 +84,6 @@ func crashCases() []crashCase {
 		{"media", "media", &holdfastv1.Media{Url: "http://192.0.2.1/rescue.iso"}, map[string]int{"media_insert": 1}, nil},
 		{"inventory", "inventory", &holdfastv1.ReadInventory{}, map[string]int{}, nil},
 		{"event-log", "event_log", &holdfastv1.ReadEventLog{}, map[string]int{}, nil},
-		{"reset-bmc", "reset_bmc", &holdfastv1.ResetBmc{}, map[string]int{"bmc_reset": 1}, nil},
-		{"console", "console", &holdfastv1.SerialConsole{IdleSeconds: 1}, map[string]int{}, nil}, // nobody attaches: it closes by itself
 		{"reboot-inband", "reboot", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"command": 1, "reboot": 1}, nil},
 	}
 }
@@ -101,7 +96,7 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 	for i, cases := range [][]crashCase{all[:half], all[half:]} {
 		t.Run(fmt.Sprint("cluster", i+1), func(t *testing.T) {
 			t.Parallel()
-			c := bench.Cluster(t, harness.Options{FleetConfig: slowReset})
+			c := bench.Cluster(t, harness.Options{})
 			w := c.Write("m-written")
 			crash := &crasher{cluster: c, writer: w}
 			c.Plan("bystander-ssh", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}))

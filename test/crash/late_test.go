@@ -41,7 +41,7 @@ func TestStopLeaderOnTheWayToTheHardware(t *testing.T) {
 			c := bench.Of(binary).Cluster(t, harness.Options{Failpoints: s.StopEnvironment(tc.point)})
 			var cases []crashCase
 			for _, k := range crashCases() {
-				if k.first == nil && len(k.want) > 0 && k.kind != "reset_bmc" { // a BMC that was reset while nobody looked is waited for a minute
+				if k.first == nil && len(k.want) > 0 {
 					k.plan(c)
 					cases = append(cases, k)
 				}

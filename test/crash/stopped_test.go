@@ -12,7 +12,7 @@ import (
 func TestStopLeaderAtBoundaries(t *testing.T) {
 	long(t)
 	t.Parallel()
-	c := bench.Cluster(t, harness.Options{FleetConfig: slowReset})
+	c := bench.Cluster(t, harness.Options{})
 	for _, k := range crashCases() {
 		k.plan(c)
 	}

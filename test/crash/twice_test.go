@@ -11,7 +11,7 @@ import (
 func TestKillTwoLeadersInOneAttempt(t *testing.T) {
 	long(t)
 	t.Parallel()
-	c := bench.Cluster(t, harness.Options{FleetConfig: slowReset})
+	c := bench.Cluster(t, harness.Options{})
 	for _, k := range crashCases() {
 		if k.first != nil {
 			continue
