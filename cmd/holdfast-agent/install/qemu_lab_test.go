@@ -30,7 +30,7 @@ const (
 	rootStart  = 5 * mib
 	rootSize   = 24 * mib
 	labImage   = rootStart + rootSize + mib
-	bootLimit  = 2 * time.Minute // a busy machine without KVM
+	bootLimit  = 4 * time.Minute // a busy machine without KVM
 )
 
 // lab skips a test unless it was asked for, and installs what it needs.

@@ -50,7 +50,7 @@ func packed(t *testing.T, kind string, b []byte) []byte {
 			t.Fatal(err)
 		}
 	case "ZSTD":
-		z, err := zstd.NewWriter(&out)
+		z, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func packed(t *testing.T, kind string, b []byte) []byte {
 			t.Fatal(err)
 		}
 	case "ZSTD, sized":
-		z, err := zstd.NewWriter(nil)
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 		if err != nil {
 			t.Fatal(err)
 		}
