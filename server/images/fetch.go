@@ -58,7 +58,7 @@ func (d *Depot) bring(ctx context.Context, f file, prefer string) error {
 			return err
 		}
 		d.log.Info("image file broke off, going on", "sha256", f.sum, "received", d.store.Received(f.sum), "error", err)
-		if !sleep(ctx, pause/2+rand.N(pause)) {
+		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // only spreads tries
 			return ctx.Err()
 		}
 		pause = min(2*pause, max(maxPause, d.cfg.Pause))

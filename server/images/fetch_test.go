@@ -17,8 +17,8 @@ import (
 // source is a web server with a file, and its troubles.
 type source struct {
 	*httptest.Server
-	asked, ranges, sent atomic.Int64
-	broken              atomic.Int64 // so many answers break off half-way
+	asked, ranges atomic.Int64
+	broken        atomic.Int64 // so many answers break off half-way
 }
 
 func newSource(t *testing.T, all []byte, trouble func(s *source, w http.ResponseWriter, r *http.Request) bool) *source {
@@ -172,6 +172,7 @@ func TestAFollowerAsksTheURLWhenTheLeaderDoesNot(t *testing.T) {
 	all := someBytes(1000, 3)
 	src := newSource(t, all, nil)
 	l := newLab(t, 3)
+	l.grace = 50 * time.Millisecond
 	l.start(l.peers[1]) // p0, who leads, does not answer
 	l.add("debian", &holdfastv1.Image_File{Url: src.URL, Sha256: sumOf(all)})
 	l.peers[1].has(sumOf(all))

@@ -32,6 +32,7 @@ type lab struct {
 	state *fsm.FSM
 	index uint64
 	peers []*peer
+	grace time.Duration // see images.Config
 }
 
 // peer is one of them: the real Depot behind a real gRPC server and a real HTTP one.
@@ -51,7 +52,7 @@ type peer struct {
 
 func newLab(t *testing.T, n int) *lab {
 	t.Helper()
-	l := &lab{t: t, state: fsm.New()}
+	l := &lab{t: t, state: fsm.New(), grace: time.Minute}
 	for i := range n {
 		p := &peer{lab: l, id: fmt.Sprintf("p%d", i), dir: t.TempDir()}
 		p.free.Store(1 << 40)
@@ -80,8 +81,8 @@ func (p *peer) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.depot = images.New(images.Config{PeerID: p.id, Interval: 10 * time.Millisecond, Pause: 10 * time.Millisecond, Stall: 300 * time.Millisecond,
-		Grace: 200 * time.Millisecond, Patience: 10 * time.Second}, p.store, p, p.lab.state)
+	p.depot = images.New(images.Config{PeerID: p.id, Interval: 10 * time.Millisecond, Pause: 10 * time.Millisecond, Stall: 2 * time.Second,
+		Grace: p.lab.grace, Patience: 10 * time.Second}, p.store, p, p.lab.state)
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

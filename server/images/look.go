@@ -56,7 +56,7 @@ func (d *Depot) lookFor(ctx context.Context, f file) bool {
 	wait := d.flights[f.sum] != nil || time.Now().Before(t.next)
 	d.mu.Unlock()
 	if !wait {
-		d.fetch(f, "")
+		d.fetch(f, "") //nolint:contextcheck // a fetch lives as long as Run, not as long as who asks for it
 	}
 	return false
 }

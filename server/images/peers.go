@@ -97,7 +97,7 @@ func (d *Depot) StatBlob(ctx context.Context, r *internalv1.StatBlobRequest) (*i
 
 // PullBlob fetches a file from the peer that asks for it. The fetch goes on when the caller goes away.
 func (d *Depot) PullBlob(ctx context.Context, r *internalv1.PullBlobRequest) (*internalv1.PullBlobResponse, error) {
-	if err := d.fetch(file{sum: r.GetSha256(), size: r.GetSizeBytes()}, r.GetPeerId()).wait(ctx); err != nil {
+	if err := d.fetch(file{sum: r.GetSha256(), size: r.GetSizeBytes()}, r.GetPeerId()).wait(ctx); err != nil { //nolint:contextcheck // a fetch lives as long as Run, not as long as who asks for it
 		return nil, worded(err)
 	}
 	d.store.Keep(r.GetSha256(), time.Now())

@@ -49,7 +49,7 @@ func (d *Depot) fromURL(ctx context.Context, f file, r *blob.Receiver) error {
 
 // goOn says whether the body of an answer is what comes next of a file.
 func goOn(resp *http.Response, f file, r *blob.Receiver) error {
-	total := int64(-1)
+	var total int64 // -1: not said
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
 		total = resp.ContentLength
