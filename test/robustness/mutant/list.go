@@ -102,6 +102,11 @@ func Mutants() []Mutant {
 			Patches:  []Patch{{"providers/bmc/redfish_session.go", "former := c.login.former()", "former := \"\""}},
 		},
 		{
+			Name: "answerisevidence", Breaks: "that a BMC has taken a press is no evidence that it happened",
+			Scenario: lie(),
+			Patches:  []Patch{{"executor/press.go", "\tif lost == nil {\n\t\treturn a.poll(ctx, what, shown)\n\t}", "\tif lost == nil {\n\t\treturn nil\n\t}"}},
+		},
+		{
 			Name: "unadmittedvote", Breaks: "a peer that has lost its data does not vote before it has caught up",
 			Scenario: wipedVoter(),
 			Patches: []Patch{{"cluster/transport.go",

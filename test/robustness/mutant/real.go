@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 	"github.com/holdfast-metal/holdfast/test/failpoint"
 	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
@@ -150,5 +151,23 @@ func killWithSession() Scenario {
 			return nil, err
 		}
 		return r.truth(ctx, "sessions")
+	}}
+}
+
+// lie has a BMC take every press and do nothing.
+func lie() Scenario {
+	return Scenario{Name: "a BMC takes presses and does nothing", Run: func(ctx context.Context, e Env) ([]error, error) {
+		r, err := e.openReal(ctx, site.Config{BMCs: 1})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = r.close() }()
+		if err := r.site.BMCs[0].Quirks(ctx, redfishtest.Quirks{Ignore: []string{"reset"}}); err != nil {
+			return nil, err
+		}
+		if err := r.once(ctx, r.real.BMCs[0], workload.OffPlan, "q", ""); err != nil {
+			return nil, err
+		}
+		return r.truth(ctx, "atrest")
 	}}
 }
