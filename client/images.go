@@ -64,7 +64,7 @@ func (u *Upload) part(ctx context.Context, cc grpc.ClientConnInterface) (peers [
 		r, err := stream.Recv()
 		if err == nil && r.GetDone() {
 			stop()
-			<-sent
+			<-sent //nolint:errcheck // all of it is there
 			return r.GetPeers(), true, errEnded
 		}
 		if err != nil {

@@ -159,7 +159,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 				continue
 			}
 			stop(errors.New("the leader's work is interrupted on purpose"))
-			err := i.do(i.ctx)
+			err := i.do(i.ctx) //nolint:contextcheck // of the caller, who waits
 			i.done <- err
 			if err != nil && n.raft.State() == raft.Leader && n.transfer(ctx) == nil {
 				continue

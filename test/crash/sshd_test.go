@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"

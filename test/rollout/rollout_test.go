@@ -96,7 +96,7 @@ func (l *lab) runs(t *testing.T, version string) {
 // goesBack: a release that cannot run is taken back, on the first peer that got it.
 func (l *lab) goesBack(t *testing.T) {
 	file := filepath.Join(l.dir, "broken")
-	if err := os.WriteFile(file, []byte(broken), 0o755); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(file, []byte(broken), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	tr := l.traffic(t, "back")

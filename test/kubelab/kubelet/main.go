@@ -43,9 +43,7 @@ const (
 func main() {
 	dir := flag.String("dir", "", "directory with uuid, and ready when the node is to be Ready")
 	flag.Parse()
-	if err := run(context.Background(), *dir); err != nil {
-		log.Fatal(err)
-	}
+	log.Fatal(run(context.Background(), *dir)) // it runs until it fails
 }
 
 func run(ctx context.Context, dir string) error {
