@@ -1,0 +1,86 @@
+package fsm_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// TestInstallSession: from the boot script to the end, by a run of ours. Reports on the session's token move the node as those of the node API do, make no
+// run of their own, and say nothing once the attempt is over.
+func TestInstallSession(t *testing.T) {
+	p := nodeIn(t, pending)
+	start(t, p, "m-1", "q", "", "ubuntu")
+	begin(t, p, "run-q")
+	step := getRun(t, p, "run-q").GetCurrentStep()
+	open := &internalv1.OpenInstall{RunId: "run-q", Step: step, Attempt: 1, Image: "debian"}
+	stage := func(want holdfastv1.Install_Stage) *holdfastv1.Install {
+		t.Helper()
+		i, ok := p.View().Install("m-1")
+		if !ok || i.GetStage() != want {
+			t.Errorf("got stage %s, want %s", i.GetStage(), want)
+		}
+		return i
+	}
+	one, two := fsmtest.TokenValue("one"), fsmtest.TokenValue("two")
+	say := func(sum []byte, status string) *internalv1.ReportInstall {
+		return &internalv1.ReportInstall{Sha256: sum, Report: &holdfastv1.ReportInstallRequest{Status: status, Error: "two disks match", HostKeys: []string{"ssh-ed25519 AAAA"}}}
+	}
+	refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: one}, fsm.Aborted, fsm.ReasonNoInstall)
+	refused(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: step, Attempt: 2}, fsm.Aborted, fsm.ReasonAttemptMismatch)
+	do(t, p, open)
+	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: one})
+	do(t, p, open) // a leader that does not know whether it has: nothing begins anew
+	if i := stage(holdfastv1.Install_BOOTED_IPXE); i.GetBoots() != 1 {
+		t.Errorf("got %v", i)
+	}
+	refused(t, p, say(two, "started"), fsm.Unauthenticated, fsm.ReasonInstallToken)
+	do(t, p, say(one, "started"))
+	do(t, p, say(one, "started"))
+	stage(holdfastv1.Install_INSTALLER_STARTED)
+	if m, r := getMachine(t, p, "m-1"), getRun(t, p, "run-q"); m.GetStatus().GetActiveRunId() != "run-q" || r.GetObserved() || !strings.Contains(r.GetWaitingFor(), "installer") {
+		t.Errorf("a report has made a run of its own: %v, %v", m.GetStatus(), r)
+	}
+	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: two}) // its power was away
+	do(t, p, say(two, "progress"))
+	stage(holdfastv1.Install_WRITING)
+	before := fsm.OwnLogBytes(getRun(t, p, "run-q"))
+	for range 2 {
+		do(t, p, &internalv1.AppendInstallLog{Sha256: two, Data: []byte("hello\n")})
+	}
+	refused(t, p, &internalv1.AppendInstallLog{Sha256: two, Offset: 7, Data: []byte("x")}, fsm.Aborted, fsm.ReasonLogGap)
+	if r := getRun(t, p, "run-q"); fsm.OwnLogBytes(r) != before || r.GetLogBytes() != before+6 || strings.Count(fsmtest.LogText(p.View(), "run-q"), "hello") != 1 {
+		t.Errorf("the executor's offset moved from %d to %d, log %q", before, fsm.OwnLogBytes(r), fsmtest.LogText(p.View(), "run-q"))
+	}
+	do(t, p, say(two, "complete"))
+	do(t, p, say(two, "failed")) // after the end nothing is said
+	stage(holdfastv1.Install_COMPLETE)
+	if n := getMachine(t, p, "m-1"); n.GetNode().GetInstallAttempts() != 0 || n.GetNode().GetInstallStatus() != "complete" || string(p.View().DeviceNote("host/m-1")) != "ssh-ed25519 AAAA" {
+		t.Errorf("after complete: %v, known by %q", n.GetNode(), p.View().DeviceNote("host/m-1"))
+	}
+	refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("three")}, fsm.Aborted, fsm.ReasonNoInstall)
+	end(t, p, "run-q", succeeded)
+	refused(t, p, say(two, "started"), fsm.OutOfRange, fsm.ReasonInstallOver)
+	if got := string(p.View().DeviceNote("host/m-1")); got != "ssh-ed25519 AAAA" {
+		t.Errorf("the host key that the installer has made was forgotten: %q", got)
+	}
+}
+
+// TestInstallFailureCountsOnce: an installer that has no answer says the same again; that is one strike.
+func TestInstallFailureCountsOnce(t *testing.T) {
+	p := nodeIn(t, pending)
+	start(t, p, "m-1", "q", "", "ubuntu")
+	begin(t, p, "run-q")
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1, Image: "debian"})
+	for range 3 { // the node API knows MAC addresses only, and moves the session too
+		report(t, p, "failed")
+	}
+	i, _ := p.View().Install("m-1")
+	if n := getMachine(t, p, "m-1").GetNode(); n.GetInstallAttempts() != 1 || i.GetStage() != holdfastv1.Install_FAILED || i.GetError() != "Disk not found" {
+		t.Errorf("got %d strikes, session %v", n.GetInstallAttempts(), i)
+	}
+}
