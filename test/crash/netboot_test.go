@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,10 +57,10 @@ func (m *installing) call(method, path, body string) (status int, answer string)
 		}
 		b, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if last = err; err == nil && resp.StatusCode < 500 {
+		if err == nil && resp.StatusCode < 500 {
 			return resp.StatusCode, string(b)
 		}
-		last = fmt.Errorf("%s: %s", resp.Status, b)
+		last = errors.Join(err, fmt.Errorf("%s: %s", resp.Status, b))
 	}
 	m.t.Fatalf("%s %s: nobody has answered: %v", method, path, last)
 	return 0, ""
