@@ -35,7 +35,7 @@ func (p pulse) run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for last := ""; ; {
+	for last := ""; ctx.Err() == nil; {
 		words := []string{sdnotify.Watchdog}
 		if line := p.look(); line != last {
 			last, words = line, append(words, sdnotify.Status(line))
@@ -43,11 +43,11 @@ func (p pulse) run(ctx context.Context) error {
 		p.send(ctx, words...)
 		select {
 		case <-ctx.Done():
-			p.send(context.WithoutCancel(ctx), sdnotify.Stopping, sdnotify.Status("handing over"))
-			return nil
 		case <-tick.C:
 		}
 	}
+	p.send(context.WithoutCancel(ctx), sdnotify.Stopping, sdnotify.Status("handing over"))
+	return nil
 }
 
 func (p pulse) send(ctx context.Context, words ...string) {
