@@ -43,6 +43,12 @@ func TestCareOfIPMISim(t *testing.T) {
 	if len(events) != 1 || time.Since(events[0].At).Abs() > 25*time.Hour {
 		t.Errorf("events = %+v, want the one that was added, of today", events)
 	}
+	health, err := l.p.Health(l.ctx, l.m)
+	l.ok("read the health", err)
+	want := []providers.Problem{{Kind: providers.EventLogged, Text: "the event log says: Memory #0x30: Uncorrectable ECC"}}
+	if diff := cmp.Diff(providers.Health{Problems: want}, health); diff != "" {
+		t.Errorf("health (-want +got):\n%s", diff)
+	}
 	l.ok("clear the event log", l.p.ClearEvents(l.ctx, op("clear"), l.m))
 	l.eventually("an empty event log", func() bool {
 		events, err := l.p.Events(l.ctx, l.m)

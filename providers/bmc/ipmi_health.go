@@ -11,7 +11,10 @@ import (
 
 // health reads the sensors (SDR) and the newest entries of the event log (SEL), one command after the other.
 func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
-	out, err := h.run(ctx, false, "sdr", "elist", "all")
+	if _, err := h.mcInfo(ctx); err != nil { // logs in, as table wants it
+		return providers.Health{}, err
+	}
+	out, err := h.table(ctx, "sdr", "elist", "all")
 	if err != nil {
 		return providers.Health{}, err
 	}
@@ -36,7 +39,7 @@ func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
 		}
 		all.Problems = append(all.Problems, p)
 	}
-	sel, err := h.run(ctx, false, "sel", "elist", "last", "32")
+	sel, err := h.table(ctx, "sel", "elist", "last", "32")
 	switch {
 	case err == nil:
 		all.Problems = append(all.Problems, logged(sel, time.Now())...)

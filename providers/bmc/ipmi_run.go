@@ -129,6 +129,14 @@ func noIpmitool(err error) error {
 // run starts ipmitool and reads what it prints. An effect has its not-after time checked right before the program starts.
 // The program is killed with its children after CommandTime, and when the context ends.
 func (h *ipmiHost) run(ctx context.Context, effect bool, args ...string) (string, error) {
+	return h.command(ctx, effect, append([]string{"-v"}, args...)) // so that it says why it could not log in
+}
+
+// table reads a list of sensors or events: with -v ipmitool prints them in other words, of which some are wrong. Who calls it has
+// logged in before, and knows how that went.
+func (h *ipmiHost) table(ctx context.Context, args ...string) (string, error) { return h.command(ctx, false, args) }
+
+func (h *ipmiHost) command(ctx context.Context, effect bool, args []string) (string, error) {
 	a, leave, err := h.turn(ctx, effect)
 	if err != nil {
 		return "", err
@@ -139,14 +147,14 @@ func (h *ipmiHost) run(ctx context.Context, effect bool, args ...string) (string
 }
 
 func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []string) (string, error) {
-	what := "ipmitool " + strings.Join(args, " ")
+	what := "ipmitool " + strings.TrimPrefix(strings.Join(args, " "), "-v ")
 	path, err := exec.LookPath(h.cfg.Ipmitool)
 	if err != nil {
 		return "", noIpmitool(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 	defer cancel()
-	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "5", "-R", "2", "-v"}, args...)
+	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "5", "-R", "2"}, args...)
 	if timeout, err := exec.LookPath("timeout"); err == nil { // it kills on time even when this process is stopped
 		argv = append([]string{timeout, "-s", "KILL", strconv.FormatFloat((h.cfg.CommandTime + time.Second).Seconds(), 'f', 3, 64)}, argv...)
 	}
