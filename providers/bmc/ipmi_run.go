@@ -134,7 +134,9 @@ func (h *ipmiHost) run(ctx context.Context, effect bool, args ...string) (string
 
 // table reads a list of sensors or events: with -v ipmitool prints them in other words, of which some are wrong. Who calls it has
 // logged in before, and knows how that went.
-func (h *ipmiHost) table(ctx context.Context, args ...string) (string, error) { return h.command(ctx, false, args) }
+func (h *ipmiHost) table(ctx context.Context, args ...string) (string, error) {
+	return h.command(ctx, false, args)
+}
 
 func (h *ipmiHost) command(ctx context.Context, effect bool, args []string) (string, error) {
 	a, leave, err := h.turn(ctx, effect)

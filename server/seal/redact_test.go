@@ -57,6 +57,7 @@ func harmless() map[protoreflect.FullName]string {
 		"holdfast.internal.v1.SnapshotRecord.key":        "the key of a row",
 		"holdfast.internal.v1.NoteDevice.key":            "the key of a row",
 		"holdfast.internal.v1.DeviceNote.key":            "the key of a row",
+		"holdfast.internal.v1.BackupHeader.secrets_keys": "ids of keys",
 	}
 }
 
