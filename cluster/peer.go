@@ -153,7 +153,7 @@ func (n *Node) remove(ctx context.Context, id string) error {
 	if _, ok := n.current(); !ok {
 		return ErrNotLeader
 	}
-	if m, ok := n.gossip.peer(id); ok {
+	if m, ok := n.gossip.peer(id); ok && m.alive { // it says good-bye, and ends in a moment; one that is dead may come back
 		n.departed.add(id, m.meta.GetInstance())
 	}
 	if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {

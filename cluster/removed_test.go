@@ -30,3 +30,31 @@ func TestRecordOfRemovedServerGoesAway(t *testing.T) {
 		t.Errorf("%d peers are on record, want 3", n)
 	}
 }
+
+// A peer that is dead when it is removed, and comes back with its data, joins as any other: whoever has removed it must not take it for one that
+// has said good-bye and is about to end. Found by the failpoint "server-removed".
+func TestRemovedPeerComesBack(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+	settled(t, c, 3)
+	leader := c.Leader()
+	dead := c.Followers(leader)[0]
+	c.Kill(dead)
+	clustertest.Eventually(t, 20*time.Second, "gossip sees that it is dead", func() error {
+		for _, p := range leader.Node.Status(t.Context()).GetPeers() {
+			if p.GetId() == dead.ID && p.GetAlive() {
+				return errors.New("it is alive")
+			}
+		}
+		return nil
+	})
+	if err := leader.Node.RemovePeer(t.Context(), dead.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(dead)
+	clustertest.Eventually(t, 20*time.Second, "it votes again", func() error {
+		if s := suffrage(t, leader, dead); s != "voter" {
+			return errors.New("it is " + s)
+		}
+		return nil
+	})
+}
