@@ -3,12 +3,14 @@ package client
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -74,6 +76,40 @@ func TestAnswerOfTheRaceIsTheCallers(t *testing.T) {
 	b.run = nil
 	if _, err := c.Runs().GetRun(testContext(t), &holdfastv1.GetRunRequest{RunId: "run-1"}); status.Code(err) != codes.NotFound {
 		t.Errorf("got %v, want the refusal", err)
+	}
+}
+
+// touched is a reply that counts how often somebody looks into it.
+type touched struct {
+	*holdfastv1.Run
+	times *atomic.Int64
+}
+
+func (m touched) ProtoReflect() protoreflect.Message {
+	m.times.Add(1)
+	return m.Run.ProtoReflect()
+}
+
+// While the first peer may be writing its answer into the caller's reply, nobody else looks into it to ask another peer.
+func TestRacersShareNothing(t *testing.T) {
+	t.Parallel()
+	reply := touched{&holdfastv1.Run{}, &atomic.Int64{}}
+	var first, second atomic.Int64
+	slow := startPeer(t, &fakePeer{unary: func(ctx context.Context, n int) error {
+		first.Store(reply.times.Load())
+		return hang(ctx, n)
+	}})
+	quick := startPeer(t, &fakePeer{run: &holdfastv1.Run{RunId: "run-1"}, unary: func(context.Context, int) error {
+		second.Store(reply.times.Load())
+		return nil
+	}})
+	c := dial(t, Config{Addrs: []string{slow.addr, quick.addr}})
+	req := &holdfastv1.GetRunRequest{RunId: "run-1"}
+	if err := c.peers.Invoke(testContext(t), holdfastv1.RunService_GetRun_FullMethodName, req, reply, grpc.StaticMethod()); err != nil || reply.GetRunId() != "run-1" {
+		t.Fatalf("got %v, %v", reply.Run, err)
+	}
+	if first.Load() != second.Load() {
+		t.Errorf("the reply was looked into %d times when the second peer was asked, %d when the first one was", second.Load(), first.Load())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
@@ -75,11 +76,15 @@ func (c *call) round(ctx context.Context) (done bool, err error) {
 	if c.rule != hedged || !c.mayRace() {
 		order = order[:1]
 	}
+	var kind protoreflect.MessageType // of the reply
+	if len(order) > 1 {
+		kind = c.reply.(proto.Message).ProtoReflect().Type() //nolint:forcetypeassert // mayRace
+	}
 	var won any
 	late := hedge.Race(ctx, &c.peers.pace, len(order), func(ctx context.Context, i int) answer {
 		reply := c.reply
-		if i > 0 { // the first one may still write into it
-			reply = reply.(proto.Message).ProtoReflect().New().Interface() //nolint:forcetypeassert // mayRace
+		if i > 0 { // the first one may be writing into it
+			reply = kind.New().Interface()
 		}
 		return c.try(ctx, c.peers.all[order[i]], reply)
 	}, func(i int, a answer) bool {
