@@ -26,6 +26,7 @@ type redfishClient struct {
 	timeout time.Duration // of one request
 	verify  time.Duration // how long what was changed may take to read back
 	login   loginDeps
+	alone   sync.RWMutex // held for reading by requests, for writing by one that was sent in a session that had expired
 
 	mu      sync.Mutex
 	session *session
@@ -80,26 +81,43 @@ func unhurried(ctx context.Context) context.Context {
 	return providers.WithNotAfter(ctx, time.Now().Add(24*time.Hour))
 }
 
-// do sends a request within the session. When the session has expired (401: nothing was done) it logs in once and sends it again.
+// do sends a request within the session. When the session has expired (401: nothing was done) it sends it again, alone: next to others, it could
+// meet the end of the new session too, on a service that ends them early. An account is refused only when its newest session is.
 func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
-	for try := 0; ; try++ {
-		s, err := c.open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r.auth = s.sign
-		a, err := c.send(ctx, r)
-		if statusOf(err) != http.StatusUnauthorized {
-			return a, err
-		}
-		c.forget(ctx, s)
-		if s.basic {
-			c.login.refused.done(s.account, false)
-		}
-		if try > 0 || s.basic {
-			return nil, refusedAs(s.account, err)
-		}
+	c.alone.RLock()
+	a, gone, err := c.try(ctx, r)
+	c.alone.RUnlock()
+	if gone == nil {
+		return a, err
 	}
+	c.alone.Lock()
+	defer c.alone.Unlock()
+	for try := 0; try < 2 && !gone.basic; try++ { // the first session may be one that another request has used up
+		next, expired, err := c.try(ctx, r)
+		if expired == nil {
+			return next, err
+		}
+		gone = expired
+	}
+	return nil, refusedAs(gone.account, err)
+}
+
+// try sends a request within the session. A session that the service does not know any more is dropped and returned.
+func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, error) {
+	s, err := c.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.auth = s.sign
+	a, err := c.send(ctx, r)
+	if statusOf(err) != http.StatusUnauthorized {
+		return a, nil, err
+	}
+	c.forget(ctx, s)
+	if s.basic {
+		c.login.refused.done(s.account, false)
+	}
+	return nil, s, err
 }
 
 // send sends a request, without retries, and reads the answer. It holds one of the BMC's places meanwhile.

@@ -75,6 +75,28 @@ func TestNoSessionIsLeft(t *testing.T) {
 	}
 }
 
+// A service that ends each session with its next request: requests next to each other use up each other's sessions, and all get their answers.
+func TestSessionsThatEndEarly(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) { q.ExpireSession = true })
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 5 {
+				if _, err := l.p.PowerState(l.ctx, l.m); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	l.ok("close", l.p.Close(l.ctx))
+	if n := l.s.Sessions(); n != 0 {
+		t.Errorf("%d sessions are left on the BMC, want none", n)
+	}
+}
+
 func TestAtMostOneWriterAndTwoReaders(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
