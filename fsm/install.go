@@ -68,6 +68,9 @@ func InstallBoots(i *holdfastv1.Install) bool {
 func InstallStage(i *holdfastv1.Install) string {
 	switch i.GetStage() {
 	case holdfastv1.Install_WAITING_FOR_PXE:
+		if len(i.GetMediumSha256()) > 0 {
+			return "the installer to start from the virtual medium"
+		}
 		return "the machine to ask for its boot script"
 	case holdfastv1.Install_BOOTED_IPXE:
 		return "the installer to start"
@@ -159,15 +162,8 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 		t.installs.put(s)
 		return i, nil
 	}
-	if len(c.GetSha256()) != sha256.Size {
-		return nil, invalid("sha256", "has %d bytes, want %d", len(c.GetSha256()), sha256.Size)
-	}
-	if _, _, taken := t.installByToken(c.GetSha256()); taken {
-		return nil, refuse(Aborted, ReasonIDTaken, "the generated token is in use")
-	}
-	s.Good = append(s.GetGood(), c.GetSha256())
-	if over := len(s.GetGood()) - goodTokens; over > 0 {
-		s.Past, s.Good = lastOf(append(s.GetPast(), s.GetGood()[:over]...), pastTokens), s.GetGood()[over:]
+	if err := t.letInstall(s, c.GetSha256()); err != nil {
+		return nil, err
 	}
 	i.Boots++
 	if i.GetBootedAt() == nil {
@@ -180,6 +176,21 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 	}
 	t.stage(s, holdfastv1.Install_BOOTED_IPXE, what)
 	return i, nil
+}
+
+// letInstall makes a new token good for a session. It is not stored: the caller has more to change.
+func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
+	if len(sum) != sha256.Size {
+		return invalid("sha256", "has %d bytes, want %d", len(sum), sha256.Size)
+	}
+	if _, _, taken := t.installByToken(sum); taken {
+		return refuse(Aborted, ReasonIDTaken, "the generated token is in use")
+	}
+	s.Good = append(s.GetGood(), sum)
+	if over := len(s.GetGood()) - goodTokens; over > 0 {
+		s.Past, s.Good = lastOf(append(s.GetPast(), s.GetGood()[:over]...), pastTokens), s.GetGood()[over:]
+	}
+	return nil
 }
 
 // installByToken gives the session that a token belongs to, and whether it opens it.
@@ -225,6 +236,19 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 	i := s.GetInstall()
 	if !ok || !InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() || i.GetAttempt() != c.GetAttempt() {
 		return nil, refuse(FailedPrecondition, ReasonNoInstall, "attempt %d of step %q of run %s has no install session", c.GetAttempt(), c.GetStep(), c.GetRunId())
+	}
+	if sum := c.GetMediumSha256(); len(sum) > 0 {
+		if len(c.GetMediumServer()) > maxNodeText {
+			return nil, invalid("medium_server", "has %d bytes, at most %d are allowed", len(c.GetMediumServer()), maxNodeText)
+		}
+		if !InstallBoots(i) {
+			return nil, refuse(Aborted, ReasonNoInstall, "the install session of machine %q waits for no boot", i.GetMachineId())
+		}
+		if err := t.letInstall(s, sum); err != nil {
+			return nil, err
+		}
+		i.MediumSha256, i.MediumServer = sum, c.GetMediumServer()
+		t.stage(s, holdfastv1.Install_WAITING_FOR_PXE, "a boot medium is made")
 	}
 	i.PowerOffSeen = i.GetPowerOffSeen() || c.GetPowerOffSeen()
 	i.PowerOnSeen = i.GetPowerOnSeen() || c.GetPowerOnSeen()

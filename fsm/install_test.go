@@ -84,3 +84,34 @@ func TestInstallFailureCountsOnce(t *testing.T) {
 		t.Errorf("got %d strikes, session %v", n.GetInstallAttempts(), i)
 	}
 }
+
+// TestBootMedium: the token of a boot medium opens its session like one of a boot script, from before the medium is inserted until the attempt is over.
+func TestBootMedium(t *testing.T) {
+	p := nodeIn(t, pending)
+	start(t, p, "m-1", "q", "", "ubuntu")
+	begin(t, p, "run-q")
+	step := getRun(t, p, "run-q").GetCurrentStep()
+	one, two := fsmtest.TokenValue("one"), fsmtest.TokenValue("two")
+	made := func(sum []byte) *internalv1.NoteInstall {
+		return &internalv1.NoteInstall{RunId: "run-q", Step: step, Attempt: 1, MediumSha256: sum, MediumServer: "http://10.0.0.1:7404"}
+	}
+	refused(t, p, made(one), fsm.FailedPrecondition, fsm.ReasonNoInstall)
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: step, Attempt: 1, Image: "debian"})
+	refused(t, p, made([]byte("short")), fsm.InvalidArgument, "INVALID_FIELD")
+	do(t, p, made(one))
+	refused(t, p, made(one), fsm.Aborted, fsm.ReasonIDTaken)
+	do(t, p, made(two)) // the leader that knew the first one is dead
+	i, err := p.View().InstallByToken(one)
+	if err != nil || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || string(i.GetMediumSha256()) != string(two) || i.GetMediumServer() != "http://10.0.0.1:7404" {
+		t.Fatalf("got %v, %v, want the session with its second medium", i, err)
+	}
+	if r := getRun(t, p, "run-q"); !strings.Contains(r.GetWaitingFor(), "virtual medium") {
+		t.Errorf("the run waits for %q", r.GetWaitingFor())
+	}
+	do(t, p, &internalv1.ReportInstall{Sha256: two, Report: &holdfastv1.ReportInstallRequest{Status: "complete"}})
+	refused(t, p, made(fsmtest.TokenValue("three")), fsm.Aborted, fsm.ReasonNoInstall)
+	end(t, p, "run-q", succeeded)
+	if _, err := p.View().InstallByToken(two); err == nil {
+		t.Error("the token of a medium is good after the end of its attempt")
+	}
+}

@@ -28,8 +28,12 @@ func (g *Generator) openInstall(v *fsm.View) proto.Message {
 		n++
 	}
 	if g.Chooser.Choose("note", 3) == 0 {
-		return &internalv1.NoteInstall{RunId: r.GetRunId(), Step: step, Attempt: n, DiskBooted: g.Chooser.Choose("disk booted", 2) == 0,
+		c := &internalv1.NoteInstall{RunId: r.GetRunId(), Step: step, Attempt: n, DiskBooted: g.Chooser.Choose("disk booted", 2) == 0,
 			PowerOffSeen: g.Chooser.Choose("off", 2) == 0, PowerOnSeen: g.Chooser.Choose("on", 2) == 0}
+		if g.rarely("medium") {
+			c.MediumSha256, c.MediumServer = g.installToken(), "http://10.0.0.1:7404"
+		}
+		return c
 	}
 	return &internalv1.OpenInstall{RunId: r.GetRunId(), Step: step, Attempt: n, Image: g.imageName(), Wipe: g.Chooser.Choose("wipe", 2) == 0}
 }

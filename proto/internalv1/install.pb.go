@@ -370,6 +370,8 @@ type NoteInstall struct {
 	DiskBooted    bool                   `protobuf:"varint,4,opt,name=disk_booted,json=diskBooted,proto3" json:"disk_booted,omitempty"`
 	PowerOffSeen  bool                   `protobuf:"varint,5,opt,name=power_off_seen,json=powerOffSeen,proto3" json:"power_off_seen,omitempty"`
 	PowerOnSeen   bool                   `protobuf:"varint,6,opt,name=power_on_seen,json=powerOnSeen,proto3" json:"power_on_seen,omitempty"` // after it was off: the retry has booted it
+	MediumSha256  []byte                 `protobuf:"bytes,7,opt,name=medium_sha256,json=mediumSha256,proto3" json:"medium_sha256,omitempty"` // of the token on a boot medium that is about to be inserted: it is good from now on
+	MediumServer  string                 `protobuf:"bytes,8,opt,name=medium_server,json=mediumServer,proto3" json:"medium_server,omitempty"` // base URL of the peers, as that medium names it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +448,20 @@ func (x *NoteInstall) GetPowerOnSeen() bool {
 	return false
 }
 
+func (x *NoteInstall) GetMediumSha256() []byte {
+	if x != nil {
+		return x.MediumSha256
+	}
+	return nil
+}
+
+func (x *NoteInstall) GetMediumServer() string {
+	if x != nil {
+		return x.MediumServer
+	}
+	return ""
+}
+
 var File_proto_internal_v1_install_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_install_proto_rawDesc = "" +
@@ -477,7 +493,7 @@ const file_proto_internal_v1_install_proto_rawDesc = "" +
 	"\x10AppendInstallLog\x12\x16\n" +
 	"\x06sha256\x18\x01 \x01(\fR\x06sha256\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xbd\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x87\x02\n" +
 	"\vNoteInstall\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
@@ -485,7 +501,9 @@ const file_proto_internal_v1_install_proto_rawDesc = "" +
 	"\vdisk_booted\x18\x04 \x01(\bR\n" +
 	"diskBooted\x12$\n" +
 	"\x0epower_off_seen\x18\x05 \x01(\bR\fpowerOffSeen\x12\"\n" +
-	"\rpower_on_seen\x18\x06 \x01(\bR\vpowerOnSeenB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
+	"\rpower_on_seen\x18\x06 \x01(\bR\vpowerOnSeen\x12#\n" +
+	"\rmedium_sha256\x18\a \x01(\fR\fmediumSha256\x12#\n" +
+	"\rmedium_server\x18\b \x01(\tR\fmediumServerB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
 	file_proto_internal_v1_install_proto_rawDescOnce sync.Once

@@ -176,6 +176,8 @@ type Install struct {
 	Note          string                 `protobuf:"bytes,26,opt,name=note,proto3" json:"note,omitempty"`                                        // what was in the way last, e.g. that there is no installer
 	PowerOffSeen  bool                   `protobuf:"varint,27,opt,name=power_off_seen,json=powerOffSeen,proto3" json:"power_off_seen,omitempty"` // of a retry that boots the machine again: it was seen off
 	PowerOnSeen   bool                   `protobuf:"varint,28,opt,name=power_on_seen,json=powerOnSeen,proto3" json:"power_on_seen,omitempty"`    // and on again
+	MediumSha256  []byte                 `protobuf:"bytes,29,opt,name=medium_sha256,json=mediumSha256,proto3" json:"medium_sha256,omitempty"`    // of the token on the boot medium that was made last; empty: it boots from the network
+	MediumServer  string                 `protobuf:"bytes,30,opt,name=medium_server,json=mediumServer,proto3" json:"medium_server,omitempty"`    // base URL of the peers, as that medium names it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,6 +406,20 @@ func (x *Install) GetPowerOnSeen() bool {
 		return x.PowerOnSeen
 	}
 	return false
+}
+
+func (x *Install) GetMediumSha256() []byte {
+	if x != nil {
+		return x.MediumSha256
+	}
+	return nil
+}
+
+func (x *Install) GetMediumServer() string {
+	if x != nil {
+		return x.MediumServer
+	}
+	return ""
 }
 
 type GetInstallRequest struct {
@@ -987,7 +1003,7 @@ var File_proto_holdfast_v1_install_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/install.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x9f\t\n" +
+	"\x1fproto/holdfast/v1/install.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe9\t\n" +
 	"\aInstall\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x15\n" +
@@ -1023,7 +1039,9 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\tlog_bytes\x18\x19 \x01(\x03R\blogBytes\x12\x12\n" +
 	"\x04note\x18\x1a \x01(\tR\x04note\x12$\n" +
 	"\x0epower_off_seen\x18\x1b \x01(\bR\fpowerOffSeen\x12\"\n" +
-	"\rpower_on_seen\x18\x1c \x01(\bR\vpowerOnSeen\"\x93\x01\n" +
+	"\rpower_on_seen\x18\x1c \x01(\bR\vpowerOnSeen\x12#\n" +
+	"\rmedium_sha256\x18\x1d \x01(\fR\fmediumSha256\x12#\n" +
+	"\rmedium_server\x18\x1e \x01(\tR\fmediumServer\"\x93\x01\n" +
 	"\x05Stage\x12\x15\n" +
 	"\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fWAITING_FOR_PXE\x10\x01\x12\x0f\n" +
