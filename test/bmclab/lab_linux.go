@@ -115,7 +115,25 @@ func (b *Bench) Lab(t testing.TB) *Lab {
 // Machine makes a machine, turns it on and waits until it is up.
 func (l *Lab) Machine(name string) *Machine {
 	l.t.Helper()
-	m, err := chassis.New(chassis.Config{Name: name, Dir: l.dir, Guests: l.b.guests, QEMU: "qemu-system-x86_64", Starter: l.starter})
+	m := l.machine(chassis.Config{Name: name, Guests: l.b.guests})
+	if err := m.Press("lab", chassis.On); err != nil {
+		l.t.Fatal(err)
+	}
+	m.skip = len(m.Effects())
+	m.Is(name+" is up", func(st chassis.State) bool { return st.Up }) // one that is not yet hears no soft off
+	return m
+}
+
+// Box makes a machine that an operating system can be installed on. It is off.
+func (l *Lab) Box(name string, box chassis.Box) *Machine {
+	l.t.Helper()
+	return l.machine(chassis.Config{Name: name, Box: &box})
+}
+
+func (l *Lab) machine(cfg chassis.Config) *Machine {
+	l.t.Helper()
+	cfg.Dir, cfg.QEMU, cfg.Starter = l.dir, "qemu-system-x86_64", l.starter
+	m, err := chassis.New(cfg)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -130,12 +148,20 @@ func (l *Lab) Machine(name string) *Machine {
 			l.t.Error(err)
 		}
 	})
-	if err := m.Press("lab", chassis.On); err != nil {
+	return &Machine{Machine: m, socket: socket, l: l}
+}
+
+// Dir is where files of the lab may be put.
+func (l *Lab) Dir() string { return l.dir }
+
+// Start starts a program that ends with the lab, and logs into a file of its directory.
+func (l *Lab) Start(logFile, program string, args ...string) *proc.Process {
+	l.t.Helper()
+	p, err := l.starter.Start(filepath.Join(l.dir, logFile), program, args...)
+	if err != nil {
 		l.t.Fatal(err)
 	}
-	made := &Machine{Machine: m, socket: socket, l: l, skip: len(m.Effects())}
-	made.Is(name+" is up", func(st chassis.State) bool { return st.Up }) // one that is not yet hears no soft off
-	return made
+	return p
 }
 
 // Machine is a machine of the lab.

@@ -143,7 +143,11 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	if cfg.RaftMultiplier != 0 {
 		args = append(args, "--raft-multiplier", strconv.FormatFloat(cfg.RaftMultiplier, 'g', -1, 64))
 	}
-	return append(args, cfg.Args...), nil
+	args = append(args, cfg.Args...)
+	if cfg.ArgsOf != nil {
+		args = append(args, cfg.ArgsOf(slices.Index(c.all, p))...)
+	}
+	return args, nil
 }
 
 // Peers gives all peers, by id.

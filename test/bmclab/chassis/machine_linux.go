@@ -18,6 +18,8 @@ type Config struct {
 	Guests  Guests
 	QEMU    string // the program
 	Starter *proc.Starter
+	// Box is a machine that is large enough for an operating system; nil is the smallest there is, which boots the guests.
+	Box *Box
 }
 
 // Machine is one machine. It is off at first. It is safe for concurrent use.

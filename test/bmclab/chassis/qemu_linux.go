@@ -12,15 +12,21 @@ import (
 // startTime bounds how long a QEMU may take to connect to its chassis.
 const startTime = 30 * time.Second
 
+// bootOrder is where devices stand when nothing else was asked for: 1 is for what was.
+func bootOrder() map[string]int { return map[string]int{"disk": 2, "net": 3, "cd": 4} }
+
 // arguments gives QEMU's command line: the smallest PC that has a disk, a CD drive, a network card and a serial line.
 func (m *Machine) arguments(b Boot, image string) []string {
-	order := map[string]int{"disk": 2, "net": 3, "cd": 4}
+	order := bootOrder()
 	if _, is := order[b.Target]; is {
 		order[b.Target] = 1
 	}
 	cd := "if=none,id=cdd,media=cdrom,readonly=on"
 	if image != "" {
 		cd += ",format=raw,file=" + image
+	}
+	if m.cfg.Box != nil {
+		return m.boxArguments(order, cd)
 	}
 	return []string{
 		"-name", m.cfg.Name, "-machine", "pc", "-accel", "tcg,thread=single,tb-size=8", "-cpu", "qemu64", "-m", "32", "-smp", "1",
@@ -48,6 +54,13 @@ func (m *Machine) start() error {
 		return errors.Join(fmt.Errorf("start %s: %w: see %s", m.cfg.Name, err, m.path("qemu.log")), p.Kill())
 	}
 	m.mu.Lock()
+	if m.cfg.Box != nil && !boot.Persistent {
+		if err := q.bootsNormally(boot.Target); err != nil {
+			m.mu.Unlock()
+			q.close()
+			return errors.Join(err, p.Kill())
+		}
+	}
 	if !boot.Persistent && m.now.Boot == boot {
 		m.now.Boot = Boot{Target: "none", UEFI: boot.UEFI}
 	}
