@@ -2,29 +2,88 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
+	"github.com/holdfast-metal/holdfast/server/pxe"
 )
 
 // netbootConfig is what a peer is told of machines that boot from the network.
 type netbootConfig struct {
-	NetbootAddr, NetbootDir string
+	NetbootAddr, NetbootDir, Netboot string
 }
 
 func (c *netbootConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.NetbootAddr, "netboot-addr", "", "`address` of plain HTTP for machines that boot from the network: boot scripts, images and installers, nothing else; the same port on all peers")
 	fs.StringVar(&c.NetbootDir, "netboot-dir", "", "`directory` with ipxe.efi, undionly.kpxe and the like, for firmware that has no iPXE (Debian: /usr/lib/ipxe)")
+	fs.StringVar(&c.Netboot, "netboot", "", "network `interface` on which firmware that boots from the network is answered, by ProxyDHCP beside your DHCP server and by TFTP; with --netboot-addr and --netboot-dir")
 }
 
 func (c *netbootConfig) api() netbootapi.Config {
 	_, port, _ := net.SplitHostPort(c.NetbootAddr)
 	return netbootapi.Config{Dir: c.NetbootDir, Port: port}
+}
+
+// firmware gives what answers firmware, nil for nobody.
+func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server, error) {
+	if c.Netboot == "" {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	if c.NetbootAddr == "" || c.NetbootDir == "" {
+		return nil, errors.New("read --netboot: it needs --netboot-addr, where machines get their boot scripts, and --netboot-dir, with the programs that firmware starts")
+	}
+	name, port, err := net.SplitHostPort(c.NetbootAddr)
+	if err != nil {
+		return nil, fmt.Errorf("read --netboot-addr %q: %w", c.NetbootAddr, err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("read --netboot-addr %q: want a port number with --netboot", c.NetbootAddr)
+	}
+	host, err := netip.ParseAddr(name)
+	if err != nil || host.IsUnspecified() {
+		if host, err = addressOf(c.Netboot); err != nil {
+			return nil, err
+		}
+	}
+	return pxe.New(pxe.Config{Interface: c.Netboot, Host: host.Unmap(), BootPort: uint16(number), Dir: c.NetbootDir, Logger: log}, boots)
+}
+
+// addressOf gives the first IPv4 address of an interface.
+func addressOf(name string) (netip.Addr, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("read --netboot %q: %w: name an interface of this host (ip link)", name, err)
+	}
+	all, err := i.Addrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("read --netboot %q: %w", name, err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
+			return p.Addr(), nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("read --netboot %q: it has no IPv4 address, and --netboot-addr names none", name)
+}
+
+// serveFirmware answers firmware until ctx ends. What a machine boots is asked of InstallService, as its boot script is.
+func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnInterface, log *slog.Logger) error {
+	s, err := c.firmware(netbootapi.NewBoots(rpc), log)
+	if s == nil || err != nil {
+		return err
+	}
+	return s.Run(ctx)
 }
 
 // machinesOnly passes on what machines that boot from the network ask for. Firmware knows no certificate of ours, so this goes without TLS: what opens

@@ -1,0 +1,96 @@
+package pxe
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pin/tftp/v3"
+
+	"github.com/holdfast-metal/holdfast/server/netbootapi"
+)
+
+// scriptName is what newer iPXE asks for where it came from, when DHCP has told it nothing.
+const scriptName = "autoexec.ipxe"
+
+// serveFiles serves the programs over TFTP, until ctx ends. Nothing is ever written.
+func (s *Server) serveFiles(ctx context.Context, conn *net.UDPConn) error {
+	busy := make(chan struct{}, maxTransfers)
+	t := tftp.NewServer(func(name string, to io.ReaderFrom) error {
+		select {
+		case busy <- struct{}{}:
+			defer func() { <-busy }()
+		default:
+			return fmt.Errorf("this peer serves %d transfers already: try again", maxTransfers)
+		}
+		return s.send(name, to)
+	}, nil)
+	t.SetTimeout(3 * time.Second)
+	t.SetRetries(5)
+	stop := context.AfterFunc(ctx, t.Shutdown)
+	defer stop()
+	err := t.Serve(conn)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was told to stop
+	}
+	return fmt.Errorf("serve files over TFTP on %s: %w", conn.LocalAddr(), err)
+}
+
+// nameOf gives the name of a file that may be asked for, whatever directory firmware thinks it is in; "" for none.
+func nameOf(asked string) string {
+	name := path.Base(path.Clean("/" + strings.ReplaceAll(asked, `\`, "/")))
+	if name == scriptName {
+		return name
+	}
+	for _, known := range netbootapi.Programs() {
+		if name == known {
+			return known
+		}
+	}
+	return ""
+}
+
+// send sends a file.
+func (s *Server) send(asked string, to io.ReaderFrom) error {
+	name := nameOf(asked)
+	if name == "" {
+		return fmt.Errorf("there is no %s: this peer has %v", strconv.Quote(asked[:min(len(asked), 80)]), netbootapi.Programs())
+	}
+	if name == scriptName {
+		return sized(to, strings.NewReader(s.script()))
+	}
+	f, err := os.Open(filepath.Join(s.cfg.Dir, name))
+	if err != nil {
+		return fmt.Errorf("there is no %s on this peer", name) //nolint:errorlint // where it would be is nobody's business
+	}
+	defer func() { _ = f.Close() }()
+	return sized(to, f)
+}
+
+// sized tells how long a file is before it is sent (RFC 2349), for firmware that asks.
+func sized(to io.ReaderFrom, from io.ReadSeeker) error {
+	n, err := from.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = from.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return err
+	}
+	if t, ok := to.(tftp.OutgoingTransfer); ok {
+		t.SetSize(n)
+	}
+	_, err = to.ReadFrom(from)
+	return err
+}
+
+// script asks this peer for the boot script of the machine.
+func (s *Server) script() string {
+	return "#!ipxe\n:again\nisset ${ip} || dhcp || goto wait\nchain --replace " + s.url("/api/v1/boot?mac=${mac}&arch=${buildarch}") + " || goto wait\n:wait\nsleep 3\ngoto again\n"
+}

@@ -1,0 +1,129 @@
+package pxe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/server4"
+	"golang.org/x/sync/errgroup"
+)
+
+// reopen is how long a Server waits before it listens again, when its interface has gone away.
+const reopen = 5 * time.Second
+
+// Run answers until ctx ends. It fails at once when it cannot listen: it needs ports below 1024, so root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW. What breaks later
+// is mended: an interface that goes away comes back. A DHCP server of the same host may have port 67 too, if it lets others (dnsmasq with bind-interfaces does).
+func (s *Server) Run(ctx context.Context) error {
+	open, err := s.open()
+	if err != nil {
+		return err
+	}
+	s.log.Info("firmware that boots from the network is answered", "interface", s.cfg.Interface, "address", s.cfg.Host, "programs", s.cfg.Dir)
+	for {
+		err := s.serve(ctx, open)
+		for err != nil && ctx.Err() == nil {
+			s.log.Warn("firmware is not answered now", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(reopen):
+				open, err = s.open()
+			}
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// open opens the sockets.
+func (s *Server) open() (open sockets, err error) {
+	host := net.IP(s.cfg.Host.AsSlice())
+	defer func() {
+		if err != nil {
+			open.close()
+			err = fmt.Errorf("answer firmware on %s: %w", s.cfg.Interface, err)
+		}
+	}()
+	if open.dhcp, err = server4.NewIPv4UDPConn(s.cfg.Interface, &net.UDPAddr{Port: dhcpPort}); err != nil {
+		return open, err
+	}
+	if open.proxy, err = net.ListenUDP("udp4", &net.UDPAddr{IP: host, Port: proxyPort}); err != nil {
+		return open, err
+	}
+	open.tftp, err = net.ListenUDP("udp4", &net.UDPAddr{IP: host, Port: tftpPort})
+	return open, err
+}
+
+func (o sockets) close() {
+	for _, c := range []*net.UDPConn{o.dhcp, o.proxy, o.tftp} {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+// serve answers on sockets, and closes them.
+func (s *Server) serve(ctx context.Context, open sockets) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		<-ctx.Done()
+		open.close()
+		return nil
+	})
+	g.Go(func() error { return s.listen(ctx, open.dhcp, false) })
+	g.Go(func() error { return s.listen(ctx, open.proxy, true) })
+	g.Go(func() error { return s.serveFiles(ctx, open.tftp) })
+	return g.Wait()
+}
+
+// listen answers the packets of a socket, several at a time: one question may have to wait for the leader. What comes on top is dropped, and asked again.
+func (s *Server) listen(ctx context.Context, conn *net.UDPConn, at bool) error {
+	var g errgroup.Group
+	defer func() { _ = g.Wait() }()
+	g.SetLimit(maxQuestions)
+	b := make([]byte, 1500)
+	for {
+		n, from, err := conn.ReadFromUDP(b)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("read from %s: %w", conn.LocalAddr(), err)
+		}
+		p, err := dhcpv4.FromBytes(b[:n])
+		if err != nil {
+			continue // anybody may send anything there
+		}
+		g.TryGo(func() error {
+			if err := s.reply(ctx, conn, p, from, at); err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				s.log.Warn("firmware was not answered", "mac", p.ClientHWAddr.String(), "error", err)
+			}
+			return nil
+		})
+	}
+}
+
+func (s *Server) reply(ctx context.Context, conn *net.UDPConn, p *dhcpv4.DHCPv4, from *net.UDPAddr, at bool) error {
+	answer, err := s.answer(ctx, p, at)
+	if answer == nil || err != nil {
+		return err
+	}
+	s.log.Info("firmware is told what to boot", "mac", p.ClientHWAddr.String(), "class", p.ClassIdentifier(), "file", answer.BootFileName)
+	_, err = conn.WriteToUDP(answer.ToBytes(), answerTo(p, from))
+	return err
+}
+
+// answerTo says where an answer goes: to the relay that has passed the question on; where it came from, if that is an address; to everybody (RFC 2131 §4.1).
+func answerTo(p *dhcpv4.DHCPv4, from *net.UDPAddr) *net.UDPAddr {
+	switch {
+	case !p.GatewayIPAddr.IsUnspecified() && p.GatewayIPAddr != nil:
+		return &net.UDPAddr{IP: p.GatewayIPAddr, Port: dhcpPort}
+	case !from.IP.IsUnspecified():
+		return from
+	}
+	return &net.UDPAddr{IP: net.IPv4bcast, Port: 68}
+}
