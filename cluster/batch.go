@@ -82,6 +82,13 @@ func (b *batcher) add(data []byte) *proposal {
 	return p
 }
 
+// waiting says how many commands are queued.
+func (b *batcher) waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
+}
+
 // run proposes until ctx ends; entriesInFlight of them run at once.
 func (b *batcher) run(ctx context.Context) {
 	for {

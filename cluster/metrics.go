@@ -4,26 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	gometrics "github.com/hashicorp/go-metrics/compat"
-	gomprom "github.com/hashicorp/go-metrics/compat/prometheus"
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// BridgeMetrics sends the metrics of raft, memberlist and bolt to a Prometheus registerer, as holdfast_raft_… and so
-// on. Those libraries have one sink for the whole process: call it once, before New.
-func BridgeMetrics(reg prometheus.Registerer) error {
-	sink, err := gomprom.NewPrometheusSinkFrom(gomprom.PrometheusOpts{Registerer: reg})
-	if err != nil {
-		return fmt.Errorf("bridge metrics: %w", err)
-	}
-	c := gometrics.DefaultConfig("holdfast")
-	c.EnableHostname, c.EnableRuntimeMetrics = false, false
-	if _, err := gometrics.NewGlobal(c, sink); err != nil {
-		return fmt.Errorf("bridge metrics: %w", err)
-	}
-	return nil
-}
 
 // metrics are this package's own.
 type metrics struct {
@@ -61,6 +44,9 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		forwards:   prometheus.NewCounterVec(opts("forwards_total", "Calls made on the leader for a client, by result: answered, not_applied, unknown."), []string{"result"}),
 		deathWatch: prometheus.NewCounter(opts("death_watch_elections_total", "Elections called because the leader's process was seen to end.")),
 	}
+	for what := final; what <= unknown; what++ { // a rate wants to begin at zero
+		m.forwards.WithLabelValues(resultOf(what))
+	}
 	if reg == nil {
 		return m, nil
 	}
@@ -81,6 +67,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		gauge("applied_index", "Raft index of this peer's state.", func() float64 { return float64(n.fsm.Applied()) }),
 		gauge("commit_index", "Raft index that this peer knows to be committed.", func() float64 { return float64(n.raft.CommitIndex()) }),
 		gauge("term", "Raft term.", func() float64 { return float64(n.raft.CurrentTerm()) }),
+		gauge("queue_commands", "Commands that wait for a place in a Raft entry of this leader.", func() float64 { return float64(n.batch.waiting()) }),
 		gauge("voters", "Voters in the Raft configuration.", func() float64 {
 			v := 0
 			for _, s := range n.servers() {
@@ -121,5 +108,7 @@ func (m *metrics) batched(commands int) { m.batchSize.Observe(float64(commands))
 func (m *metrics) read(served string) { m.reads.WithLabelValues(served).Inc() }
 
 func (m *metrics) forwarded(what class) {
-	m.forwards.WithLabelValues([]string{"answered", "not_applied", "unknown"}[what]).Inc()
+	m.forwards.WithLabelValues(resultOf(what)).Inc()
 }
+
+func resultOf(what class) string { return []string{"answered", "not_applied", "unknown"}[what] }

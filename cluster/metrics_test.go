@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
@@ -25,14 +26,25 @@ func TestMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		"holdfast_cluster_is_leader": 1, "holdfast_cluster_has_leader": 1, "holdfast_cluster_voters": 1, "holdfast_cluster_reads_total": 1,
 		"holdfast_cluster_apply_seconds": 1, "holdfast_cluster_entry_commands": 1, "holdfast_cluster_last_contact_seconds": 0,
-		"holdfast_cluster_applied_index": float64(p.FSM.Applied()), "holdfast_cluster_death_watch_elections_total": 0,
+		"holdfast_cluster_applied_index": float64(p.FSM.Applied()), "holdfast_cluster_death_watch_elections_total": 0, "holdfast_cluster_queue_commands": 0,
 	} {
 		if got, ok := value(t, own, name); !ok || got != want {
 			t.Errorf("%s: got %v (there: %t), want %v", name, got, ok, want)
 		}
 	}
-	if got, ok := value(t, process, "holdfast_raft_apply"); !ok || got < 2 {
-		t.Errorf("holdfast_raft_apply: got %v (there: %t), want at least 2", got, ok)
+	if got, ok := value(t, process, "holdfast_raft_apply_total"); !ok || got < 2 {
+		t.Errorf("holdfast_raft_apply_total: got %v (there: %t), want at least 2", got, ok)
+	}
+	all, err := process.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(all).Lint() // what promtool check metrics says
+	if err != nil || len(problems) > 0 {
+		t.Errorf("names that Prometheus would not have: %v %v", problems, err)
+	}
+	if got, ok := value(t, process, "holdfast_raft_commit_time_seconds"); !ok || got < 1 {
+		t.Errorf("holdfast_raft_commit_time_seconds: got %v observations (there: %t), want some", got, ok)
 	}
 	cfg := newConfig("", "again")
 	cfg.Registerer = own

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"strings"
 	"sync"
 	"time"
 
@@ -18,50 +17,40 @@ const countPause = 20
 // stateCollector reads what the state says when the metrics are scraped. Every peer says the same, as far as it
 // has applied the log: take the maximum over peers, never the sum.
 type stateCollector struct {
-	state                           State
-	machines, runs, held, lastEvent *prometheus.Desc
-	conditions, age                 *prometheus.Desc
-	ended                           *prometheus.CounterVec
-	seconds                         *prometheus.HistogramVec
-	started                         time.Time
+	state                     State
+	machines, held, lastEvent *prometheus.Desc
+	conditions, age, inPhase  *prometheus.Desc
+	records                   *prometheus.Desc
+	runs                      *runCollector
+	started                   time.Time
 
 	mu     sync.Mutex // guards what follows; scrapes may overlap
 	counts map[holdfastv1.EffectiveState_Value]int
 	conds  map[condStatus]int
 	oldest map[string]float64 // seconds, by type of condition
+	phases map[string]float64 // seconds that a machine has been in its phase at most
 	again  time.Time          // when machines are counted again
-	cursor uint64             // events up to here are in ended and seconds
+	cursor uint64             // events up to here are counted in runs
 }
 
 // condStatus is a condition and a status that it has.
 type condStatus struct{ kind, status string }
 
 func newStateCollector(state State) *stateCollector {
-	c := &stateCollector{
+	return &stateCollector{
 		state:      state,
 		machines:   prometheus.NewDesc("holdfast_machines", "Machines by effective state.", []string{"effective_state"}, nil),
 		conditions: prometheus.NewDesc("holdfast_condition", "Machines by condition and its status: true, false or unknown.", []string{"type", "status"}, nil),
 		age: prometheus.NewDesc("holdfast_condition_oldest_seconds", "How long ago the observation was made that is the oldest, of conditions that are known and are observed again and again.",
 			[]string{"type"}, nil),
-		runs:      prometheus.NewDesc("holdfast_runs_active", "Runs that have not ended, by phase.", []string{"phase"}, nil),
 		held:      prometheus.NewDesc("holdfast_plans_held", "Plans whose new runs wait for a release, because the last ones failed the same way.", nil, nil),
 		lastEvent: prometheus.NewDesc("holdfast_run_events_total", "Transitions of runs ever recorded: the cursor of the newest one.", nil, nil),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "holdfast_runs_ended_total",
-			Help: "Runs that have ended since this peer started, by how and by type.",
-		}, []string{"phase", "type"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "holdfast_run_seconds",
-			Help:    "From a run's start to its end, by how it ended, for runs that have ended since this peer started.",
-			Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400},
-		}, []string{"phase"}),
-		started: time.Now(),
-		cursor:  state.View().LastEvent(),
+		inPhase:   prometheus.NewDesc("holdfast_machine_phase_oldest_seconds", "For how long the machine has been in its phase that has been in it the longest.", []string{"phase"}, nil),
+		records:   prometheus.NewDesc("holdfast_fsm_records", "Records of the replicated state by table.", []string{"table"}, nil),
+		runs:      newRunCollector(),
+		started:   time.Now(),
+		cursor:    state.View().LastEvent(),
 	}
-	for _, p := range []holdfastv1.Run_Phase{holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED} {
-		c.seconds.WithLabelValues(p.String())
-	}
-	return c
 }
 
 // Describe implements prometheus.Collector.
@@ -69,11 +58,11 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.machines
 	ch <- c.conditions
 	ch <- c.age
-	ch <- c.runs
+	ch <- c.inPhase
+	ch <- c.records
 	ch <- c.held
 	ch <- c.lastEvent
-	c.ended.Describe(ch)
-	c.seconds.Describe(ch)
+	c.runs.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -82,13 +71,6 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	defer c.mu.Unlock()
 	v := c.state.View()
 	c.collectMachines(ch, v)
-	active := map[holdfastv1.Run_Phase]int{holdfastv1.Run_PENDING: 0, holdfastv1.Run_RUNNING: 0}
-	for r := range v.ActiveRuns() {
-		active[r.GetPhase()]++
-	}
-	for phase, n := range active {
-		ch <- prometheus.MustNewConstMetric(c.runs, prometheus.GaugeValue, float64(n), phase.String())
-	}
 	held := 0
 	for p := range v.Plans("") {
 		if p.GetBrake() != nil {
@@ -98,15 +80,22 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(held))
 	ch <- prometheus.MustNewConstMetric(c.lastEvent, prometheus.CounterValue, float64(v.LastEvent()))
 	c.readEvents(v)
-	c.ended.Collect(ch)
-	c.seconds.Collect(ch)
+	c.runs.collect(ch, v, time.Now())
+	for table, n := range v.Sizes() {
+		ch <- prometheus.MustNewConstMetric(c.records, prometheus.GaugeValue, float64(n), table)
+	}
 }
 
 func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.View) {
 	if now := time.Now(); !now.Before(c.again) {
 		c.counts, c.conds, c.oldest = map[holdfastv1.EffectiveState_Value]int{}, map[condStatus]int{}, map[string]float64{}
+		c.phases = map[string]float64{}
 		for m := range v.Machines("") {
 			c.counts[m.GetStatus().GetEffectiveState()]++
+			if since := m.GetStatus().GetPhaseChangedAt(); since != nil {
+				phase := m.GetStatus().GetPhase().String()
+				c.phases[phase] = max(c.phases[phase], now.Sub(since.AsTime()).Seconds())
+			}
 			for _, cond := range m.GetStatus().GetConditions() {
 				c.conds[condStatus{cond.GetType(), fsm.ConditionStatus(cond)}]++
 				if cond.GetFreshUntil() != nil && !cond.GetUnknown() {
@@ -122,6 +111,9 @@ func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.Vie
 	}
 	for kind, seconds := range c.oldest {
 		ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, seconds, kind)
+	}
+	for phase, seconds := range c.phases {
+		ch <- prometheus.MustNewConstMetric(c.inPhase, prometheus.GaugeValue, seconds, phase)
 	}
 	for n, name := range holdfastv1.EffectiveState_Value_name {
 		value := holdfastv1.EffectiveState_Value(n)
@@ -146,14 +138,7 @@ func (c *stateCollector) readEvents(v *fsm.View) {
 			if !fsm.Ended(r) || r.GetFinishedAt().AsTime().Before(c.started) {
 				continue
 			}
-			kind := strings.ToUpper(r.GetType())
-			if kind == "" {
-				kind = "PLAN"
-			}
-			c.ended.WithLabelValues(r.GetPhase().String(), kind).Inc()
-			if r.GetStartedAt() != nil {
-				c.seconds.WithLabelValues(r.GetPhase().String()).Observe(r.GetFinishedAt().AsTime().Sub(r.GetStartedAt().AsTime()).Seconds())
-			}
+			c.runs.over(r)
 		}
 	}
 }

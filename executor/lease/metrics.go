@@ -14,6 +14,10 @@ func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
 		lost:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_expiries_total", Help: "Leases proposed to be over."}, []string{"outcome"}),
 		recorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "holdfast_lease_recorded_total", Help: "Signs of life put on record."}),
 	}
+	for _, o := range []string{"applied", "failed"} { // a rate wants to begin at zero
+		m.commits.WithLabelValues(o)
+		m.lost.WithLabelValues(o)
+	}
 	if reg == nil {
 		return m
 	}

@@ -162,4 +162,5 @@ type Deps struct {
 	Credentials Credentials
 	Memory      Memory // nil: it ends with the process
 	Log         *slog.Logger
+	Called      func(Call) // of each operation that has ended, for who counts them; nil: nobody is told
 }

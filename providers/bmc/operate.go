@@ -30,7 +30,8 @@ func (p *Provider) operate(ctx context.Context, m providers.Machine, what string
 		return classify(what, err, false)
 	}
 	defer p.panicking(ctx, c)
-	return c.guarded(ctx, what, func() error {
+	began, by := time.Now(), Protocol("")
+	err = c.guarded(ctx, what, func() error {
 		if effect {
 			leave, err := c.exclusive(ctx)
 			if err != nil {
@@ -38,13 +39,17 @@ func (p *Provider) operate(ctx context.Context, m providers.Machine, what string
 			}
 			defer leave()
 		}
-		by, driver, err := c.choose(ctx, m, e)
+		var driver any
+		var err error
+		by, driver, err = c.choose(ctx, m, e)
 		if err == nil {
 			err = f(ctx, c, driver, by)
 		}
 		c.outcome(err)
 		return classify(what, err, effect)
 	})
+	p.count(c, by, began, err)
+	return err
 }
 
 // panicking ends the session with a BMC when an operation on it panics: the process ends, and would leave it behind.

@@ -19,6 +19,7 @@ type Provider struct {
 	credentials Credentials
 	memory      Memory
 	log         *slog.Logger
+	called      func(Call)
 	tls         *tls.Config
 
 	mu     sync.Mutex
@@ -59,7 +60,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, tls: verify, bmcs: map[string]*controller{}, places: map[string]*place{}}, nil
+	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, called: d.Called, tls: verify, bmcs: map[string]*controller{}, places: map[string]*place{}}, nil
 }
 
 // Kind is "bmc".

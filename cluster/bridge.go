@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	gometrics "github.com/hashicorp/go-metrics/compat"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// BridgeMetrics sends the metrics of raft, memberlist and bolt to a Prometheus registerer, as holdfast_raft_… and so
+// on, with the names and units that Prometheus asks for. Those libraries have one sink for the whole process: call it once, before New.
+func BridgeMetrics(reg prometheus.Registerer) error {
+	b := &bridge{series: map[string]prometheus.Metric{}}
+	if err := reg.Register(b); err != nil {
+		return fmt.Errorf("bridge metrics: %w", err)
+	}
+	c := gometrics.DefaultConfig("holdfast")
+	c.EnableHostname, c.EnableRuntimeMetrics = false, false
+	c.TimerGranularity = time.Second
+	if _, err := gometrics.NewGlobal(c, b); err != nil {
+		return fmt.Errorf("bridge metrics: %w", err)
+	}
+	return nil
+}
+
+// bridge is a sink of go-metrics and a collector of Prometheus. Which series there are shows while the process runs, so it describes none.
+type bridge struct {
+	mu     sync.Mutex // guards series
+	series map[string]prometheus.Metric
+}
+
+// measure is how a metric of a library is named, by its own name without the library's prefix "holdfast".
+type measure struct {
+	suffix string
+	scale  float64 // what a value is multiplied with
+}
+
+// measureOf says what is measured. Samples are durations, which come in seconds, but for those that are listed.
+func measureOf(name string, sample bool) measure {
+	switch name {
+	case "raft.leader.lastContact", "raft.boltdb.txstats.rebalanceTime", "raft.boltdb.txstats.spillTime", "raft.boltdb.txstats.writeTime",
+		"raft.fsm.lastRestoreDuration", "raft.oldestLogAge": // in milliseconds, whatever the granularity is
+		return measure{"_seconds", 1e-3}
+	case "raft.boltdb.logSize", "raft.boltdb.logBatchSize", "raft.boltdb.txstats.pageAlloc",
+		"memberlist.size.remote", "memberlist.size.local", "memberlist.tcp.sent", "memberlist.udp.sent", "memberlist.udp.received":
+		return measure{"_bytes", 1}
+	case "raft.thread.main.saturation", "raft.thread.fsm.saturation":
+		return measure{"_ratio", 1}
+	case "raft.fsm.applyBatchNum", "raft.boltdb.logsPerBatch", "raft.boltdb.writeCapacity", "memberlist.queue.broadcasts":
+		return measure{"", 1}
+	}
+	if sample {
+		return measure{"_seconds", 1}
+	}
+	return measure{"", 1}
+}
+
+// seriesOf gives the metric of a key and labels, which is made with the first value.
+func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.Label, suffix string, create func(name, help string, constant prometheus.Labels) M) (m M, ok bool) {
+	own := strings.Join(key[1:], ".") // without "holdfast"
+	id := own + suffix
+	for _, l := range labels {
+		id += "\x00" + l.Name + "\x00" + l.Value
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if had, there := b.series[id]; there {
+		m, ok = had.(M)
+		return m, ok // a library that uses one name for two kinds of metrics is not shown twice
+	}
+	constant := prometheus.Labels{}
+	for _, l := range labels {
+		constant[snake(l.Name)] = l.Value
+	}
+	m = create(snake(strings.Join(key, "_"))+suffix, "What "+key[1]+" measures as "+own+".", constant)
+	b.series[id] = m
+	return m, true
+}
+
+// snake makes commitTime commit_time, and takes what no name may have.
+func snake(s string) string {
+	var b strings.Builder
+	lower := false
+	for _, r := range s {
+		switch {
+		case unicode.IsUpper(r):
+			if lower {
+				b.WriteByte('_')
+			}
+			b.WriteRune(unicode.ToLower(r))
+		case r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			b.WriteRune(r)
+		default:
+			b.WriteByte('_')
+		}
+		lower = unicode.IsLower(r) || unicode.IsDigit(r)
+	}
+	return b.String()
+}
+
+// Describe implements prometheus.Collector.
+func (b *bridge) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (b *bridge) Collect(ch chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.series {
+		ch <- m
+	}
+}
+
+// SetGauge implements gometrics.MetricSink.
+func (b *bridge) SetGauge(key []string, v float32) { b.SetGaugeWithLabels(key, v, nil) }
+
+// SetGaugeWithLabels implements gometrics.MetricSink.
+func (b *bridge) SetGaugeWithLabels(key []string, v float32, labels []gometrics.Label) {
+	what := measureOf(strings.Join(key[1:], "."), false)
+	g, ok := seriesOf(b, key, labels, what.suffix, func(name, help string, constant prometheus.Labels) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: constant})
+	})
+	if ok {
+		g.Set(float64(v) * what.scale)
+	}
+}
+
+// EmitKey implements gometrics.MetricSink: nobody uses it.
+func (b *bridge) EmitKey([]string, float32) {}
+
+// IncrCounter implements gometrics.MetricSink.
+func (b *bridge) IncrCounter(key []string, v float32) { b.IncrCounterWithLabels(key, v, nil) }
+
+// IncrCounterWithLabels implements gometrics.MetricSink.
+func (b *bridge) IncrCounterWithLabels(key []string, v float32, labels []gometrics.Label) {
+	what := measureOf(strings.Join(key[1:], "."), false)
+	c, ok := seriesOf(b, key, labels, what.suffix+"_total", func(name, help string, constant prometheus.Labels) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: constant})
+	})
+	if ok && v > 0 { // bolt counts down where its file was compacted; a counter cannot
+		c.Add(float64(v) * what.scale)
+	}
+}
+
+// AddSample implements gometrics.MetricSink.
+func (b *bridge) AddSample(key []string, v float32) { b.AddSampleWithLabels(key, v, nil) }
+
+// AddSampleWithLabels implements gometrics.MetricSink. Durations become histograms, which can be added up over peers; of other samples sum and count are kept.
+func (b *bridge) AddSampleWithLabels(key []string, v float32, labels []gometrics.Label) {
+	what := measureOf(strings.Join(key[1:], "."), true)
+	value := float64(v) * what.scale
+	if what.suffix == "_seconds" {
+		h, ok := seriesOf(b, key, labels, what.suffix, func(name, help string, constant prometheus.Labels) prometheus.Histogram {
+			return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: constant, Buckets: prometheus.ExponentialBuckets(0.0001, 3, 12)})
+		})
+		if ok {
+			h.Observe(value)
+		}
+		return
+	}
+	s, ok := seriesOf(b, key, labels, what.suffix, func(name, help string, constant prometheus.Labels) prometheus.Summary {
+		return prometheus.NewSummary(prometheus.SummaryOpts{Name: name, Help: help, ConstLabels: constant})
+	})
+	if ok {
+		s.Observe(value)
+	}
+}
