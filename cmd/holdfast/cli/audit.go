@@ -27,27 +27,18 @@ func (a *app) audit() *cobra.Command {
 }
 
 func (a *app) auditList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short: "List audit events, newest first",
-		Example: `  holdfast audit list --limit 20
+	cmd := listCommand(a, lister[*holdfastv1.AuditEvent]{
+		short: "List audit events, newest first",
+		example: `  holdfast audit list --limit 20
   holdfast audit list --filter 'principal = "user:alice" AND at > "2026-11-01T00:00:00Z"'
   holdfast audit list --filter 'resource = "machines/m-123*"'
   holdfast audit list --filter 'outcome = PERMISSION_DENIED' -o wide`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.AuditEvent, string, error) {
-				r, err := c.Audit().ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: l.filter, PageSize: size, PageToken: token})
-				return r.GetEvents(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list audit events")
-			}
-			a.noteMore(&l, more)
-			return printList(a, &l.output, auditKind(), items)
-		}),
-	}
-	l.register(cmd, "outcome != OK")
+		kind: auditKind(), plural: "audit events", filter: "outcome != OK",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.AuditEvent, string, error) {
+			r, err := c.Audit().ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			return r.GetEvents(), r.GetNextPageToken(), err
+		},
+	})
 	limit := cmd.Flags().Lookup("limit")
 	limit.DefValue = auditLimit
 	_ = limit.Value.Set(auditLimit) // it is a number
@@ -88,7 +79,7 @@ The trail keeps the last 262144 events: export from where you ended the last tim
 
 func auditKind() kind[*holdfastv1.AuditEvent] {
 	return kind[*holdfastv1.AuditEvent]{
-		list:   "events",
+		noun: "audit", list: "events",
 		name:   func(e *holdfastv1.AuditEvent) string { return number(e.GetSequence()) },
 		header: []string{"SEQUENCE", "AT", "PRINCIPAL", "METHOD", "RESOURCE", "OUTCOME", "REASON"},
 		wide:   []string{"SOURCE", "PEER", "REQUEST", "TOKEN", "COUNT", "INDEX"},

@@ -191,14 +191,14 @@ func (a *app) verified(o *output, v *verification, err error) error {
 }
 
 func (a *app) printVerdict(o *output, d verdict) error {
-	switch o.format {
-	case formatJSON, formatYAML:
+	switch {
+	case o.structured():
 		raw, err := json.Marshal(d)
 		if err != nil {
 			return err
 		}
 		return a.document(o, raw)
-	case formatName:
+	case o.format == formatName:
 		if d.End == "" {
 			return nil
 		}

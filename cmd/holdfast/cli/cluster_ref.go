@@ -46,7 +46,7 @@ func isClusterRef(s *holdfastv1.Secret) bool {
 
 func clusterRefKind() kind[*holdfastv1.Secret] {
 	return kind[*holdfastv1.Secret]{
-		list:   "secrets",
+		noun: "cluster", list: "secrets",
 		name:   clusterRefName,
 		header: []string{"CLUSTER", "CONTROL PLANES", "POOLS", "VERSION", "UPDATED"},
 		wide:   []string{"BY", "CREATED", "KEY"},
@@ -132,64 +132,35 @@ func (a *app) readSecretFile(path string) (string, error) {
 }
 
 func (a *app) clusterRefList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short:   "List the clusters that are registered",
-		Example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Secret, string, error) {
-				r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: size, PageToken: token})
-				return slices.DeleteFunc(r.GetSecrets(), func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list clusters")
-			}
-			if more {
-				a.note("note: there are more than these %d: raise --limit", l.limit)
-			}
-			return printList(a, &l.output, clusterRefKind(), items)
-		}),
-	}
-	l.register(cmd, "")
-	return cmd
+	return listCommand(a, lister[*holdfastv1.Secret]{
+		short: "List the clusters that are registered", example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
+		kind: clusterRefKind(), plural: "clusters",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
+			items, next, err := pageOfSecrets(ctx, c, q)
+			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
+		},
+	})
 }
 
 func (a *app) clusterRefGet() *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "get NAME", Args: exactly("NAME"), ValidArgsFunction: a.complete(clusterRefNames),
-		Short:   "Show what is on record of a cluster",
-		Example: "  holdfast cluster-ref get prod",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			s, err := c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + args[0]})
-			if err != nil {
-				return failed(err, "get cluster %s", args[0])
-			}
-			return printOne(a, &o, clusterRefKind(), s)
-		}),
-	}
-	o.register(cmd)
-	return cmd
+	return getCommand(a, getter[*holdfastv1.Secret]{
+		short: "Show what is on record of a cluster", example: "  holdfast cluster-ref get prod",
+		arg: "NAME", kind: clusterRefKind(), ids: clusterRefNames,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
+			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + id})
+		},
+	})
 }
 
 func (a *app) clusterRefDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete NAME...", Args: atLeast("NAME"), ValidArgsFunction: a.complete(clusterRefNames, clusterRefNames),
-		Short:   "Forget clusters: whether machines are in them is not known any more",
-		Example: "  holdfast cluster-ref delete prod",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for _, name := range args {
-				if _, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: clusterPrefix + name}); err != nil {
-					errs = append(errs, failed(err, "delete cluster %s", name))
-					continue
-				}
-				a.note("deleted cluster %s", name)
-			}
-			return several(errs, len(args), "delete clusters")
-		}),
-	}
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefNames,
+		short: "Forget clusters: whether machines are in them is not known any more", example: "  holdfast cluster-ref delete prod",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: clusterPrefix + id})
+			return err
+		},
+	})
 }
 
 func clusterRefNames(ctx context.Context, c *client.Client) []string {

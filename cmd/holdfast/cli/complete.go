@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,15 @@ func (a *app) complete(args ...completer) cobra.CompletionFunc {
 		}
 		ctx = client.WithConsistency(ctx, client.Consistency{Stale: true})
 		return args[len(given)](ctx, c), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeAll completes one argument after the other, leaving out those that are there.
+func (a *app) completeAll(all completer) cobra.CompletionFunc {
+	one := a.complete(all)
+	return func(cmd *cobra.Command, given []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, directive := one(cmd, nil, part)
+		return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(given, n) }), directive
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/expression"
 )
 
 // The output formats.
@@ -17,23 +19,8 @@ const (
 	formatName  = "name"
 )
 
-// format is the value of -o.
+// format is the name of an output format, or an expression: jsonpath=… or go-template=….
 type format string
-
-// String implements pflag.Value.
-func (f *format) String() string { return string(*f) }
-
-// Type implements pflag.Value.
-func (f *format) Type() string { return "format" }
-
-// Set implements pflag.Value.
-func (f *format) Set(v string) error {
-	if all := formats(); !slices.Contains(all, v) {
-		return fmt.Errorf("%q is not one of %s", v, strings.Join(all, ", "))
-	}
-	*f = format(v)
-	return nil
-}
 
 func formats() []string {
 	return []string{formatTable, formatWide, formatJSON, formatYAML, formatName}
@@ -43,15 +30,41 @@ func formats() []string {
 type output struct {
 	format    format
 	noHeaders bool
+	expr      *expression.Expression // nil unless the format is one
+}
+
+// String implements pflag.Value.
+func (o *output) String() string { return string(o.format) }
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "format" }
+
+// Set implements pflag.Value.
+func (o *output) Set(v string) error {
+	o.format, o.expr = format(v), nil
+	if slices.Contains(formats(), v) {
+		return nil
+	}
+	kind, text, ok := strings.Cut(v, "=")
+	if !ok || !slices.Contains(expression.Kinds(), kind) {
+		return fmt.Errorf("%q is not one of %s, %s=…", v, strings.Join(formats(), ", "), strings.Join(expression.Kinds(), "=…, "))
+	}
+	var err error
+	o.expr, err = expression.Parse(kind, text)
+	return err
 }
 
 func (o *output) register(cmd *cobra.Command) {
 	o.format = formatTable
-	cmd.Flags().VarP(&o.format, "output", "o", "output format: "+strings.Join(formats(), ", "))
+	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(), ", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "tables without a header")
 	// Only fails for a flag that does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=", "go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
-func (o *output) wide() bool  { return o.format == formatWide }
+func (o *output) wide() bool { return o.format == formatWide }
+
+// structured tells whether whole messages are printed, or what an expression makes of them.
+func (o *output) structured() bool { return !o.table() && o.format != formatName }
+
 func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }

@@ -30,7 +30,7 @@ Whoever reaches that port can read them: keep secrets out of images.`,
 
 func imageKind() kind[*holdfastv1.Image] {
 	return kind[*holdfastv1.Image]{
-		list:   "images",
+		noun: "image", list: "images",
 		name:   (*holdfastv1.Image).GetName,
 		header: []string{"IMAGE", "ARCH", "FORMAT", "FILES", "SIZE", "UPDATED"},
 		wide:   []string{"BY", "CMDLINE", "DESCRIPTION"},
@@ -116,65 +116,37 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 }
 
 func (a *app) imageList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short:   "List images by name",
-		Example: "  holdfast image list\n  holdfast image list -o wide",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Image, string, error) {
-				r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: size, PageToken: token})
-				return r.GetImages(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list images")
-			}
-			if more {
-				a.note("note: there are more than these %d: raise --limit", l.limit)
-			}
-			return printList(a, &l.output, imageKind(), items)
-		}),
-	}
-	l.register(cmd, "")
-	return cmd
+	return listCommand(a, lister[*holdfastv1.Image]{
+		short: "List images by name", example: "  holdfast image list\n  holdfast image list -o wide",
+		kind: imageKind(), plural: "images",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Image, string, error) {
+			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetImages(), r.GetNextPageToken(), err
+		},
+	})
 }
 
 func (a *app) imageGet() *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "get IMAGE", Args: exactly("IMAGE"), ValidArgsFunction: a.complete(imageNames),
-		Short:   "Show an image, and which peers have its files",
-		Example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			i, err := c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: args[0]})
-			if err != nil {
-				return failed(err, "get image %s", args[0])
-			}
-			return printOne(a, &o, imageKind(), i, copiesOf(i))
-		}),
-	}
-	o.register(cmd)
-	return cmd
+	return getCommand(a, getter[*holdfastv1.Image]{
+		short: "Show an image, and which peers have its files", example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
+		arg: "IMAGE", kind: imageKind(), ids: imageNames,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
+			return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
+		},
+		more: func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
+	})
 }
 
 func (a *app) imageDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete IMAGE...", Args: atLeast("IMAGE"), ValidArgsFunction: a.complete(imageNames, imageNames),
-		Short:   "Delete images that no active run installs",
-		Long:    "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
-		Example: "  holdfast image delete debian-12",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for _, name := range args {
-				if _, err := c.Images().DeleteImage(ctx, &holdfastv1.DeleteImageRequest{Name: name}); err != nil {
-					errs = append(errs, failed(err, "delete image %s", name))
-					continue
-				}
-				a.note("deleted image %s", name)
-			}
-			return several(errs, len(args), "delete images")
-		}),
-	}
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "IMAGE", noun: "image", plural: "images", ids: imageNames,
+		short: "Delete images that no active run installs", example: "  holdfast image delete debian-12",
+		long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Images().DeleteImage(ctx, &holdfastv1.DeleteImageRequest{Name: id})
+			return err
+		},
+	})
 }
 
 func imageNames(ctx context.Context, c *client.Client) []string {

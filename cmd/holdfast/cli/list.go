@@ -1,7 +1,12 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/fields"
 )
 
 // pageSize is how many are asked for at once: at most what the API gives.
@@ -10,16 +15,43 @@ const pageSize = 500
 // listing is what list commands have in common.
 type listing struct {
 	output
-	filter string
-	limit  int
+	filter     string
+	filterable bool // there is a --filter
+	sortBy     string
+	limit      int
 }
 
 func (l *listing) register(cmd *cobra.Command, filterExample string) {
 	l.output.register(cmd)
-	if filterExample != "" {
+	l.filterable = filterExample != ""
+	if l.filterable {
 		cmd.Flags().StringVar(&l.filter, "filter", "", "only those that match (AIP-160), e.g. '"+filterExample+"'")
 	}
+	cmd.Flags().StringVar(&l.sortBy, "sort-by", "", "sort by a field, such as created_at; with a - before it, the other way round (holdfast explain)")
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "at most so many (0: all)")
+}
+
+// sortOrder is the order that --sort-by names; nil for none.
+func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
+	if by == "" {
+		return nil, nil
+	}
+	name, reverse := strings.CutPrefix(by, "-")
+	var empty M
+	path, err := fields.Parse(empty.ProtoReflect().Descriptor(), name)
+	if err != nil {
+		return nil, usagef("--sort-by: %s", err)
+	}
+	order, err := path.Order()
+	if err != nil {
+		return nil, usagef("--sort-by: %s", err)
+	}
+	return func(x, y M) int {
+		if reverse {
+			x, y = y, x
+		}
+		return order(x.ProtoReflect(), y.ProtoReflect())
+	}, nil
 }
 
 // collect reads page after page until there are no more, or as many as wanted. It tells whether there
@@ -50,8 +82,10 @@ func collect[T any](limit int, page func(size int32, token string) (items []T, n
 }
 
 // noteMore says on standard error that a list was cut, so that nobody takes it for all.
-func (a *app) noteMore(l *listing, more bool) {
-	if more {
-		a.note("note: there are more than these %d: raise --limit, or narrow it with --filter", l.limit)
+func (a *app) noteMore(l *listing) {
+	hint := "note: there are more than these %d: raise --limit"
+	if l.filterable {
+		hint += ", or narrow it with --filter"
 	}
+	a.note(hint, l.limit)
 }

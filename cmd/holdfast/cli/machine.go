@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,70 +25,57 @@ func (a *app) machine() *cobra.Command {
 }
 
 func (a *app) machineList() *cobra.Command {
-	var l listing
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short: "List machines",
-		Long:  "List machines by id.\n\nSTATE is what an operator acts by: an active run makes it PROVISIONING whatever the phase is.\n-o wide adds the phase, conditions and banners.",
-		Example: `  holdfast machine list
+	return listCommand(a, lister[*holdfastv1.Machine]{
+		short: "List machines",
+		long:  "List machines by id.\n\nSTATE is what an operator acts by: an active run makes it PROVISIONING whatever the phase is.\n-o wide adds the phase, conditions and banners.",
+		example: `  holdfast machine list
   holdfast machine list --filter 'phase = MAINTENANCE' -o wide
   holdfast machine list --filter 'labels.rack = "r7"' -o name
+  holdfast machine list --sort-by -updated_at --limit 20
+  holdfast machine list -o jsonpath='{range .machines[*]}{.machine_id} {.spec.bmc_endpoint}{"\n"}{end}'
   holdfast machine list -w`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			if watch {
-				return a.watchMachines(ctx, &l.output, watchInterval, func() ([]*holdfastv1.Machine, error) {
-					items, _, err := listMachines(ctx, c, &l)
-					return items, err
-				})
-			}
-			items, more, err := listMachines(ctx, c, &l)
-			if err != nil {
-				return err
-			}
-			a.noteMore(&l, more)
-			return printList(a, &l.output, machineKind(), items)
-		}),
-	}
-	l.register(cmd, "phase = IN_SERVICE")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print each machine again when it changes (holdfast machine watch)")
-	return cmd
+		kind: machineKind(), plural: "machines", filter: "phase = IN_SERVICE", page: pageOfMachines,
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return a.watchMachines(ctx, &l.output, watchInterval, func() ([]*holdfastv1.Machine, error) {
+				return listMachines(ctx, c, l)
+			})
+		},
+	})
 }
 
-func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfastv1.Machine, bool, error) {
-	items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
-		r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: l.filter, PageSize: size, PageToken: token})
-		return r.GetMachines(), r.GetNextPageToken(), err
+func pageOfMachines(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
+	r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+	return r.GetMachines(), r.GetNextPageToken(), err
+}
+
+func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfastv1.Machine, error) {
+	items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
+		return pageOfMachines(ctx, c, query{filter: l.filter, size: size, token: token})
 	})
-	return items, more, failed(err, "list machines")
+	return items, failed(err, "list machines")
 }
 
 func (a *app) machineGet() *cobra.Command {
-	var o output
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "get MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Show a machine",
-		Example: `  holdfast machine get m-123
+	return getCommand(a, getter[*holdfastv1.Machine]{
+		short: "Show a machine",
+		example: `  holdfast machine get m-123
   holdfast machine get m-123 -o yaml
+  holdfast machine get m-123 -o jsonpath=status.phase
   holdfast machine get m-123 -w`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			if watch {
-				return a.watchMachines(ctx, &o, watchInterval, func() ([]*holdfastv1.Machine, error) {
-					m, err := getMachine(ctx, c, args[0])
-					return []*holdfastv1.Machine{m}, err
-				})
-			}
-			m, err := getMachine(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
-			return printOne(a, &o, machineKind(), m, conditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now()))
-		}),
-	}
-	o.register(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print it again when it changes")
-	return cmd
+		arg: "MACHINE", kind: machineKind(), ids: machineIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+			return c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+		},
+		more: func(m *holdfastv1.Machine) []*render.Table {
+			return []*render.Table{conditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now())}
+		},
+		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
+			return a.watchMachines(ctx, o, watchInterval, func() ([]*holdfastv1.Machine, error) {
+				m, err := getMachine(ctx, c, id)
+				return []*holdfastv1.Machine{m}, err
+			})
+		},
+	})
 }
 
 func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {

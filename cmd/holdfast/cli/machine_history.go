@@ -12,28 +12,15 @@ import (
 )
 
 func (a *app) machineHistory() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "history MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "List what happened to a machine, newest first",
-		Example: `  holdfast machine history m-123 --limit 20
-  holdfast machine history m-123 -o json`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.HistoryEntry, string, error) {
-				r, err := c.Machines().ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: args[0], PageSize: size, PageToken: token})
-				return r.GetEntries(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list history of machine %s", args[0])
-			}
-			if more {
-				a.note("note: there is more than these %d entries: raise --limit", l.limit)
-			}
-			return printList(a, &l.output, historyKind(), items)
-		}),
-	}
-	l.register(cmd, "")
-	return cmd
+	return listCommand(a, lister[*holdfastv1.HistoryEntry]{
+		use: "history MACHINE", args: []string{"MACHINE"}, ids: machineIDs,
+		short: "List what happened to a machine, newest first", example: "  holdfast machine history m-123 --limit 20\n  holdfast machine history m-123 -o json",
+		kind: historyKind(), plural: "the history of a machine",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.HistoryEntry, string, error) {
+			r, err := c.Machines().ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: q.args[0], PageSize: q.size, PageToken: q.token})
+			return r.GetEntries(), r.GetNextPageToken(), err
+		},
+	})
 }
 
 func historyKind() kind[*holdfastv1.HistoryEntry] {

@@ -41,24 +41,16 @@ RETIRED. Which moves are allowed depends on the phase it is in; PROVISIONING bel
 }
 
 func (a *app) machineDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete MACHINE...", Args: atLeast("MACHINE"), ValidArgsFunction: a.complete(machineIDs, machineIDs),
-		Short: "Delete machines that have no active run",
-		Long:  "Delete machines that have no active run. Their runs and history stay.",
-		Example: `  holdfast machine delete m-123
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineIDs,
+		short: "Delete machines that have no active run", long: "Delete machines that have no active run. Their runs and history stay.",
+		example: `  holdfast machine delete m-123
   holdfast machine delete $(holdfast machine list --filter 'phase = RETIRED' -o name)`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for _, id := range args {
-				if _, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id}); err != nil {
-					errs = append(errs, failed(err, "delete machine %s", id))
-					continue
-				}
-				a.note("deleted machine %s", id)
-			}
-			return several(errs, len(args), "delete machines")
-		}),
-	}
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id})
+			return err
+		},
+	})
 }
 
 // phaseNames completes phases.

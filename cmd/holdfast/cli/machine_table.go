@@ -10,7 +10,7 @@ import (
 
 func machineKind() kind[*holdfastv1.Machine] {
 	return kind[*holdfastv1.Machine]{
-		list:   "machines",
+		noun: "machine", list: "machines",
 		name:   (*holdfastv1.Machine).GetMachineId,
 		header: []string{"MACHINE", "STATE", "RUN", "PROVIDER", "LOCATION", "RACK", "UPDATED"},
 		wide: []string{"PHASE", "NODE", "AGENT", "CONDITIONS", "BANNERS", "SSH", "BMC", "MACS", "SERIAL",

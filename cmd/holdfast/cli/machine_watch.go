@@ -40,8 +40,7 @@ changes in between it shows the last. 'run watch' shows every step of every run.
 						m, err := getMachine(ctx, c, args[0])
 						return []*holdfastv1.Machine{m}, err
 					}
-					items, _, err := listMachines(ctx, c, &l)
-					return items, err
+					return listMachines(ctx, c, &l)
 				})
 			})(cmd, args)
 		},

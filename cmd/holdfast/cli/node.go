@@ -27,7 +27,7 @@ func (a *app) node() *cobra.Command {
 
 func nodeKind() kind[*holdfastv1.Machine] {
 	return kind[*holdfastv1.Machine]{
-		list:   "nodes",
+		noun: "node", list: "nodes",
 		name:   (*holdfastv1.Machine).GetMachineId,
 		header: []string{"NODE", "MAC", "HOSTNAME", "STATE", "SINCE", "WORKFLOW", "ATTEMPTS", "LAST SEEN"},
 		wide:   []string{"IP", "VENDOR", "MODEL", "SERIAL", "GROUP", "TAGS", "ERROR"},
@@ -61,40 +61,20 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 }
 
 func (a *app) nodeList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short:   "List nodes",
-		Example: "  holdfast node list --filter 'node_state = DISCOVERED'",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := listMachines(ctx, c, &l)
-			if err != nil {
-				return err
-			}
-			a.noteMore(&l, more)
-			return printList(a, &l.output, nodeKind(), items)
-		}),
-	}
-	l.register(cmd, "node_state = INSTALL_FAILED")
-	return cmd
+	return listCommand(a, lister[*holdfastv1.Machine]{
+		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'",
+		kind: nodeKind(), plural: "nodes", filter: "node_state = INSTALL_FAILED", page: pageOfMachines,
+	})
 }
 
 func (a *app) nodeGet() *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "get NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineIDs),
-		Short:   "Show a node",
-		Example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: args[0]})
-			if err != nil {
-				return failed(err, "get node %s", args[0])
-			}
-			return printOne(a, &o, nodeKind(), m)
-		}),
-	}
-	o.register(cmd)
-	return cmd
+	return getCommand(a, getter[*holdfastv1.Machine]{
+		short: "Show a node", example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
+		arg: "NODE", kind: nodeKind(), ids: machineIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+			return c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
+		},
+	})
 }
 
 func (a *app) nodeApprove() *cobra.Command {

@@ -98,7 +98,7 @@ func (a *app) autopilotState() *cobra.Command {
 			if err != nil {
 				return failed(err, "get autopilot's state")
 			}
-			if !o.table() && o.format != formatName {
+			if o.structured() {
 				return printOne(a, &o, kind[*holdfastv1.Autopilot]{}, s)
 			}
 			if err := printList(a, &o, autopilotKind(), s.GetPeers()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -20,50 +21,29 @@ func (a *app) plan() *cobra.Command {
 }
 
 func (a *app) planList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short: "List plans by id",
-		Example: `  holdfast plan list
-  holdfast plan list -o wide`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Plan, string, error) {
-				r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: size, PageToken: token})
-				return r.GetPlans(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list plans")
-			}
-			if more {
-				a.note("note: there are more than these %d: raise --limit", l.limit)
-			}
-			return printList(a, &l.output, planKind(), items)
-		}),
-	}
-	l.register(cmd, "")
-	return cmd
+	return listCommand(a, lister[*holdfastv1.Plan]{
+		short: "List plans by id", example: "  holdfast plan list\n  holdfast plan list -o wide",
+		kind: planKind(), plural: "plans",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Plan, string, error) {
+			r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetPlans(), r.GetNextPageToken(), err
+		},
+	})
 }
 
 func (a *app) planGet() *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "get PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planIDs),
-		Short: "Show a plan and its steps",
-		Example: `  holdfast plan get plan/repave-join
-  holdfast plan get plan/repave-join -o yaml > plan.yaml`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: args[0]})
-			if err != nil {
-				return failed(err, "get plan %s", args[0])
-			}
+	return getCommand(a, getter[*holdfastv1.Plan]{
+		short: "Show a plan and its steps", example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
+		arg: "PLAN", kind: planKind(), ids: planIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
+			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
 			if b := p.GetBrake(); b != nil {
 				a.note("held: %s on %d machines, of its last %d runs (%s). New runs wait until: holdfast plan release %s", b.GetFailure(), b.GetMachines(), b.GetRuns(), b.GetLastError(), p.GetPlanId())
 			}
-			return printOne(a, &o, planKind(), p, planSteps(p))
-		}),
-	}
-	o.register(cmd)
-	return cmd
+			return p, err
+		},
+		more: func(p *holdfastv1.Plan) []*render.Table { return []*render.Table{planSteps(p)} },
+	})
 }
 
 func (a *app) planRelease() *cobra.Command {
@@ -88,20 +68,12 @@ fleet. Look at one of the runs first (holdfast run list --filter 'phase = FAILED
 }
 
 func (a *app) planDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete PLAN...", Args: atLeast("PLAN"), ValidArgsFunction: a.complete(planIDs, planIDs),
-		Short:   "Delete plans that no run refers to and that are not built in",
-		Example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for _, id := range args {
-				if _, err := c.Plans().DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: id}); err != nil {
-					errs = append(errs, failed(err, "delete plan %s", id))
-					continue
-				}
-				a.note("deleted plan %s", id)
-			}
-			return several(errs, len(args), "delete plans")
-		}),
-	}
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "PLAN", noun: "plan", plural: "plans", ids: planIDs,
+		short: "Delete plans that no run refers to and that are not built in", example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Plans().DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: id})
+			return err
+		},
+	})
 }

@@ -14,7 +14,7 @@ import (
 
 func planKind() kind[*holdfastv1.Plan] {
 	return kind[*holdfastv1.Plan]{
-		list:   "plans",
+		noun: "plan", list: "plans",
 		name:   (*holdfastv1.Plan).GetPlanId,
 		header: []string{"PLAN", "NAME", "STEPS", "BUILT-IN", "USED", "HELD", "CREATED"},
 		wide:   []string{"STEP NAMES"},

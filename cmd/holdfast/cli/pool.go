@@ -26,7 +26,7 @@ func (a *app) pool() *cobra.Command {
 
 func poolKind() kind[*holdfastv1.Pool] {
 	return kind[*holdfastv1.Pool]{
-		list:   "pools",
+		noun: "pool", list: "pools",
 		name:   (*holdfastv1.Pool).GetPoolId,
 		header: []string{"POOL", "STATUS", "MACHINES", "READY", "GPUS", "FREE VRAM", "WORKERS", "REGION", "HEARTBEAT"},
 		wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
@@ -98,28 +98,19 @@ func (a *app) poolCreate() *cobra.Command {
 }
 
 func (a *app) poolList() *cobra.Command {
-	var l listing
 	r := &holdfastv1.ListPoolsRequest{}
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short: "List pools",
-		Example: `  holdfast pool list
+	cmd := listCommand(a, lister[*holdfastv1.Pool]{
+		short: "List pools",
+		example: `  holdfast pool list
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
   holdfast pool list --filter 'status = UNAVAILABLE' -o wide`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Pool, string, error) {
-				r.Filter, r.PageSize, r.PageToken = l.filter, size, token
-				resp, err := c.Pools().ListPools(ctx, r)
-				return resp.GetPools(), resp.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list pools")
-			}
-			a.noteMore(&l, more)
-			return printList(a, &l.output, poolKind(), items)
-		}),
-	}
-	l.register(cmd, "status = HEALTHY")
+		kind: poolKind(), plural: "pools", filter: "status = HEALTHY",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
+			r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
+			resp, err := c.Pools().ListPools(ctx, r)
+			return resp.GetPools(), resp.GetNextPageToken(), err
+		},
+	})
 	f := cmd.Flags()
 	f.Float64Var(&r.MinAvailableVramGb, "free-vram", 0, "only those with a GPU that has so many gigabytes free")
 	f.StringVar(&r.GpuModel, "gpu-model", "", "only those with such a GPU")
@@ -128,46 +119,34 @@ func (a *app) poolList() *cobra.Command {
 }
 
 func (a *app) poolGet() *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "get POOL", Args: exactly("POOL"), ValidArgsFunction: a.complete(poolIDs),
-		Short: "Show a pool and its GPUs",
-		Example: `  holdfast pool get gpu
-  holdfast pool get gpu -o yaml`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			p, err := c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: args[0]})
-			if err != nil {
-				return failed(err, "get pool %s", args[0])
-			}
-			gpus := render.NewTable("GPU", "MODEL", "VRAM", "FREE", "TEMPERATURE", "WORKERS")
-			for _, g := range p.GetGpus() {
-				gpus.Row(count(int(g.GetId())), plain(g.GetModel()), plain(fmt.Sprintf("%g GB", g.GetTotalVramGb())), plain(fmt.Sprintf("%g GB", g.GetAvailableVramGb())),
-					plain(fmt.Sprintf("%g °C", g.GetTemperatureCelsius())), plain(strings.Join(g.GetWorkers(), ", ")))
-			}
-			return printOne(a, &o, poolKind(), p, gpus)
-		}),
+	return getCommand(a, getter[*holdfastv1.Pool]{
+		short: "Show a pool and its GPUs", example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
+		arg: "POOL", kind: poolKind(), ids: poolIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
+			return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
+		},
+		more: func(p *holdfastv1.Pool) []*render.Table { return []*render.Table{gpus(p)} },
+	})
+}
+
+func gpus(p *holdfastv1.Pool) *render.Table {
+	t := render.NewTable("GPU", "MODEL", "VRAM", "FREE", "TEMPERATURE", "WORKERS")
+	for _, g := range p.GetGpus() {
+		t.Row(count(int(g.GetId())), plain(g.GetModel()), plain(fmt.Sprintf("%g GB", g.GetTotalVramGb())), plain(fmt.Sprintf("%g GB", g.GetAvailableVramGb())),
+			plain(fmt.Sprintf("%g °C", g.GetTemperatureCelsius())), plain(strings.Join(g.GetWorkers(), ", ")))
 	}
-	o.register(cmd)
-	return cmd
+	return t
 }
 
 func (a *app) poolDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete POOL...", Args: atLeast("POOL"), ValidArgsFunction: a.complete(poolIDs, poolIDs),
-		Short:   "Delete declared pools that no machine is in",
-		Example: "  holdfast pool delete gpu",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for _, id := range args {
-				if _, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id}); err != nil {
-					errs = append(errs, failed(err, "delete pool %s", id))
-					continue
-				}
-				a.note("deleted pool %s", id)
-			}
-			return several(errs, len(args), "delete pools")
-		}),
-	}
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "POOL", noun: "pool", plural: "pools", ids: poolIDs,
+		short: "Delete declared pools that no machine is in", example: "  holdfast pool delete gpu",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
+			return err
+		},
+	})
 }
 
 func poolIDs(ctx context.Context, c *client.Client) []string {

@@ -14,6 +14,7 @@ import (
 
 // kind is how one kind of resource is printed.
 type kind[M proto.Message] struct {
+	noun   string // in messages, and the command that is about them: machine
 	list   string // the key of a list of them
 	name   func(M) string
 	header []string
@@ -39,10 +40,10 @@ func (k kind[M]) newTable(o *output) *render.Table {
 
 // printList prints resources as a list, however many there are.
 func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
-	switch o.format {
-	case formatName:
+	switch {
+	case o.format == formatName:
 		return printNames(a, k, items)
-	case formatJSON, formatYAML:
+	case !o.table():
 		open := make([]M, len(items))
 		for i, m := range items {
 			open[i] = k.shown(m)
@@ -63,10 +64,10 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 
 // printOne prints one resource. More is what its table view shows below the row.
 func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*render.Table) error {
-	switch o.format {
-	case formatName:
+	switch {
+	case o.format == formatName:
 		return printNames(a, k, []M{m})
-	case formatJSON, formatYAML:
+	case !o.table():
 		raw, err := manifest.JSON(k.shown(m))
 		if err != nil {
 			return err
@@ -99,15 +100,18 @@ func printNames[M proto.Message](a *app, k kind[M], items []M) error {
 	return nil
 }
 
-// printStream prints one of many that come over time: JSON on a line each, YAML as documents.
+// printStream prints one of many that come over time: JSON on a line each, YAML as documents, an expression's text on a line.
 func printStream[M proto.Message](a *app, o *output, m M) error {
 	raw, err := manifest.JSON(seal.Redact(m))
 	if err != nil {
 		return err
 	}
-	if o.format == formatJSON {
+	switch {
+	case o.format == formatJSON:
 		_, err = a.Out.Write(append(raw, '\n'))
 		return err
+	case o.expr != nil:
+		return a.document(o, raw)
 	}
 	if _, err := fmt.Fprintln(a.Out, "---"); err != nil {
 		return err
@@ -115,8 +119,14 @@ func printStream[M proto.Message](a *app, o *output, m M) error {
 	return a.document(o, raw)
 }
 
-// document prints JSON as JSON for people, or as YAML.
+// document prints JSON as JSON for people, as YAML, or what an expression makes of it.
 func (a *app) document(o *output, raw []byte) error {
+	if o.expr != nil {
+		if err := o.expr.Execute(a.Out, raw); err != nil {
+			return fmt.Errorf("print with -o %s: %w", o.format, err)
+		}
+		return nil
+	}
 	write := manifest.Indent
 	if o.format == formatYAML {
 		write = manifest.YAML

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -21,56 +22,33 @@ func (a *app) run() *cobra.Command {
 }
 
 func (a *app) runList() *cobra.Command {
-	var l listing
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short: "List runs, newest first",
-		Example: `  holdfast run list --limit 20
+	return listCommand(a, lister[*holdfastv1.Run]{
+		short: "List runs, newest first",
+		example: `  holdfast run list --limit 20
   holdfast run list --filter 'machine_id = m-123'
   holdfast run list --filter 'phase = FAILED' -o wide`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			if watch {
-				return a.watchRuns(ctx, c, &l.output, l.filter, 0)
-			}
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Run, string, error) {
-				r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: l.filter, PageSize: size, PageToken: token})
-				return r.GetRuns(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list runs")
-			}
-			a.noteMore(&l, more)
-			return printList(a, &l.output, runKind(), items)
-		}),
-	}
-	l.register(cmd, "machine_id = m-123")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the runs that match (holdfast run watch)")
-	return cmd
+		kind: runKind(), plural: "runs", filter: "machine_id = m-123", page: pageOfRuns,
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return a.watchRuns(ctx, c, &l.output, l.filter, 0)
+		},
+	})
+}
+
+func pageOfRuns(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Run, string, error) {
+	r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+	return r.GetRuns(), r.GetNextPageToken(), err
 }
 
 func (a *app) runGet() *cobra.Command {
-	var o output
-	var watch bool
-	cmd := &cobra.Command{
-		Use: "get RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
-		Short: "Show a run and its steps",
-		Example: `  holdfast run get run-789
-  holdfast run get run-789 -o json`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			if watch {
-				return a.watchRun(ctx, c, &o, args[0])
-			}
-			r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: args[0]})
-			if err != nil {
-				return failed(err, "get run %s", args[0])
-			}
-			return printOne(a, &o, runKind(), r, runSteps(r, a.Now()))
-		}),
-	}
-	o.register(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow it until it has ended (holdfast run watch RUN)")
-	return cmd
+	return getCommand(a, getter[*holdfastv1.Run]{
+		short: "Show a run and its steps", example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
+		arg: "RUN", kind: runKind(), ids: runIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
+			return c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+		},
+		more:  func(r *holdfastv1.Run) []*render.Table { return []*render.Table{runSteps(r, a.Now())} },
+		watch: a.watchRun,
+	})
 }
 
 func (a *app) runCancel() *cobra.Command {

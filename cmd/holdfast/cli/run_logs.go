@@ -53,7 +53,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, o *output, id string, 
 		if chunk.GetTruncated() {
 			a.note("note: the log of run %s reached its limit here: nothing follows", id)
 		}
-		if o.format == formatJSON || o.format == formatYAML {
+		if o.structured() {
 			return printStream(a, o, chunk)
 		}
 		_, err := a.Out.Write(chunk.GetData())

@@ -12,7 +12,7 @@ import (
 
 func runKind() kind[*holdfastv1.Run] {
 	return kind[*holdfastv1.Run]{
-		list:   "runs",
+		noun: "run", list: "runs",
 		name:   (*holdfastv1.Run).GetRunId,
 		header: []string{"RUN", "MACHINE", "TYPE", "PHASE", "STEP", "DONE", "TOOK", "CREATED"},
 		wide:   []string{"PLAN", "REQUEST", "QUEUE", "STARTED BY", "WHY"},

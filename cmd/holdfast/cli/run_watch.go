@@ -76,10 +76,10 @@ func (a *app) show(ctx context.Context, o *output, steps bool, watch watcher) er
 		return a.live(ctx, a.Out, steps, watch)
 	}
 	return watch(ctx, func(e *holdfastv1.RunEvent) error {
-		switch o.format {
-		case formatJSON, formatYAML:
+		switch {
+		case o.structured():
 			return printStream(a, o, e)
-		case formatName:
+		case o.format == formatName:
 			_, err := fmt.Fprintln(a.Out, e.GetSnapshot().GetRunId())
 			return err
 		}

@@ -28,7 +28,7 @@ Values go in and never come out: they are sealed under a key that peers have in 
 
 func secretKind() kind[*holdfastv1.Secret] {
 	return kind[*holdfastv1.Secret]{
-		list:   "secrets",
+		noun: "secret", list: "secrets",
 		name:   (*holdfastv1.Secret).GetName,
 		header: []string{"SECRET", "TYPE", "VALUES", "POOLS", "VERSION", "KEY", "USES", "UPDATED"},
 		wide:   []string{"BY", "CREATED", "USED BY"},
@@ -58,65 +58,38 @@ func usedBy(s *holdfastv1.Secret) *render.Table {
 }
 
 func (a *app) secretList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short:   "List secrets by name, without their values",
-		Example: "  holdfast secret list\n  holdfast secret list -o wide",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Secret, string, error) {
-				r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: size, PageToken: token})
-				return r.GetSecrets(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list secrets")
-			}
-			if more {
-				a.note("note: there are more than these %d: raise --limit", l.limit)
-			}
-			return printList(a, &l.output, secretKind(), items)
-		}),
-	}
-	l.register(cmd, "")
-	return cmd
+	return listCommand(a, lister[*holdfastv1.Secret]{
+		short: "List secrets by name, without their values", example: "  holdfast secret list\n  holdfast secret list -o wide",
+		kind: secretKind(), plural: "secrets", page: pageOfSecrets,
+	})
+}
+
+func pageOfSecrets(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
+	r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.size, PageToken: q.token})
+	return r.GetSecrets(), r.GetNextPageToken(), err
 }
 
 func (a *app) secretGet() *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "get SECRET", Args: exactly("SECRET"), ValidArgsFunction: a.complete(secretNames),
-		Short:   "Show what is on record of a secret, and which machines refer to it",
-		Example: "  holdfast secret get bmc/r7",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			s, err := c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: args[0]})
-			if err != nil {
-				return failed(err, "get secret %s", args[0])
-			}
-			return printOne(a, &o, secretKind(), s, usedBy(s))
-		}),
-	}
-	o.register(cmd)
-	return cmd
+	return getCommand(a, getter[*holdfastv1.Secret]{
+		short: "Show what is on record of a secret, and which machines refer to it", example: "  holdfast secret get bmc/r7",
+		arg: "SECRET", kind: secretKind(), ids: secretNames,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
+			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: id})
+		},
+		more: func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
+	})
 }
 
 func (a *app) secretDelete() *cobra.Command {
 	var force bool
-	cmd := &cobra.Command{
-		Use: "delete SECRET...", Args: atLeast("SECRET"), ValidArgsFunction: a.complete(secretNames, secretNames),
-		Short:   "Delete secrets that no machine refers to",
-		Example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for _, name := range args {
-				if _, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: name, Force: force}); err != nil {
-					errs = append(errs, failed(err, "delete secret %s", name))
-					continue
-				}
-				a.note("deleted secret %s", name)
-			}
-			return several(errs, len(args), "delete secrets")
-		}),
-	}
+	cmd := eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "SECRET", noun: "secret", plural: "secrets", ids: secretNames,
+		short: "Delete secrets that no machine refers to", example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: id, Force: force})
+			return err
+		},
+	})
 	cmd.Flags().BoolVar(&force, "force", false, "although machines refer to it")
 	return cmd
 }

@@ -26,7 +26,7 @@ func serviceID(s *holdfastv1.Service) string { return s.GetTarget().GetId() }
 
 func serviceKind() kind[*holdfastv1.Service] {
 	return kind[*holdfastv1.Service]{
-		list:   "services",
+		noun: "service", list: "services",
 		name:   serviceID,
 		header: []string{"SERVICE", "NAME", "TYPE", "ADDRESS", "STATE", "REASON", "LAST SEEN"},
 		wide:   []string{"REGISTERED", "BY"},
@@ -58,67 +58,44 @@ func serviceState(s *holdfastv1.Service) render.Text {
 }
 
 func (a *app) serviceList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short: "List services, deregistered ones while they are remembered",
-		Example: `  holdfast service list
+	return listCommand(a, lister[*holdfastv1.Service]{
+		short: "List services, deregistered ones while they are remembered",
+		example: `  holdfast service list
   holdfast service list --filter 'service_type = "tool-invoker" AND active = true'`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Service, string, error) {
-				r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: l.filter, PageSize: size, PageToken: token})
-				return r.GetServices(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list services")
-			}
-			a.noteMore(&l, more)
-			return printList(a, &l.output, serviceKind(), items)
-		}),
-	}
-	l.register(cmd, "active = true")
-	return cmd
+		kind: serviceKind(), plural: "services", filter: "active = true",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
+			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			return r.GetServices(), r.GetNextPageToken(), err
+		},
+	})
 }
 
 func (a *app) serviceGet() *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "get SERVICE", Args: exactly("SERVICE"), ValidArgsFunction: a.complete(serviceIDs),
-		Short:   "Show a service and its last states",
-		Example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			s, err := c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: args[0]})
-			if err != nil {
-				return failed(err, "get service %s", args[0])
-			}
+	return getCommand(a, getter[*holdfastv1.Service]{
+		short: "Show a service and its last states", example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
+		arg: "SERVICE", kind: serviceKind(), ids: serviceIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Service, error) {
+			return c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: id})
+		},
+		more: func(s *holdfastv1.Service) []*render.Table {
 			states := render.NewTable("AT", "HEALTHY", "REASON")
 			for _, st := range s.GetStates() {
 				states.Row(plain(stamp(at(st.GetTimestamp()))), plain(strconv.FormatBool(st.GetHealthy())), plain(st.GetReason()))
 			}
-			return printOne(a, &o, serviceKind(), s, states)
-		}),
-	}
-	o.register(cmd)
-	return cmd
+			return []*render.Table{states}
+		},
+	})
 }
 
 func (a *app) serviceDeregister() *cobra.Command {
-	return &cobra.Command{
-		Use: "deregister SERVICE...", Args: atLeast("SERVICE"), ValidArgsFunction: a.complete(serviceIDs, serviceIDs),
-		Short:   "Take services out, as they would themselves",
-		Example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for _, id := range args {
-				if _, err := c.Registry().DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id}); err != nil {
-					errs = append(errs, failed(err, "deregister service %s", id))
-					continue
-				}
-				a.note("deregistered service %s", id)
-			}
-			return several(errs, len(args), "deregister services")
-		}),
-	}
+	return eachCommand(a, each{
+		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services", ids: serviceIDs,
+		short: "Take services out, as they would themselves", example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Registry().DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id})
+			return err
+		},
+	})
 }
 
 func serviceIDs(ctx context.Context, c *client.Client) []string {

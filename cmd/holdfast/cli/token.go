@@ -123,51 +123,37 @@ func (d *ttl) Set(s string) error {
 }
 
 func (a *app) tokenList() *cobra.Command {
-	var l listing
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short: "List tokens, without their values",
-		Example: `  holdfast token list
+	return listCommand(a, lister[*holdfastv1.Token]{
+		short: "List tokens, without their values",
+		example: `  holdfast token list
   holdfast token list --filter 'state = active AND role = ADMIN'
   holdfast token list --filter 'pool:gpu' -o wide`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			items, more, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Token, string, error) {
-				r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: l.filter, PageSize: size, PageToken: token})
-				return r.GetTokens(), r.GetNextPageToken(), err
-			})
-			if err != nil {
-				return failed(err, "list tokens")
-			}
-			a.noteMore(&l, more)
-			return printList(a, &l.output, tokenKind(), items)
-		}),
-	}
-	l.register(cmd, "state = active")
-	return cmd
+		kind: tokenKind(), plural: "tokens", filter: "state = active",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Token, string, error) {
+			r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			return r.GetTokens(), r.GetNextPageToken(), err
+		},
+	})
 }
 
 func (a *app) tokenRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke TOKEN...", Args: atLeast("TOKEN"), ValidArgsFunction: a.complete(tokenIDs, tokenIDs),
-		Short: "Make tokens worth nothing, at once and on every peer",
-		Long: `Make tokens worth nothing, by their ids (not by their values). When the command is done, no peer takes them any more; revoking
+	return eachCommand(a, each{
+		verb: "revoke", done: "revoked", arg: "TOKEN", noun: "token", plural: "tokens", ids: tokenIDs,
+		short: "Make tokens worth nothing, at once and on every peer",
+		long: `Make tokens worth nothing, by their ids (not by their values). When the command is done, no peer takes them any more; revoking
 again is fine.`,
-		Example: "  holdfast token revoke tok-0a1b2c3d4e5f",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var errs []error
-			for i, id := range args {
-				if _, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id}); err != nil {
-					if len(id) > 64 {
-						id = fmt.Sprintf("number %d", i+1) // it is a value: nothing must show it
-					}
-					errs = append(errs, failed(err, "revoke token %s", id))
-					continue
-				}
-				a.note("revoked token %s", id)
+		example: "  holdfast token revoke tok-0a1b2c3d4e5f",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id})
+			return err
+		},
+		label: func(i int, id string) string {
+			if len(id) > 64 {
+				return fmt.Sprintf("number %d", i+1) // it is a value: nothing must show it
 			}
-			return several(errs, len(args), "revoke tokens")
-		}),
-	}
+			return id
+		},
+	})
 }
 
 func (a *app) whoami() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 func tokenKind() kind[*holdfastv1.Token] {
 	return kind[*holdfastv1.Token]{
-		list:   "tokens",
+		noun: "token", list: "tokens",
 		name:   (*holdfastv1.Token).GetTokenId,
 		header: []string{"TOKEN", "NAME", "ROLE", "FOR", "STATE", "EXPIRES", "CREATED"},
 		wide:   []string{"BY", "REVOKED", "COMMENT"},

@@ -73,11 +73,11 @@ func (a *app) version() *cobra.Command {
 
 func (a *app) printVersion(o *output, s *holdfastv1.ClusterStatus) error {
 	b := thisBuild(a.Version)
-	switch o.format {
-	case formatName:
+	switch {
+	case o.format == formatName:
 		_, err := fmt.Fprintln(a.Out, b.Version)
 		return err
-	case formatJSON, formatYAML:
+	case o.structured():
 		doc := struct {
 			Client build         `json:"client"`
 			Peers  []peerVersion `json:"peers,omitempty"`

@@ -1,0 +1,71 @@
+package expression
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/template"
+
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// The kinds of expressions.
+const (
+	JSONPath   = "jsonpath"
+	GoTemplate = "go-template"
+)
+
+// Kinds lists them.
+func Kinds() []string { return []string{JSONPath, GoTemplate} }
+
+// Expression is one that was parsed.
+type Expression struct {
+	execute func(w io.Writer, data any) error
+}
+
+// Parse reads an expression. JSONPath is that of kubectl: text with paths in braces, {range …}{end}, filters; one path alone may leave the
+// braces and the dot out. A Go template is one of text/template. An error says what is wrong with it.
+func Parse(kind, text string) (*Expression, error) {
+	if text == "" {
+		return nil, fmt.Errorf("%s=: the expression is missing, such as %s", kind, map[string]string{JSONPath: "jsonpath='{.machine_id}'", GoTemplate: "go-template='{{.machine_id}}'"}[kind])
+	}
+	if kind == GoTemplate {
+		t, err := template.New(GoTemplate).Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("parse the template: %w", err)
+		}
+		return &Expression{execute: t.Execute}, nil
+	}
+	p := jsonpath.New(JSONPath).AllowMissingKeys(true)
+	if err := p.Parse(braced(text)); err != nil {
+		return nil, fmt.Errorf("parse the path: %w", err)
+	}
+	return &Expression{execute: p.Execute}, nil
+}
+
+// braced puts a path alone into braces.
+func braced(text string) string {
+	if strings.ContainsAny(text, "{}") {
+		return text
+	}
+	return "{." + strings.TrimPrefix(text, ".") + "}"
+}
+
+// Execute prints what the expression makes of a document, and ends it with a newline.
+func (e *Expression) Execute(w io.Writer, document []byte) error {
+	var data any
+	if err := json.Unmarshal(document, &data); err != nil {
+		return fmt.Errorf("read the document: %w", err)
+	}
+	var b bytes.Buffer
+	if err := e.execute(&b, data); err != nil {
+		return fmt.Errorf("evaluate: %w", err)
+	}
+	if b.Len() > 0 && !bytes.HasSuffix(b.Bytes(), []byte("\n")) {
+		b.WriteByte('\n')
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

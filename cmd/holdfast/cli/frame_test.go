@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestExpressions(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct{ args, format, want string }{
+		{"machine list", `jsonpath={.machines[*].machine_id}`, "m-123 m-124 m-125\n"},
+		{"machine list", `jsonpath={.machines[?(@.status.phase=="READY")].machine_id}`, "m-125\n"},
+		{"machine get m-123", "jsonpath=status.phase", "PROVISIONING\n"},
+		{"machine get m-123", `jsonpath={.labels.env}`, "prod\n"},
+		{"run list", `go-template={{range .runs}}{{.run_id}} {{.phase}};{{end}}`, "run-789 RUNNING;run-788 FAILED;\n"},
+		{"token list", "jsonpath={.tokens[0].name}", f.tokens[0].GetName() + "\n"},
+		{"cluster status", "jsonpath=leader", "peer-1\n"},
+		{"machine why m-123", "jsonpath=waiting_for", "the installer's report\n"},
+		{"version", "jsonpath={.client.go}", "go"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", tt.format)...), ExitOK)
+		if got := c.out.String(); got != tt.want && (tt.args != "version" || !strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%s -o %s = %q, want %q", tt.args, tt.format, got, tt.want)
+		}
+	}
+	for format, want := range map[string]string{
+		"jsonpath={.a": "parse the path", "jsonpath=": "the expression is missing", "go-template={{": "parse the template", "xml": "is not one of table, wide, json, yaml, name, jsonpath=…, go-template=…",
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, "machine", "list", "-o", format), ExitUsage)
+		wantIn(t, format, c.err.String(), want)
+	}
+}
+
+// An expression sees as little of a secret as JSON does.
+func TestExpressionsShowNoSecrets(t *testing.T) {
+	f := fixture()
+	f.runs[0].Params = map[string]string{"image": "u"}
+	f = startCluster(t, f)
+	var whole, expr command
+	whole.wantCode(t, whole.run(t, f, "token", "list", "-o", "json"), ExitOK)
+	expr.wantCode(t, expr.run(t, f, "token", "list", "-o", "go-template={{.}}"), ExitOK)
+	for _, token := range f.tokens {
+		wantIn(t, "go-template", expr.out.String(), token.GetTokenId())
+	}
+	if strings.Contains(expr.out.String(), "hash") && !strings.Contains(whole.out.String(), "hash") {
+		t.Errorf("an expression shows what JSON does not:\n%s", expr.out.String())
+	}
+}
+
+func TestSortBy(t *testing.T) {
+	f := fixture()
+	f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Spec: &holdfastv1.MachineSpec{Rack: "r10"}, Revision: 1})
+	f = startCluster(t, f)
+	for _, tt := range []struct{ args, want, note string }{
+		{"--sort-by machine_id", "m-9 m-123 m-124 m-125", ""},
+		{"--sort-by -machine_id", "m-125 m-124 m-123 m-9", ""},
+		{"--sort-by rack", "m-123 m-9 m-124 m-125", ""},
+		{"--sort-by -revision --limit 2", "m-123 m-124", "more than these 2"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, append([]string{"machine", "list", "-o", "name"}, strings.Fields(tt.args)...)...), ExitOK)
+		if diff := cmp.Diff(tt.want, strings.Join(strings.Fields(c.out.String()), " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.args, diff)
+		}
+		wantIn(t, tt.args, c.err.String(), tt.note)
+	}
+	for args, want := range map[string]string{
+		"machine list --sort-by racks":    `Machine has no field "racks"`,
+		"machine list --sort-by labels":   "say which key of it: labels.KEY",
+		"machine list -w --sort-by rack":  "leave out --sort-by or --watch",
+		"run list --sort-by steps":        "there is no order of it",
+		"machine history m-1 --sort-by x": `HistoryEntry has no field "x"`,
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitUsage)
+		wantIn(t, args, c.err.String(), want)
+	}
+}
+
+// Ids come from the server, and one that is there already is not offered again.
+func TestCompletionOfIDs(t *testing.T) {
+	f := startCluster(t, fixture())
+	for args, want := range map[string]string{
+		"machine get ":          "m-123 m-124 m-125",
+		"machine delete m-124 ": "m-123 m-125",
+		"run get ":              "run-789 run-788",
+		"machine history ":      "m-123 m-124 m-125",
+		"plan get ":             "plan-repave-ubuntu-2204-v1 plan/reboot",
+		"machine get m-123 ":    "",
+	} {
+		var c command
+		words := strings.Split(args, " ")
+		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, words...)...), ExitOK)
+		var got []string
+		for line := range strings.Lines(c.out.String()) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, ":") {
+				got = append(got, line)
+			}
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", args, diff)
+		}
+	}
+}
