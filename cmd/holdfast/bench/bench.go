@@ -9,29 +9,12 @@ import (
 	"time"
 )
 
-// options is what a benchmark can be told. A benchmark takes what it knows.
-type options struct {
-	only     []string // parts; none: all
-	json     bool
-	judge    bool // a goal that was missed is an error
-	dir      string
-	keepDir  bool
-	agents   int           // of the fleet
-	beat     time.Duration // between two keepalives of one agent of the fleet
-	duration time.Duration // of the steady state that is measured
-	storm    int           // agents that come back at once
-	conns    int           // of the load driver, where it asks as fast as it is answered
-	rounds   int           // of slices
-	slice    time.Duration
-	patience float64 // of Raft: the factor of its timeouts
-
-	redisGateway string // a program; empty: beside this one
-}
-
 // benchmark is one subcommand: parts that can be run by themselves.
 type benchmark struct {
 	name, short, long, example string
 	parts                      []part
+	within                     string   // another one that measures all of it, and more; goals run that one
+	flags                      []string // names of those that it takes, beside the ones that all take
 }
 
 // part measures one thing on a cluster of its own, and adds what it has found to the report.
@@ -41,7 +24,9 @@ type part struct {
 }
 
 // benchmarks are all that there are.
-func benchmarks() []benchmark { return []benchmark{keepalive()} }
+func benchmarks() []benchmark {
+	return append([]benchmark{commit(), read(), failover(), watch(), runs()}, append(growthBenchmarks(), keepalive())...)
+}
 
 // session is one run of a benchmark.
 type session struct {

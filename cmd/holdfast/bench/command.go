@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const long = `Measure how fast Holdfast is on this machine, against something that everybody knows, and hold it against the goals of the design. Three
@@ -31,7 +32,7 @@ func Command(version string) *cobra.Command {
 }
 
 func (b *benchmark) command(version string) *cobra.Command {
-	var o options
+	o := defaults()
 	cmd := &cobra.Command{
 		Use: b.name, Short: b.short, Long: b.long, Example: b.example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,19 +43,23 @@ func (b *benchmark) command(version string) *cobra.Command {
 			return failed(err)
 		},
 	}
-	o.flags(cmd)
+	take(cmd, o.define(), append(commonFlags(), b.flags...))
 	return cmd
 }
 
 // goalsCommand runs all benchmarks as large as the goals want them.
 func goalsCommand(version string) *cobra.Command {
-	o := options{judge: true}
+	o := defaults()
+	o.judge = true
 	cmd := &cobra.Command{
 		Use: "goals", Short: "Run all benchmarks and hold them against the goals", Args: cobra.NoArgs,
 		Long: "Run all benchmarks, as large as the goals want them, and print goal, measured and verdict. A goal that is missed is an error.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := newReport("goals", version, time.Now())
 			for _, b := range benchmarks() {
+				if b.within != "" {
+					continue
+				}
 				r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
 				if err != nil {
 					return failed(err)
@@ -64,46 +69,24 @@ func goalsCommand(version string) *cobra.Command {
 			return failed(o.show(cmd.OutOrStdout(), all))
 		},
 	}
-	o.flags(cmd)
+	names := commonFlags()
+	for _, b := range benchmarks() {
+		names = append(names, b.flags...)
+	}
+	take(cmd, o.define(), names)
 	for _, fixed := range []string{"only", "goals"} {
 		_ = cmd.Flags().MarkHidden(fixed) // it fails for flags that are not there only
 	}
 	return cmd
 }
 
-func (o *options) flags(cmd *cobra.Command) {
-	fs := cmd.Flags()
-	fs.StringSliceVar(&o.only, "only", nil, "run these `parts` only")
-	fs.BoolVar(&o.json, "json", false, "write the report as JSON")
-	fs.BoolVar(&o.judge, "goals", o.judge, "print what has a goal only, and fail when one is missed")
-	fs.StringVar(&o.dir, "dir", "", "empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
-	fs.BoolVar(&o.keepDir, "keep-dir", false, "keep the peers' data and logs")
-	fs.IntVar(&o.agents, "agents", fleetAgents, "`agents` of the fleet")
-	fs.DurationVar(&o.beat, "beat", fleetBeat, "`time` between two keepalives of an agent of the fleet")
-	fs.DurationVar(&o.duration, "duration", 2*time.Minute, "how `long` the fleet is watched when all are ready")
-	fs.IntVar(&o.storm, "storm", stormAgents, "`agents` that come back all at once")
-	fs.StringVar(&o.redisGateway, "redis-gateway", "", "`program` of tools/redisgateway to compare with (default: redisgateway beside this one)")
-	fs.IntVar(&o.conns, "connections", 64, "`connections` of the load driver where it asks as fast as it is answered")
-	fs.IntVar(&o.rounds, "rounds", 7, "`rounds` of slices that count")
-	fs.Float64Var(&o.patience, "raft-multiplier", 1, "`factor` of Raft's timeouts: more than 1 where a machine with other work makes leaders change")
-	fs.DurationVar(&o.slice, "slice", 2*time.Second, "`length` of a slice")
-}
-
-// check refuses what cannot be measured.
-func (o *options) check() error {
-	switch {
-	case o.agents < 1 || o.storm < 1 || o.conns < 1 || o.rounds < 1:
-		return errors.New("set --agents, --storm, --connections and --rounds to 1 or more")
-	case o.beat < time.Second || o.duration < time.Second:
-		return errors.New("set --beat and --duration to 1s or more")
-	case o.patience <= 0:
-		return errors.New("set --raft-multiplier to more than 0")
-	case o.slice < 100*time.Millisecond:
-		return errors.New("set --slice to 100ms or more: processor time is counted in steps of 10 ms")
-	case o.beat > 4*time.Minute:
-		return errors.New("set --beat to 4m or less: a machine is lost after 5 minutes")
+// take gives a command the flags of those names.
+func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
+	for _, name := range names {
+		if cmd.Flags().Lookup(name) == nil {
+			cmd.Flags().AddFlag(from.Lookup(name))
+		}
 	}
-	return nil
 }
 
 // run runs the parts of a benchmark, one after the other.
@@ -161,7 +144,7 @@ func (o *options) makeDir() (dir string, remove func() error, err error) {
 // show writes a report in the form that was asked for.
 func (o *options) show(w io.Writer, r *report) error {
 	write := func() error { return r.writeTable(w, o.judge) }
-	if o.json {
+	if o.json || o.output == "json" {
 		write = func() error { return r.writeJSON(w) }
 	}
 	if err := write(); err != nil {

@@ -33,11 +33,18 @@ type lab struct {
 
 // inLab does something with three peers that have the limits that they have by default.
 func inLab(do func(context.Context, *lab) error) func(context.Context, *session) error {
+	return inLabOf(localcluster.Config{Args: []string{"--rate-limit-per-second", "1000"}}, do)
+}
+
+// inLabOf does something with three peers that are started in a way of their own. Nobody's calls are limited unless it says so.
+func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func(context.Context, *session) error {
 	return func(ctx context.Context, s *session) (err error) {
 		s.say("starting three peers, with TLS, in %s", s.dir)
 		start, stop := context.WithTimeout(ctx, readyTimeout)
 		defer stop()
-		c, err := localcluster.Start(start, localcluster.Config{Binary: s.binary, Dir: s.dir, RaftMultiplier: s.patience, Args: []string{"--rate-limit-per-second", "1000"}})
+		cfg := cfg // this run's
+		cfg.Binary, cfg.Dir, cfg.RaftMultiplier = s.binary, s.dir, s.patience
+		c, err := localcluster.Start(start, cfg)
 		if err != nil {
 			return err
 		}

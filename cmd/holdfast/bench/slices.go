@@ -7,10 +7,20 @@ import (
 	"time"
 )
 
+// loader puts something under load for a while, and gives how long each operation took.
+type loader interface {
+	run(ctx context.Context, d time.Duration) ([]time.Duration, error)
+}
+
+// preparer is a loader that has something to do before each of its slices.
+type preparer interface {
+	prepare(ctx context.Context) error
+}
+
 // contender is one of those that are compared. Its slice puts it under load for a while.
 type contender struct {
 	name  string
-	load  *load
+	load  loader
 	procs map[string][]int // whose processor time is counted, by a name for it
 }
 
@@ -42,6 +52,11 @@ func interleave(ctx context.Context, rounds int, slice time.Duration, all []*con
 
 // turn is one slice.
 func (c *contender) turn(ctx context.Context, slice time.Duration, o *outcome, counts bool) error {
+	if p, ok := c.load.(preparer); ok {
+		if err := p.prepare(ctx); err != nil {
+			return err
+		}
+	}
 	procs := map[string][]int{driverCPU: {os.Getpid()}}
 	for name, pids := range c.procs {
 		procs[name] = pids

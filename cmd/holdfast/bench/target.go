@@ -27,6 +27,7 @@ const targetCommand = "bench-target"
 // nothing is left behind when a benchmark is killed.
 func TargetCommand() *cobra.Command {
 	var cert, key string
+	var speaksGRPC bool
 	cmd := &cobra.Command{
 		Use: targetCommand, Hidden: true, Args: cobra.NoArgs, Short: "Run what a benchmark compares a peer with",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,12 +37,16 @@ func TargetCommand() *cobra.Command {
 				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
 				stop()
 			}()
+			if speaksGRPC {
+				return serveGRPC(ctx, cmd.OutOrStdout(), cert, key)
+			}
 			return serveTarget(ctx, cmd.OutOrStdout(), cert, key, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&cert, "cert", "", "`file` with its certificate; none: no TLS")
 	fs.StringVar(&key, "key", "", "`file` with the key")
+	fs.BoolVar(&speaksGRPC, "grpc", false, "serve GetMachine over gRPC, always with the same answer")
 	return cmd
 }
 

@@ -66,10 +66,12 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		all = append(all, &contender{name: r.name, procs: map[string][]int{"server": p.pids}})
 	}
 	for i, c := range all {
-		if c.load, err = newLoad(ctx, targets[i], l.conns, agents); err != nil {
+		load, err := newLoad(ctx, targets[i], l.conns, agents)
+		if err != nil {
 			return err
 		}
-		defer c.load.close()
+		defer load.close()
+		c.load = load
 	}
 	l.say("%d rounds of %s each: %s keepalives at a time to a follower, and to what it is compared with", l.rounds, l.slice, thousands(int64(l.conns)))
 	out, err := interleave(ctx, l.rounds, l.slice, all)

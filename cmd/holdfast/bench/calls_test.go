@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestCalls(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		name string
+		last error // of the fifth call and those after it
+		want int
+		err  error
+	}{
+		{"nothing is left", errEnough, 4, nil},
+		{"one fails", broken, 0, broken},
+	} {
+		var n atomic.Int64
+		c, err := newCalls(3, insecure.NewCredentials(), []string{"127.0.0.1:1"}, func(context.Context, grpc.ClientConnInterface) error {
+			if n.Add(1) > 4 {
+				return tt.last
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		latencies, err := c.run(t.Context(), time.Minute)
+		if len(latencies) != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: got %d calls, %v, want %d, %v", tt.name, len(latencies), err, tt.want, tt.err)
+		}
+		if err := c.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestJudge: back is about the first call that was made after the event, gap about all answers.
+func TestJudge(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	w := &witness{all: []success{{at(150), at(160)}, {at(0), at(1)}, {at(99), at(130)}, {at(140), at(155)}, {at(1), at(2)}}}
+	got := w.judge(event{began: at(100), done: at(101)})
+	if want := (absence{back: 55 * time.Millisecond, gap: 128 * time.Millisecond}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestStockTakes(t *testing.T) {
+	s := &stock{made: 2}
+	var got []string
+	for range 3 {
+		id, err := s.take()
+		if err != nil && !errors.Is(err, errEnough) {
+			t.Fatal(err)
+		}
+		got = append(got, id)
+	}
+	if diff := cmp.Diff([]string{"b-0000000", "b-0000001", ""}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestCrier: each watcher counts once for the event that is on its way, and others do not.
+func TestCrier(t *testing.T) {
+	of := func(machine string, phase holdfastv1.Run_Phase) *holdfastv1.RunEvent {
+		return &holdfastv1.RunEvent{Snapshot: &holdfastv1.Run{MachineId: machine, Phase: phase}}
+	}
+	c := &crier{}
+	all := c.cry("a", 2)
+	for _, ev := range []*holdfastv1.RunEvent{of("b", holdfastv1.Run_PENDING), of("a", holdfastv1.Run_PENDING), of("a", holdfastv1.Run_RUNNING)} {
+		c.hear(ev)
+	}
+	select {
+	case <-all:
+		t.Fatal("all have heard after one of two")
+	default:
+	}
+	c.hear(of("a", holdfastv1.Run_PENDING))
+	<-all
+	if len(c.heard) != 2 {
+		t.Errorf("got %d who have heard, want 2", len(c.heard))
+	}
+}

@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// noise is load that is not measured itself: clients that write and clients that read, at members in turn, whether they are answered well or not.
+type noise struct {
+	creds            credentials.TransportCredentials
+	addrs            []string
+	writers, readers int
+	write, read      func(context.Context, grpc.ClientConnInterface) error
+}
+
+// during makes it while something is done.
+func (n noise) during(ctx context.Context, do func() error) (err error) {
+	anyway := func(call func(context.Context, grpc.ClientConnInterface) error) func(context.Context, grpc.ClientConnInterface) error {
+		return func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			if ctx.Err() != nil {
+				return errEnough
+			}
+			ctx, stop := context.WithTimeout(ctx, witnessTimeout)
+			defer stop()
+			if call(ctx, conn) != nil {
+				_ = sleep(ctx, witnessTimeout/50) // it fails when ctx has ended: so does the next call
+			}
+			return nil
+		}
+	}
+	w, err := newCalls(n.writers, n.creds, n.addrs, anyway(n.write))
+	if err != nil {
+		return err
+	}
+	r, err := newCalls(n.readers, n.creds, n.addrs, anyway(n.read))
+	if err != nil {
+		return errors.Join(err, w.close())
+	}
+	running, stop := context.WithCancel(ctx)
+	var g errgroup.Group
+	for _, c := range []*calls{w, r} {
+		g.Go(func() error {
+			_, err := c.run(running, outageTimeout)
+			return err
+		})
+	}
+	err = do()
+	stop()
+	return errors.Join(err, g.Wait(), w.close(), r.close())
+}

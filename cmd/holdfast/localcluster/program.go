@@ -1,0 +1,49 @@
+package localcluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Program is a process beside the peers, such as one that they are compared with. Like them it ends with this process.
+type Program struct {
+	LogFile string // what it writes to stdout and stderr
+
+	spawner *spawner
+	proc    *process
+}
+
+// StartProgram starts a program and does not wait for it to serve. Of our own environment it gets all but HOLDFAST_*, and what is given.
+func StartProgram(binary string, args, env []string, logFile string) (*Program, error) {
+	p := &Program{LogFile: logFile}
+	var err error
+	if p.spawner, err = newSpawner(nil); err != nil {
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	if p.proc, err = p.spawner.run(binary, args, environment(env), logFile); err != nil {
+		p.spawner.close()
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	return p, nil
+}
+
+// PID gives the id of the process, also after it has ended.
+func (p *Program) PID() int { return p.proc.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Program) Done() <-chan struct{} { return p.proc.done }
+
+// LogTail gives at most the last n bytes of what it has written, from the start of a line on.
+func (p *Program) LogTail(n int) string { return tail(p.LogFile, n) }
+
+// Kill ends the process with SIGKILL and waits until it is gone. It is no error that it has ended before.
+func (p *Program) Kill() error {
+	defer p.spawner.close()
+	if err := p.proc.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill process %d: %w", p.PID(), err)
+	}
+	<-p.proc.done
+	return nil
+}
