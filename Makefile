@@ -70,6 +70,12 @@ e2e-bmc: ## Run BMCs over Redfish and IPMI with real machines (QEMU) behind them
 e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, over a network that breaks (5 minutes)
 	E2E_INSTALLER=1 go test -count=1 -timeout 15m -v -run '^TestQEMU' ./cmd/holdfast-agent/install
 
+# Needs Debian and root; it installs what is missing, and makes the image that is installed once, into /var/cache/holdfast/repave (E2E_REPAVE_CACHE=dir). No KVM. E2E_REPAVE_DHCP=dnsmasq
+# lets dnsmasq tell firmware what to boot, as docs/netboot.md has it; E2E_REPAVE_BOXES=1 is quicker.
+.PHONY: e2e-repave
+e2e-repave: netboot ## Install three bare machines (QEMU, BMCs, empty disks) over their network, the leader killed twice (12 minutes)
+	E2E_REPAVE=1 go test -count=1 -timeout 15m -v -run '^TestRepave$$' ./test/repavelab
+
 # Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).
 .PHONY: e2e-ssh
 e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in a container (4 minutes)
@@ -151,18 +157,32 @@ proto-check: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Fail when g
 demo: ## Run the demo: three peers, a fleet of fake machines, a dead leader (ARGS="--exit")
 	go run ./cmd/holdfast demo $(ARGS)
 
-# ARGS= goes to the benchmark, e.g. ARGS="--only http". docs/benchmarks.md says what the figures mean.
-# It has a module of its own: what it is made of is not linked into peers.
+# ARGS= goes to the benchmarks. docs/performance.md says what there is and what the figures mean. What they are compared with are modules of their own:
+# nothing of it is linked into peers. etcd is built from the module proxy; without it the one in $PATH is taken (Debian: etcd-server).
 build-redisgateway:
 	CGO_ENABLED=0 go -C tools/redisgateway build -trimpath -o ../../bin/redisgateway .
 
+build-etcd:
+	CGO_ENABLED=0 go -C tools/etcd build -trimpath -o ../../bin/etcd .
+
+BENCH_SHORT := --rounds 3 --slice 500ms
 .PHONY: bench
-bench: build-holdfast build-redisgateway ## Measure on this machine, a short version: 2 minutes (ARGS="--only http")
+bench: build-holdfast build-redisgateway build-etcd ## Measure on this machine, a short version of all: 6 minutes (ARGS="--raft-multiplier 3")
+	bin/holdfast bench commit $(BENCH_SHORT) --clients 1,64,256 $(ARGS)
+	bin/holdfast bench read $(BENCH_SHORT) $(ARGS)
+	bin/holdfast bench failover --kills 3 $(ARGS)
+	bin/holdfast bench watch --watchers 1000 $(ARGS)
+	bin/holdfast bench runs $(BENCH_SHORT) --runs 1000 $(ARGS)
+	bin/holdfast bench growth --machines 1000,10000 --slice 500ms $(ARGS)
 	bin/holdfast bench keepalive --agents 10000 --beat 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
 
 .PHONY: bench-goals
-bench-goals: build-holdfast build-redisgateway ## Measure at full size and fail where a goal is missed: 6 minutes, wants the machine for itself
+bench-goals: build-holdfast build-redisgateway build-etcd ## Measure at full size and fail where a goal is missed: 25 minutes, wants the machine for itself (ARGS="--machines 10000,1000000")
 	bin/holdfast bench goals $(ARGS)
+
+.PHONY: bench-smoke
+bench-smoke: build-etcd ## Run each benchmark as small as it can be, to see that it works: 2 minutes
+	PATH="$$PWD/bin:$$PATH" BENCH_SMOKE=1 go test -count=1 -timeout 15m -run TestSmoke ./cmd/holdfast/bench
 
 # The race target runs test/ too: `make e2e` would do the same work twice.
 .PHONY: ci

@@ -1,0 +1,11 @@
+// Command etcd is etcd, built at the version that `holdfast bench --vs etcd` compares with. It is a module of its own: nothing of it is
+// linked into peers.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }
