@@ -163,7 +163,7 @@ build-redisgateway:
 	CGO_ENABLED=0 go -C tools/redisgateway build -trimpath -o ../../bin/redisgateway .
 
 build-etcd:
-	CGO_ENABLED=0 go -C tools/etcd build -trimpath -o ../../bin/etcd .
+	CGO_ENABLED=0 go -C tools/etcd build -trimpath -o ../../bin/etcd . || echo "etcd was not built: what there is in the PATH is compared with"
 
 BENCH_SHORT := --rounds 3 --slice 500ms
 .PHONY: bench
@@ -177,7 +177,7 @@ bench: build-holdfast build-redisgateway build-etcd ## Measure on this machine, 
 	bin/holdfast bench keepalive --agents 10000 --beat 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
 
 .PHONY: bench-goals
-bench-goals: build-holdfast build-redisgateway build-etcd ## Measure at full size and fail where a goal is missed: 25 minutes, wants the machine for itself (ARGS="--machines 10000,1000000")
+bench-goals: build-holdfast build-redisgateway build-etcd ## Measure at full size and fail where a goal is missed: 40 minutes and 12 GiB, wants the machine for itself
 	bin/holdfast bench goals $(ARGS)
 
 .PHONY: bench-smoke
