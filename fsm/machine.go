@@ -222,6 +222,18 @@ func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
+// MachineMark gives a value to compare with: as long as it is the same one, the record of the machine has not changed. What its lease adds
+// to it is left out, and so is what time makes of it. It is nil when there is no such machine.
+func (v *View) MachineMark(id string) any {
+	if r, ok := v.machines.rows.Get(&record{key: id}); ok {
+		return r
+	}
+	return nil
+}
+
+// MachineRoll gives a value to compare with: as long as it is the same one, no machine has come or gone.
+func (v *View) MachineRoll() any { return v.machines.roll }
+
 // MachineCount gives the number of machines.
 func (v *View) MachineCount() int { return v.machines.len() }
 

@@ -44,11 +44,16 @@ type table[M any, P message[M]] struct {
 	*schema[M, P]
 	rows    *btree.BTreeG[*record]
 	indexes []*btree.BTreeG[entry]
+	mark    *mark // another one after each change
+	roll    *mark // another one when a row has come or gone
 }
+
+// mark tells the contents of a table from others: as long as it is the same one, they are.
+type mark struct{ _ byte } // of a size: all that have none may be at one address
 
 func newTable[M any, P message[M]](s *schema[M, P]) *table[M, P] {
 	opts := btree.Options{NoLocks: true}
-	t := &table[M, P]{schema: s}
+	t := &table[M, P]{schema: s, mark: new(mark), roll: new(mark)}
 	t.rows = btree.NewBTreeGOptions(func(a, b *record) bool { return a.key < b.key }, opts)
 	for range s.indexes {
 		t.indexes = append(t.indexes, btree.NewBTreeGOptions(func(a, b entry) bool {
@@ -63,7 +68,7 @@ func newTable[M any, P message[M]](s *schema[M, P]) *table[M, P] {
 
 // freeze gives a copy that later writes do not touch.
 func (t *table[M, P]) freeze() *table[M, P] {
-	c := &table[M, P]{schema: t.schema, rows: t.rows.Copy()}
+	c := &table[M, P]{schema: t.schema, rows: t.rows.Copy(), mark: t.mark, roll: t.roll}
 	for _, ix := range t.indexes {
 		c.indexes = append(c.indexes, ix.Copy())
 	}
@@ -104,12 +109,15 @@ func (t *table[M, P]) put(m P) {
 }
 
 func (t *table[M, P]) insert(key string, value []byte, m P) {
+	t.mark = new(mark)
 	r := &record{key: key, value: value}
 	for _, keys := range t.schema.indexes {
 		r.index = append(r.index, keys(m))
 	}
 	if old, replaced := t.rows.Set(r); replaced {
 		t.unindex(old, r)
+	} else {
+		t.roll = new(mark)
 	}
 	for i, keys := range r.index {
 		for _, k := range keys {
@@ -120,6 +128,7 @@ func (t *table[M, P]) insert(key string, value []byte, m P) {
 
 func (t *table[M, P]) delete(key string) {
 	if old, ok := t.rows.Delete(&record{key: key}); ok {
+		t.mark, t.roll = new(mark), new(mark)
 		t.unindex(old, &record{index: make([][]string, len(t.indexes))})
 	}
 }

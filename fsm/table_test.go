@@ -107,6 +107,29 @@ func TestTableIndexesFollow(t *testing.T) {
 	}
 }
 
+// TestTableMarks: a change gives a table another mark, and another roll where rows come or go; what was copied before keeps its own.
+func TestTableMarks(t *testing.T) {
+	tab := labelled()
+	for _, step := range []struct {
+		name        string
+		do          func()
+		mark, moved bool
+	}{
+		{"new row", func() { tab.put(row("m", "x")) }, true, true},
+		{"change", func() { tab.put(row("m", "y")) }, true, false},
+		{"copy", func() { tab.freeze() }, false, false},
+		{"another row", func() { tab.put(row("n")) }, true, true},
+		{"delete", func() { tab.delete("m") }, true, true},
+		{"delete of nothing", func() { tab.delete("m") }, false, false},
+	} {
+		before := tab.freeze()
+		step.do()
+		if mark, moved := tab.mark != before.mark, tab.roll != before.roll; mark != step.mark || moved != step.moved {
+			t.Errorf("%s: another mark %v, another roll %v; want %v and %v", step.name, mark, moved, step.mark, step.moved)
+		}
+	}
+}
+
 func TestTableCounts(t *testing.T) {
 	tab := labelled()
 	const n = 1000

@@ -250,6 +250,9 @@ func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 	return nil, false
 }
 
+// TokensMark gives a value to compare with: as long as it is the same one, no token has changed. It says nothing of time, which ends tokens too.
+func (v *View) TokensMark() any { return v.tokens.mark }
+
 // TokenByHash gives the token whose value has a SHA-256, good or not: ask TokenGood.
 func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return v.tokenByHash(sum) }
 

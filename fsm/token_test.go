@@ -169,6 +169,28 @@ func TestRevokeAndDrop(t *testing.T) {
 	}(), fsm.Aborted, fsm.ReasonStaleEpoch)
 }
 
+// TestTokensMark: the mark is another one after each change of a token, and after nothing else.
+func TestTokensMark(t *testing.T) {
+	p := fsmtest.NewPeer()
+	do(t, p, createToken("t-1", holdfastv1.Role_ADMIN))
+	before := p.View()
+	register(t, p, "m-1", ready)
+	if now := p.View(); now == before || now.TokensMark() != before.TokensMark() {
+		t.Errorf("after another change: a new view %v, the same mark %v; want true and true", now != before, now.TokensMark() == before.TokensMark())
+	}
+	seen := map[any]bool{before.TokensMark(): true}
+	for i, op := range []proto.Message{
+		createToken("t-2", holdfastv1.Role_ADMIN), &internalv1.RevokeToken{TokenId: "t-2"}, &internalv1.DropTokens{TokenIds: []string{"t-2"}},
+	} {
+		do(t, p, op)
+		if m := p.View().TokensMark(); seen[m] {
+			t.Errorf("change %d: the mark is one that was there before", i)
+		} else {
+			seen[m] = true
+		}
+	}
+}
+
 // TestTokenByHashComparesAll puts two tokens on record whose hashes begin alike.
 func TestTokenByHashComparesAll(t *testing.T) {
 	p := fsmtest.NewPeer()

@@ -19,9 +19,9 @@ type Caller struct {
 	seen seen // of his token
 }
 
-// seen is the state that a token was good in: as long as it is the same one, there is nothing to look up.
+// seen are the tokens (Records.TokensMark) among which one was good: as long as they are the same, there is nothing to look up.
 type seen struct {
-	in      Records   // nil: none
+	in      any       // nil: none
 	expires time.Time // zero: never
 }
 

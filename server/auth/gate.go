@@ -37,6 +37,8 @@ type Records interface {
 	TokenByHash(sum []byte) (*holdfastv1.Token, bool)
 	Token(id string) (*holdfastv1.Token, bool)
 	SigningKeys() []*internalv1.SigningKey
+	// TokensMark gives a value that is another one after any change of a token.
+	TokensMark() any
 }
 
 // Deps are what a Gate needs of its peer.

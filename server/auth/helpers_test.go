@@ -51,6 +51,9 @@ func (r records) Token(id string) (*holdfastv1.Token, bool) {
 
 func (r records) SigningKeys() []*internalv1.SigningKey { return r.keys }
 
+// TokensMark is another one each time: tests change tokens where they lie.
+func (r records) TokensMark() any { return new(int) }
+
 // issue puts a token on record and gives its value.
 func (f *fakeRecords) issue(tok *holdfastv1.Token) string {
 	secret, hash := NewSecret()

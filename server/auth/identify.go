@@ -115,7 +115,7 @@ func (g *Gate) unknown(p *presented) *Caller {
 func (g *Gate) bearer(ctx context.Context, token string, c *Caller) error {
 	hash, now := sha256.Sum256([]byte(token)), g.now()
 	r := g.deps.Records()
-	if k, ok := g.known.get(r, hash, now); ok {
+	if k, ok := g.known.get(r.TokensMark(), hash, now); ok {
 		c.Identity, c.seen = k.identity, k.seen
 		return nil
 	}
@@ -161,7 +161,7 @@ func (g *Gate) still(id *holdfastv1.Identity, before seen) (seen, *Error) {
 		return before, nil
 	}
 	r, now := g.deps.Records(), g.now()
-	if before.in == r && before.lasts(now) {
+	if before.in != nil && before.in == r.TokensMark() && before.lasts(now) {
 		return before, nil
 	}
 	t, ok := r.Token(id.GetTokenId())
@@ -172,7 +172,7 @@ func (g *Gate) still(id *holdfastv1.Identity, before seen) (seen, *Error) {
 }
 
 func sawToken(r Records, t *holdfastv1.Token) seen {
-	s := seen{in: r}
+	s := seen{in: r.TokensMark()}
 	if t.GetExpiresAt() != nil {
 		s.expires = t.GetExpiresAt().AsTime()
 	}

@@ -9,13 +9,13 @@ import (
 )
 
 // maxKnown bounds the tokens that are remembered: one more, and they are all looked up anew.
-const maxKnown = 8192
+const maxKnown = 65536
 
-// known are the good tokens that were looked up in one state, by their hashes. With the next state all of them are forgotten: what that says
-// of a token counts at once.
+// known are the good tokens that were looked up, by their hashes. When any token changes all of them are forgotten: what the next state says
+// of one counts at once.
 type known struct {
 	mu      sync.RWMutex
-	in      Records
+	in      any // Records.TokensMark
 	callers map[[sha256.Size]byte]knownCaller
 }
 
@@ -24,11 +24,11 @@ type knownCaller struct {
 	seen     seen
 }
 
-// get gives whom a token stands for, if it was looked up in that state and has not expired since.
-func (k *known) get(r Records, hash [sha256.Size]byte, now time.Time) (knownCaller, bool) {
+// get gives whom a token stands for, if it was looked up among the tokens of that mark and has not expired since.
+func (k *known) get(mark any, hash [sha256.Size]byte, now time.Time) (knownCaller, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if k.in != r {
+	if k.in != mark {
 		return knownCaller{}, false
 	}
 	c, ok := k.callers[hash]
