@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 	"github.com/holdfast-metal/holdfast/providers/ironic"
 	"github.com/holdfast-metal/holdfast/providers/kube"
+	"github.com/holdfast-metal/holdfast/providers/netboot"
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 	"github.com/holdfast-metal/holdfast/server/seal"
 )
@@ -50,6 +51,7 @@ type Hardware struct {
 	inventory Inventory
 	installs  Installs
 	log       *slog.Logger
+	metrics   *metrics // nil: nobody counts
 
 	bmcs  []*bmc.Provider
 	hosts []*sshexec.Provider
@@ -73,11 +75,22 @@ func (h *Hardware) Factories() map[string]providers.Factory {
 }
 
 func (h *Hardware) cloudBMC(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
-	p, err := h.newBMC(raw, log)
+	own, media, err := takeMedia(raw)
 	if err != nil {
 		return nil, err
 	}
-	return cloudBMC{p}, nil
+	p, err := h.newBMC(own, log)
+	if err != nil {
+		return nil, err
+	}
+	if media == nil {
+		return cloudBMC{p}, nil
+	}
+	i, err := h.newMediumImager(media, p)
+	if err != nil {
+		return nil, fmt.Errorf("media: %w", err)
+	}
+	return installingCloudBMC{cloudBMC{p}, i}, nil
 }
 
 // cloudBMC is a machine somewhere else of which only the BMC is reached.
@@ -85,6 +98,12 @@ type cloudBMC struct{ *bmc.Provider }
 
 // Kind is "cloudbmc".
 func (cloudBMC) Kind() string { return "cloudbmc" }
+
+// installingCloudBMC also installs machines, by virtual media: it is told which peers their BMCs reach.
+type installingCloudBMC struct {
+	cloudBMC
+	*netboot.MediumImager
+}
 
 func (h *Hardware) ssh(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
 	p, err := h.newHost(raw, log)
@@ -150,7 +169,7 @@ func (h *Hardware) newBMC(raw json.RawMessage, log *slog.Logger) (*bmc.Provider,
 	if err != nil {
 		return nil, err
 	}
-	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log})
+	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: h.count})
 	if err == nil {
 		h.bmcs = append(h.bmcs, p)
 	}

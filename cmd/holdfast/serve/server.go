@@ -78,6 +78,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(buildInfo(version))
+	hw.Measure(reg)
 	if err := cluster.BridgeMetrics(reg); err != nil {
 		return fmt.Errorf("bridge metrics: %w", err)
 	}

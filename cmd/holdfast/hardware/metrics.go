@@ -1,0 +1,37 @@
+package hardware
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+)
+
+// metrics count what is asked of BMCs. The leader alone asks them.
+type metrics struct {
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+}
+
+// Measure counts operations on BMCs from now on. Call it once, before any provider is used.
+func (h *Hardware) Measure(reg prometheus.Registerer) {
+	h.metrics = &metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_bmc_calls_total",
+			Help: "Operations on BMCs by vendor and outcome: ok, the class of the error, or left-alone: not sent, because it did not answer before."}, []string{"vendor", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "holdfast_bmc_call_seconds",
+			Help: "How long operations on BMCs took, waits for other operations on the same BMC included.", Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"vendor"}),
+	}
+	for _, outcome := range bmc.Outcomes() { // a rate wants to begin at zero
+		h.metrics.calls.WithLabelValues(bmc.Vendors()[0], outcome)
+	}
+	h.metrics.seconds.WithLabelValues(bmc.Vendors()[0])
+	reg.MustRegister(h.metrics.calls, h.metrics.seconds)
+}
+
+// count takes one operation.
+func (h *Hardware) count(c bmc.Call) {
+	if h.metrics == nil {
+		return
+	}
+	h.metrics.calls.WithLabelValues(c.Vendor, c.Outcome).Inc()
+	h.metrics.seconds.WithLabelValues(c.Vendor).Observe(c.Took.Seconds())
+}
