@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -48,11 +49,10 @@ type Gateway struct {
 type waiter struct {
 	answer chan *internalv1.RenewalAnswer
 	give   reply
-	late   *time.Timer
 }
 
 func newWaiter() any {
-	w := &waiter{answer: make(chan *internalv1.RenewalAnswer, 1), late: time.NewTimer(lostAfter)}
+	w := &waiter{answer: make(chan *internalv1.RenewalAnswer, 1)}
 	w.give = func(a *internalv1.RenewalAnswer) { w.answer <- a }
 	return w
 }
@@ -82,7 +82,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 // ctx lasts; then the error is a *cluster.OutcomeError. Another try is always safe. One of more than 256 KiB is never taken
 // (cluster.ErrTooLarge): others must not have to wait for it.
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
-	c := call{rn: rn, size: proto.Size(rn)}
+	c := call{rn: rn, size: sizeOf(rn)}
 	if c.size > maxRenewal {
 		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: a sign of life of %d bytes, at most %d", cluster.ErrTooLarge, c.size, maxRenewal)}
 	}
@@ -121,41 +121,63 @@ func (g *Gateway) try(ctx context.Context, c call) (*internalv1.RenewalAnswer, e
 		return nil, cluster.ErrNoLeader
 	}
 	w := g.waiters.Get().(*waiter)
-	w.late.Reset(lostAfter) // a leader that hangs keeps its connections
 	c.give = w.give
 	if self {
-		g.engine.Take(c.rn, c.give)
-	} else if err := g.send(id, c); err != nil { //nolint:contextcheck // the link is shared and lives as long as the gateway
+		return g.own(ctx, w, c)
+	}
+	l, err := g.send(id, c) //nolint:contextcheck // the link is shared and lives as long as the gateway
+	if err != nil {
 		return nil, err
 	}
 	select {
 	case a := <-w.answer:
-		w.late.Stop()
+		g.waiters.Put(w)
+		if !taken(a) && l.wasHung() {
+			return nil, fmt.Errorf("leader %s does not answer", id)
+		}
+		return a, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// own asks the engine of this peer.
+func (g *Gateway) own(ctx context.Context, w *waiter, c call) (*internalv1.RenewalAnswer, error) {
+	g.engine.Take(c.rn, c.give)
+	select {
+	case a := <-w.answer: // at once, mostly
 		g.waiters.Put(w)
 		return a, nil
-	case <-w.late.C:
-		g.cut(id)
-		return nil, fmt.Errorf("leader %s does not answer", id)
+	default:
+	}
+	late := time.NewTimer(lostAfter)
+	defer late.Stop()
+	select {
+	case a := <-w.answer:
+		g.waiters.Put(w)
+		return a, nil
+	case <-late.C:
+		return nil, errors.New("this peer leads, and cannot put signs of life on record")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // send hands a sign of life to the link with the leader.
-func (g *Gateway) send(id string, c call) error {
+func (g *Gateway) send(id string, c call) (*link, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.life == nil {
-		return fmt.Errorf("%w: this peer is not up", cluster.ErrNoLeader)
+		return nil, fmt.Errorf("%w: this peer is not up", cluster.ErrNoLeader)
 	}
 	l := g.links[id]
 	if l == nil {
 		conn, err := g.peers.PeerConn(id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		ctx, cancel := context.WithCancel(g.life)
-		l = &link{cancel: cancel, wake: make(chan struct{}, 1), many: make(chan struct{}, 1), inflight: map[uint64][]call{}}
+		l = newLink(cancel)
 		for _, old := range g.links {
 			old.cancel() // that one leads no more
 		}
@@ -172,15 +194,14 @@ func (g *Gateway) send(id string, c call) error {
 		})
 	}
 	l.add(c)
-	return nil
+	return l, nil
 }
 
-// cut ends the link with a peer that does not answer.
-func (g *Gateway) cut(id string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if l := g.links[id]; l != nil {
-		l.cancel()
-		delete(g.links, id)
+// sizeOf gives the bytes that a sign of life takes in a message, or somewhat more: to count those of a machine takes as long as to write them.
+func sizeOf(rn *internalv1.Renewal) int {
+	if rn.GetPool() != nil || rn.GetState() != nil {
+		return proto.Size(rn)
 	}
+	const most = 192 // of all but texts
+	return most + len(rn.GetLease().GetId()) + len(rn.GetAgentVersion()) + len(rn.GetPoolName()) + len(rn.GetProviderName())
 }

@@ -31,9 +31,23 @@ type link struct {
 
 	mu       sync.Mutex
 	closed   bool
+	hung     bool // the leader did not answer
 	queue    []call
+	since    time.Time // the queue is not empty
 	batch    uint64
-	inflight map[uint64][]call // answered ones have no give
+	inflight map[uint64]*sent
+	spare    []call // of a batch that has been answered, for another one
+}
+
+// sent is a batch on its way.
+type sent struct {
+	calls []call // answered ones have no give
+	left  int    // that are not answered
+	since time.Time
+}
+
+func newLink(cancel context.CancelFunc) *link {
+	return &link{cancel: cancel, wake: make(chan struct{}, 1), many: make(chan struct{}, 1), inflight: map[uint64]*sent{}}
 }
 
 func (l *link) add(c call) {
@@ -42,6 +56,9 @@ func (l *link) add(c call) {
 		l.mu.Unlock()
 		c.give(notLeader())
 		return
+	}
+	if len(l.queue) == 0 {
+		l.since = time.Now()
 	}
 	l.queue = append(l.queue, c)
 	l.signal()
@@ -69,8 +86,8 @@ func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true
 	waiting := l.queue
-	for _, calls := range l.inflight {
-		waiting = append(waiting, calls...)
+	for _, b := range l.inflight {
+		waiting = append(waiting, b.calls...)
 	}
 	l.queue, l.inflight = nil, nil
 	l.mu.Unlock()
@@ -82,9 +99,47 @@ func (l *link) close() {
 	}
 }
 
+// watch ends the link when the leader takes too long: one that hangs keeps its connections. It is done here and not for each call, as a timer costs
+// more than what else there is to a call.
+func (l *link) watch(ctx context.Context) {
+	tick := time.NewTicker(lostAfter / 8)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if l.hangs(now) {
+				l.cancel()
+				return
+			}
+		}
+	}
+}
+
+func (l *link) hangs(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hung = len(l.queue) > 0 && now.Sub(l.since) >= lostAfter
+	for _, b := range l.inflight {
+		l.hung = l.hung || now.Sub(b.since) >= lostAfter
+	}
+	return l.hung
+}
+
+// wasHung says whether the link was ended because the leader did not answer.
+func (l *link) wasHung() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hung
+}
+
 // run carries signs of life and answers until the stream breaks or ctx ends.
 func (l *link) run(ctx context.Context, client internalv1.LeaseServiceClient) error {
 	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { l.watch(ctx) })
+	defer watching.Wait()
 	defer cancel()
 	stream, err := client.Renew(ctx)
 	if err != nil {
@@ -147,9 +202,8 @@ func (l *link) next() *internalv1.RenewRequest {
 	}
 	l.batch++
 	req := &internalv1.RenewRequest{Batch: l.batch, Renewals: make([]*internalv1.Renewal, n)}
-	calls := make([]call, n)
-	copy(calls, l.queue)
-	for i, c := range calls {
+	b := &sent{calls: l.queue[:n:n], left: n, since: l.since}
+	for i, c := range b.calls {
 		req.Renewals[i] = c.rn
 	}
 	select {
@@ -157,50 +211,62 @@ func (l *link) next() *internalv1.RenewRequest {
 	default:
 	}
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
-		l.queue = nil
+		l.queue, l.spare = l.spare, nil
 	} else {
+		l.since = time.Now()
 		l.signal()
 	}
-	l.inflight[l.batch] = calls
+	l.inflight[l.batch] = b
 	return req
 }
 
 func (l *link) receive(stream renewStream) error {
+	var room []given
 	for {
 		resp, err := stream.Recv()
 		if err != nil {
 			return fmt.Errorf("receive answers: %w", err)
 		}
-		l.answer(resp)
+		room = l.answer(resp, room)
 	}
 }
 
-func (l *link) answer(resp *internalv1.RenewResponse) {
-	type given struct {
-		reply
-		a *internalv1.RenewalAnswer
-	}
-	var all []given
-	l.mu.Lock()
-	calls := l.inflight[resp.GetBatch()]
-	for i, p := range resp.GetPositions() {
-		if int(p) < len(calls) && i < len(resp.GetAnswers()) && calls[p].give != nil {
-			all = append(all, given{calls[p].give, resp.GetAnswers()[i]})
-			calls[p].give = nil
-		}
-	}
-	left := false
-	for _, c := range calls {
-		if c.give != nil {
-			left = true
-			break
-		}
-	}
-	if !left {
-		delete(l.inflight, resp.GetBatch())
-	}
-	l.mu.Unlock()
-	for _, g := range all {
+// given is an answer on its way to who waits for it.
+type given struct {
+	reply
+	a *internalv1.RenewalAnswer
+}
+
+// answer gives everybody his answer. Room is for use by the next one.
+func (l *link) answer(resp *internalv1.RenewResponse, room []given) []given {
+	all := l.match(resp, room[:0])
+	for i, g := range all {
 		g.reply(g.a)
+		all[i] = given{}
 	}
+	return all
+}
+
+// match finds out who waits for the answers of a message.
+func (l *link) match(resp *internalv1.RenewResponse, all []given) []given {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.inflight[resp.GetBatch()]
+	if b == nil {
+		return all
+	}
+	for i, p := range resp.GetPositions() {
+		if int(p) < len(b.calls) && i < len(resp.GetAnswers()) && b.calls[p].give != nil {
+			all = append(all, given{b.calls[p].give, resp.GetAnswers()[i]})
+			b.calls[p] = call{}
+			b.left--
+		}
+	}
+	if b.left == 0 {
+		delete(l.inflight, resp.GetBatch())
+		if cap(b.calls) > cap(l.spare) {
+			l.spare = b.calls[:0]
+		}
+	}
+	return all
 }

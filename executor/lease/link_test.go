@@ -1,0 +1,105 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// A message is made of what comes and taken apart again with hardly any garbage: what waits, and the lists of those who do, are used again.
+func TestLinkAllocs(t *testing.T) {
+	const calls, budget = 32, 12 // for all of them: the message with its list, the batch, and some for the map to grow
+	l := newLink(func() {})
+	answered := 0
+	c := call{rn: &internalv1.Renewal{}, size: 100, give: func(*internalv1.RenewalAnswer) { answered++ }}
+	resp := &internalv1.RenewResponse{}
+	for i := range calls {
+		resp.Positions, resp.Answers = append(resp.Positions, uint32(i)), append(resp.Answers, &internalv1.RenewalAnswer{})
+	}
+	var room []given
+	runs := 0
+	got := testing.AllocsPerRun(100, func() {
+		for range calls {
+			l.add(c)
+		}
+		resp.Batch = l.next().GetBatch()
+		room = l.answer(resp, room)
+		runs++
+	})
+	if answered != runs*calls {
+		t.Errorf("%d of %d were answered", answered, runs*calls)
+	}
+	if got > budget {
+		t.Errorf("%d signs of life allocate %v times, want at most %d", calls, got, budget)
+	}
+	if len(l.inflight) != 0 || len(l.queue) != 0 {
+		t.Errorf("%d batches and %d signs of life are left", len(l.inflight), len(l.queue))
+	}
+}
+
+// What is answered in parts is kept until the last part; a leader that leaves one out for too long hangs, and so does one that takes nothing.
+func TestLinkHangs(t *testing.T) {
+	got := map[int]int{}
+	l := newLink(func() {})
+	for i := range 3 {
+		l.add(call{rn: &internalv1.Renewal{}, give: func(*internalv1.RenewalAnswer) { got[i]++ }})
+	}
+	if l.hangs(time.Now()) || !l.hangs(time.Now().Add(lostAfter)) {
+		t.Error("nothing was sent: want it to hang after a while, not at once")
+	}
+	batch := l.next().GetBatch()
+	if l.hangs(time.Now()) || !l.hangs(time.Now().Add(lostAfter)) {
+		t.Error("nothing was answered: want it to hang after a while, not at once")
+	}
+	part := func(positions ...uint32) {
+		r := &internalv1.RenewResponse{Batch: batch, Positions: positions}
+		for range positions {
+			r.Answers = append(r.Answers, &internalv1.RenewalAnswer{})
+		}
+		l.answer(r, nil)
+	}
+	part(2, 0, 7) // nobody is at 7
+	part(2)       // he has his answer
+	part()
+	if !l.hangs(time.Now().Add(lostAfter)) || got[0] != 1 || got[1] != 0 || got[2] != 1 {
+		t.Errorf("one was left out: answered %v; want it to hang", got)
+	}
+	part(1)
+	part(0, 1, 2) // of a batch that is gone
+	if l.hangs(time.Now().Add(time.Hour)) || got[1] != 1 || len(l.inflight) != 0 {
+		t.Errorf("all are answered: %v, %d batches are left; want none that hangs", got, len(l.inflight))
+	}
+	l.add(call{rn: &internalv1.Renewal{}, give: func(a *internalv1.RenewalAnswer) {
+		if a.GetOutcome() == internalv1.RenewalAnswer_NOT_LEADER {
+			got[9]++
+		}
+	}})
+	l.next()
+	l.close()
+	if got[9] != 1 || got[0] != 1 {
+		t.Errorf("the link was closed: answered %v, want the last one given back", got)
+	}
+}
+
+// TestSizeOf: it is never less than what a sign of life takes, and not much more.
+func TestSizeOf(t *testing.T) {
+	full := func(n int64, text string) *internalv1.Renewal {
+		return &internalv1.Renewal{
+			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_INSTALL, Id: text, Generation: uint64(n)}, AgentVersion: text, PoolName: text, ProviderName: text,
+			Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: 1e-300, MemoryUtilizationPct: -1, TotalCpuAvailable: n, TotalMemoryAvailable: n, FreeGpuCount: int32(n)},
+		}
+	}
+	for name, rn := range map[string]*internalv1.Renewal{
+		"empty": {}, "ordinary": full(8, "m-1"), "large": full(-1, strings.Repeat("x", 300<<10)),
+		"pool": {Pool: &internalv1.PoolReport{UptimeSeconds: 1 << 62}}, "service": {State: &holdfastv1.ServiceState{}},
+	} {
+		if got, size := sizeOf(rn), proto.Size(rn); got < size || got > size+192 {
+			t.Errorf("%s: got %d, want %d or a little more", name, got, size)
+		}
+	}
+}
