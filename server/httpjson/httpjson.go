@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -29,9 +30,21 @@ func (b *Bad) Status() int {
 	return http.StatusBadRequest
 }
 
+// small is the length of bodies that get room of their own length.
+const small = 16 << 10
+
 // Body reads the body, whatever it is; nil for Bad when it came whole.
-func Body(r *http.Request) ([]byte, *Bad) {
-	b, err := io.ReadAll(r.Body)
+func Body(r *http.Request) ([]byte, *Bad) { return bodyIn(r, nil) }
+
+// bodyIn reads the body into room, if it has said how long it is and fits in there.
+func bodyIn(r *http.Request, room []byte) (b []byte, bad *Bad) {
+	var err error
+	if n := r.ContentLength; n > 0 && n <= small { // it is not longer than it has said
+		b = slices.Grow(room[:0], int(n))[:n]
+		_, err = io.ReadFull(r.Body, b)
+	} else {
+		b, err = io.ReadAll(r.Body)
+	}
 	switch {
 	case auth.TooLarge(err):
 		return nil, &Bad{TooLarge: true, Message: fmt.Sprintf("body has more than %d bytes", auth.MaxBody)}
@@ -44,11 +57,21 @@ func Body(r *http.Request) ([]byte, *Bad) {
 // Read reads the body as JSON into v. Members that are not known are passed over; the content type is not looked at: clients in the
 // field send what they like.
 func Read(r *http.Request, v any) *Bad {
-	b, bad := Body(r)
-	if bad != nil {
-		return bad
+	_, bad := ReadIn(r, v, nil)
+	return bad
+}
+
+// ReadIn is Read with room for the body that was used before. It gives room for the next one, maybe more of it. Nothing of the body may be kept
+// in v but copies.
+func ReadIn(r *http.Request, v any, room []byte) ([]byte, *Bad) {
+	b, bad := bodyIn(r, room)
+	if bad == nil {
+		bad = decode(b, v)
 	}
-	return decode(b, v)
+	if b == nil || cap(b) > 2*small { // a huge one is not to be kept
+		return room, bad
+	}
+	return b, bad
 }
 
 // ReadAny is Read for a body that may be empty: then v stays as it is.
@@ -115,17 +138,29 @@ type Appender interface {
 
 // Write answers with JSON. A client that should come back later is told when.
 func Write(w http.ResponseWriter, code int, body any) {
+	if a, ok := body.(Appender); ok {
+		WriteIn(w, code, a, make([]byte, 0, 256))
+		return
+	}
+	writeHeader(w, code)
+	_ = json.NewEncoder(w).Encode(body) // the client is gone: nobody to tell
+}
+
+// WriteIn is Write with room for the answer that was used before. It gives room for the next one.
+func WriteIn(w http.ResponseWriter, code int, body Appender, room []byte) []byte {
+	writeHeader(w, code)
+	room = append(body.AppendJSON(room[:0]), '\n')
+	_, _ = w.Write(room) // as above
+	return room
+}
+
+func writeHeader(w http.ResponseWriter, code int) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	if (code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests) && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
 	w.WriteHeader(code)
-	if a, ok := body.(Appender); ok {
-		_, _ = w.Write(append(a.AppendJSON(make([]byte, 0, 256)), '\n')) // the client is gone: nobody to tell
-		return
-	}
-	_ = json.NewEncoder(w).Encode(body) // as above
 }
 
 // OrNull gives a text for a member that is null when there is none.

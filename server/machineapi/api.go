@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -23,12 +24,13 @@ type api struct {
 	agents holdfastv1.AgentServiceClient
 	beats  Beats
 	log    *slog.Logger
+	rooms  sync.Pool // of *room
 }
 
 // Register adds the routes to a mux. Each is there with a slash at its end too. The services are called through rpc; keepalives go
 // to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, log *slog.Logger) {
-	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log}
+	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log, rooms: sync.Pool{New: func() any { return &room{} }}}
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "POST /api/v1/machine/register", RPC: "AgentService/RegisterAgent", Handler: a.register},
 		httpjson.Route{Pattern: "POST /api/v1/machine/keepalive", RPC: "HeartbeatService/KeepMachineAlive", Handler: a.keepalive},
@@ -70,7 +72,11 @@ func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 
 // read takes a body, or answers what is wrong with it.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	bad := httpjson.Read(r, into)
+	return good(w, httpjson.Read(r, into))
+}
+
+// good answers what is wrong with a body, if anything is.
+func good(w http.ResponseWriter, bad *httpjson.Bad) bool {
 	switch {
 	case bad == nil:
 		return true

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // keepalive is the body of POST keepalive. Metrics may be missing.
@@ -34,14 +35,25 @@ type alive struct {
 	NextKeepaliveMS int64        `json:"next_keepalive_ms,omitempty"`
 }
 
+// room is what a keepalive needs while it is served, for the next one to use again. Keepalives are nearly all that comes in.
+type room struct {
+	text []byte // the body, then the answer
+	in   keepalive
+	out  alive
+}
+
 func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 	if !agentOnly(w, r) {
 		return
 	}
-	var in keepalive
-	if !read(w, r, &in) {
+	k := a.rooms.Get().(*room)
+	defer a.rooms.Put(k)
+	k.in = keepalive{}
+	var bad *httpjson.Bad
+	if k.text, bad = httpjson.ReadIn(r, &k.in, k.text); !good(w, bad) {
 		return
 	}
+	in := &k.in
 	if in.MachineID == "" || in.PoolName == "" {
 		answer(w, http.StatusBadRequest, failure{Message: "machine_id and pool_name are required"})
 		return
@@ -64,10 +76,11 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err, other)
 		return
 	}
-	answer(w, http.StatusOK, alive{Status: "ok", NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
+	k.out = alive{Status: "ok", NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
 		MachineID: resp.GetMachineId(), Status: "ready", PoolName: resp.GetPoolName(), LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
 		TTLSeconds: ttlSeconds, AgentVersion: resp.GetAgentVersion(),
-	}})
+	}}
+	k.text = httpjson.WriteIn(w, http.StatusOK, &k.out, k.text)
 }
 
 // unix gives seconds as the text that agents expect; empty for none.

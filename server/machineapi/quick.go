@@ -161,7 +161,7 @@ func (s *scanner) digits() (n int) {
 }
 
 // AppendJSON implements httpjson.Appender.
-func (a alive) AppendJSON(b []byte) []byte {
+func (a *alive) AppendJSON(b []byte) []byte {
 	b = appendText(append(b, `{"status":`...), a.Status)
 	m := &a.MachineState
 	b = appendText(append(b, `,"machine_state":{"machine_id":`...), m.MachineID)

@@ -97,7 +97,7 @@ func TestAppendJSON(t *testing.T) {
 		n := func(name string) int64 {
 			return rapid.SampledFrom([]int64{0, 1, -1, 300, 60_000, 1 << 62}).Draw(t, name)
 		}
-		a := alive{Status: s("status"), NextKeepaliveMS: n("next"), MachineState: machineState{
+		a := &alive{Status: s("status"), NextKeepaliveMS: n("next"), MachineState: machineState{
 			MachineID: s("id"), Status: s("state"), PoolName: s("pool"), LastKeepalive: s("last"), TTLSeconds: n("ttl"), AgentVersion: s("version")}}
 		var want bytes.Buffer
 		if err := json.NewEncoder(&want).Encode(a); err != nil {
