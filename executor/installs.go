@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -45,12 +44,12 @@ func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloud
 	return nil
 }
 
-// Note puts on record what was seen of the machine of a session.
-func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, diskBooted, powerOff, powerOn bool) error {
-	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: n.state.View().Meta().GetEpoch(), Op: &internalv1.Command_NoteInstall{NoteInstall: &internalv1.NoteInstall{
-		RunId: i.GetRunId(), Step: i.GetStep(), Attempt: i.GetAttempt(), DiskBooted: diskBooted, PowerOffSeen: powerOff, PowerOnSeen: powerOn}}}
+// Note puts on record what was seen of the machine of a session: seen names no session.
+func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, seen *internalv1.NoteInstall) error {
+	seen.RunId, seen.Step, seen.Attempt = i.GetRunId(), i.GetStep(), i.GetAttempt()
+	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: n.state.View().Meta().GetEpoch(), Op: &internalv1.Command_NoteInstall{NoteInstall: seen}}
 	if _, err := n.proposer.Apply(ctx, cmd); err != nil {
-		return fmt.Errorf("note the install of %s: %w", i.GetMachineId(), err)
+		return providers.Errorf(providers.Transient, "note the install of "+i.GetMachineId(), "%w", err)
 	}
 	return nil
 }

@@ -207,7 +207,7 @@ func shownURL(s string) string {
 	if u.RawQuery != "" {
 		u.RawQuery = "…"
 	}
-	return clean(u.String())
+	return clean(providers.HideMedium(u.String()))
 }
 
 // The evidence of a reset of a BMC.

@@ -23,6 +23,12 @@ const longStage = 10 * time.Second
 // install starts the install of this attempt unless it was started, and waits for it.
 func (a *attempt) install(ctx context.Context, imager providers.Imager, spec providers.InstallSpec) error {
 	token := a.op.Token()
+	begun := a.adopted != nil
+	defer func() {
+		if ender, ok := imager.(providers.InstallEnder); ok && begun {
+			a.endInstall(ender) //nolint:contextcheck // the attempt's context may have ended, the term's goes on
+		}
+	}()
 	var st providers.InstallStatus
 	look := func(ctx context.Context) (err error) {
 		st, err = imager.InstallStatus(ctx, a.machine, token)
@@ -39,6 +45,7 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		if spec.Image == "" {
 			what = "wipe the disks"
 		}
+		begun = true
 		err := a.effect(ctx, what, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
 		if err != nil {
 			return err
@@ -74,4 +81,31 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		}
 		return false, nil
 	})
+}
+
+// proofMedium says what has become of what a machine was booted from to be installed.
+const proofMedium = "boot_medium"
+
+// endInstallTime bounds how long it is tried to end an install.
+const endInstallTime = 20 * time.Second
+
+// endInstall takes away what a machine was booted from to be installed, however the attempt has ended. When it is only the term that is over it does nothing: the next
+// leader goes on with the install.
+func (a *attempt) endInstall(ender providers.InstallEnder) {
+	ctx, stop := context.WithTimeout(a.whole, endInstallTime)
+	defer stop()
+	for {
+		err := a.effect(ctx, "see that no boot medium is left in the machine", func(ctx context.Context) error { return ender.EndInstall(ctx, a.op, a.machine) })
+		switch {
+		case err == nil:
+			a.prove(map[string]string{proofMedium: "ejected"})
+			return
+		case a.whole.Err() != nil || a.broken != nil:
+			return
+		case !passing(err) || sleep(ctx, a.cfg.PollMax) != nil:
+			a.prove(map[string]string{proofMedium: "not known to be ejected: nobody gets it any more"})
+			a.say("the boot medium could not be ejected; nothing can be booted from it any more, as its install is over: %v", err)
+			return
+		}
+	}
 }

@@ -164,6 +164,13 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's goes on
 		return nil
 	}
+	if ender, ok := p.(providers.InstallEnder); ok && (a.step.GetRepave() != nil || a.step.GetRma() != nil) && a.adopted != nil {
+		if err := a.intend(ctx, time.Now().Add(endInstallTime)); err != nil {
+			return err
+		}
+		a.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's goes on
+		return nil
+	}
 	exec, ok := p.(providers.RemoteExecutor)
 	if !ok || a.step.GetSsh() == nil && a.step.GetRma() == nil || a.adopted == nil {
 		return nil

@@ -156,6 +156,12 @@ type Imager interface {
 	InstallStatus(ctx context.Context, m Machine, token string) (InstallStatus, error)
 }
 
+// InstallEnder is implemented by an Imager that boots the machine from something it has to take away: it is called when an attempt is over, however it has ended. It may
+// be called again, also by another leader.
+type InstallEnder interface {
+	EndInstall(ctx context.Context, op Op, m Machine) error
+}
+
 // Command is what a RemoteExecutor runs.
 type Command struct {
 	Path    string

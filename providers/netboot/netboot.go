@@ -30,7 +30,10 @@ type Sessions interface {
 // Seen is what was seen of a machine beside its installer's reports.
 type Seen struct {
 	DiskBooted        bool // the installed system answers
-	PowerOff, PowerOn bool // of a retry that boots the machine again
+	PowerOff, PowerOn bool // of a retry that boots the machine again, or of one that boots a medium
+
+	MediumSHA256 []byte // of the token on a boot medium that is about to be inserted; nil for none
+	MediumServer string // base URL of the peers, as that medium is to name it
 }
 
 // Buttons are what a retry presses.

@@ -85,6 +85,7 @@ type Depot struct {
 	work     sync.WaitGroup
 	flights  map[string]*flight // by sum
 	troubles map[string]*trouble
+	blanks   map[string][]int64 // where a boot medium has room, by sum
 }
 
 // flight is one fetch, which any number may wait for.

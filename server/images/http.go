@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -31,6 +32,7 @@ const (
 func (d *Depot) Routes(m *auth.Mux, _ grpc.ClientConnInterface) {
 	m.HandleFunc("GET /images/{name}/{part}", auth.Public(), nil, d.serveName)
 	m.HandleFunc("GET /images/sha256/{sum}", auth.Public(), nil, d.serveSum)
+	m.HandleFunc("GET /netboot/media/{secret}/{file}", auth.Public(), nil, d.serveMedium)
 }
 
 // serveName serves a file of an image.
@@ -75,8 +77,20 @@ func (d *Depot) find(ctx context.Context, look func(*fsm.View) (*holdfastv1.Imag
 	return look(v)
 }
 
-// serve gives out a file that this peer has whole, and waits a while for one that is on its way.
+// serve gives out a file of an image as it is.
 func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File) {
+	h := w.Header()
+	d.hand(w, r, f, func(open *os.File) (io.ReadSeeker, error) {
+		h.Set("ETag", `"`+f.GetSha256()+`"`)
+		if raw, err := hex.DecodeString(f.GetSha256()); err == nil {
+			h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(raw)+":") // RFC 9530
+		}
+		return open, nil
+	})
+}
+
+// hand gives out what is made of a file that this peer has whole, and waits a while for one that is on its way.
+func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File, with func(*os.File) (io.ReadSeeker, error)) {
 	select {
 	case d.downloads <- struct{}{}:
 		defer func() { <-d.downloads }()
@@ -105,12 +119,14 @@ func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Imag
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("ETag", `"`+f.GetSha256()+`"`)
-	if raw, err := hex.DecodeString(f.GetSha256()); err == nil {
-		h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(raw)+":") // RFC 9530
+	content, err := with(open)
+	if err != nil {
+		d.log.Error("cannot serve an image file", "error", err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
 	c := &counted{ResponseWriter: w, d: d}
-	http.ServeContent(c, r, "", time.Time{}, open)
+	http.ServeContent(c, r, "", time.Time{}, content)
 }
 
 // await opens a file, as soon as this peer has it, or says how far it is.

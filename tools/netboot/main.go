@@ -1,6 +1,8 @@
 // Command netboot makes the netboot image: a kernel as Debian ships it, and an initramfs with holdfast-agent as /init and the drivers that it loads.
 //
-//	netboot -agent bin/holdfast-agent -deb linux-image-….deb -out bin/netboot [-modules a,b,…] [-ca ca.pem]
+//	netboot -agent bin/holdfast-agent -deb linux-image-….deb -out bin/netboot [-modules a,b,…] [-ca ca.pem] [-loaders TREE]
+//
+// With boot loaders it makes a boot medium of both, too (docs/installer.md).
 //
 // It unpacks the package with dpkg-deb, finds out what a module needs from the module itself, and writes the cpio archive by itself: no root, no mounts, no
 // device nodes. The same input gives the same bytes.
@@ -28,31 +30,32 @@ func main() {
 	out := flag.String("out", "bin/netboot", "directory to write vmlinuz and installer.cpio.gz to")
 	modules := flag.String("modules", drivers, "modules to take along, with all that they need")
 	ca := flag.String("ca", "", "CA certificate of the peers, when they serve HTTPS under their own")
+	loaders := flag.String("loaders", "", "directory that isolinux, syslinux-common and systemd-boot-efi were unpacked to: makes installer.iso")
 	flag.Parse()
-	if err := run(*agent, *deb, *out, *ca, strings.Split(*modules, ",")); err != nil {
+	if err := run(*agent, *deb, *out, *ca, *loaders, strings.Split(*modules, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "netboot:", err)
 		os.Exit(1)
 	}
 }
 
-func run(agent, deb, out, ca string, wanted []string) error {
+func run(agent, deb, out, ca, tree string, wanted []string) error {
 	if deb == "" {
 		return fmt.Errorf("give -deb: apt-get download a kernel package, as make netboot does")
 	}
-	tree, err := os.MkdirTemp("", "holdfast-netboot-")
+	unpacked, err := os.MkdirTemp("", "holdfast-netboot-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(tree) }()
-	if text, err := exec.Command("dpkg-deb", "-x", deb, tree).CombinedOutput(); err != nil {
+	defer func() { _ = os.RemoveAll(unpacked) }()
+	if text, err := exec.Command("dpkg-deb", "-x", deb, unpacked).CombinedOutput(); err != nil {
 		return fmt.Errorf("unpack %s: %w: %s", deb, err, text)
 	}
-	kernels, err := filepath.Glob(filepath.Join(tree, "boot", "vmlinuz-*"))
+	kernels, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
 		return fmt.Errorf("find the kernel in %s: %d files match boot/vmlinuz-*: is it a package linux-image-VERSION?", deb, len(kernels))
 	}
 	version := strings.TrimPrefix(filepath.Base(kernels[0]), "vmlinuz-")
-	picked, absent, err := pick(filepath.Join(tree, "lib", "modules", version), wanted)
+	picked, absent, err := pick(filepath.Join(unpacked, "lib", "modules", version), wanted)
 	if err != nil {
 		return err
 	}
@@ -76,6 +79,15 @@ func run(agent, deb, out, ca string, wanted []string) error {
 	}
 	if err := os.WriteFile(filepath.Join(out, "vmlinuz"), kernel, 0o644); err != nil {
 		return err
+	}
+	if tree != "" {
+		var l loaders
+		if err := l.find(tree); err != nil {
+			return err
+		}
+		if err := medium(filepath.Join(out, "installer.iso"), l, kernel, packed); err != nil {
+			return err
+		}
 	}
 	fmt.Printf("kernel %s: %.1f MB; installer.cpio.gz: %.1f MB, with %d modules\n", version, mb(kernel), mb(packed), len(picked))
 	fmt.Printf("built in or not in this kernel: %s\n", strings.Join(absent, " "))

@@ -89,6 +89,10 @@ func TestConfigurations(t *testing.T) {
 		"a bad value":            {"datacenter", `{"ssh": {"idle": "soon"}}`, "soon"},
 		"ironic":                 {"ironic", `{"endpoint": "https://ironic:6385", "auth": "http_basic", "credentials_ref": "ironic"}`, ""},
 		"ironic nowhere":         {"ironic", `{}`, "endpoint is missing"},
+		"cloudbmc that installs": {"cloudbmc", `{"tls": "insecure", "media": {"servers": ["http://10.0.0.1:7404"], "boot_seconds": 1200}}`, ""},
+		"media of nobody":        {"cloudbmc", `{"media": {}}`, "0 servers for BMCs"},
+		"media with a path":      {"cloudbmc", `{"media": {"servers": ["http://10.0.0.1:7404/x"]}}`, "nothing else"},
+		"media with another key": {"cloudbmc", `{"media": {"server": "http://10.0.0.1:7404"}}`, "server"},
 		"a bad protocol":         {"cloudbmc", `{"protocol": "amt"}`, "amt"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 	"github.com/holdfast-metal/holdfast/providers/netboot"
@@ -15,7 +16,7 @@ import (
 type Installs interface {
 	Session(machineID string) *holdfastv1.Install
 	Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error
-	Note(ctx context.Context, i *holdfastv1.Install, diskBooted, powerOff, powerOn bool) error
+	Note(ctx context.Context, i *holdfastv1.Install, seen *internalv1.NoteInstall) error
 }
 
 // AttachInstalls is called once, before any provider is used.
@@ -23,18 +24,24 @@ func (h *Hardware) AttachInstalls(i Installs) { h.installs = i }
 
 // newImager makes what installs machines that boot from the network.
 func (h *Hardware) newImager(raw json.RawMessage, b *bmc.Provider, host providers.Inspector) (*netboot.Imager, error) {
-	var seconds struct {
-		Boot    int `json:"boot_seconds"`
-		Start   int `json:"start_seconds"`
-		Silence int `json:"silence_seconds"`
-		Disk    int `json:"disk_seconds"`
-	}
-	if err := strict(raw, &seconds); err != nil {
+	var stages stages
+	if err := strict(raw, &stages); err != nil {
 		return nil, err
 	}
+	return netboot.New(stages.config(), sessions{h}, b, host), nil
+}
+
+// stages is how long each stage of an install may take.
+type stages struct {
+	Boot    int `json:"boot_seconds"`
+	Start   int `json:"start_seconds"`
+	Silence int `json:"silence_seconds"`
+	Disk    int `json:"disk_seconds"`
+}
+
+func (s stages) config() netboot.Config {
 	of := func(n int) time.Duration { return time.Duration(n) * time.Second }
-	cfg := netboot.Config{Boot: of(seconds.Boot), Start: of(seconds.Start), Silence: of(seconds.Silence), Disk: of(seconds.Disk)}
-	return netboot.New(cfg, sessions{h}, b, host), nil
+	return netboot.Config{Boot: of(s.Boot), Start: of(s.Start), Silence: of(s.Silence), Disk: of(s.Disk)}
 }
 
 // sessions is what an Imager needs of install sessions.
@@ -49,5 +56,6 @@ func (s sessions) Open(ctx context.Context, op providers.Op, spec providers.Inst
 }
 
 func (s sessions) Note(ctx context.Context, i *holdfastv1.Install, seen netboot.Seen) error {
-	return s.h.installs.Note(ctx, i, seen.DiskBooted, seen.PowerOff, seen.PowerOn)
+	return s.h.installs.Note(ctx, i, &internalv1.NoteInstall{DiskBooted: seen.DiskBooted, PowerOffSeen: seen.PowerOff, PowerOnSeen: seen.PowerOn,
+		MediumSha256: seen.MediumSHA256, MediumServer: seen.MediumServer})
 }

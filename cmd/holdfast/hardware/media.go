@@ -1,0 +1,62 @@
+package hardware
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/netboot"
+)
+
+// media is what a cloudbmc is told of installs by virtual media.
+type media struct {
+	Servers    []string `json:"servers"`    // base URLs of peers, as BMCs reach them
+	Installers []string `json:"installers"` // the same peers, as machines reach them; default servers
+	stages
+}
+
+// takeMedia takes the key media out of a configuration whose other keys are the BMC's; nil where there is none.
+func takeMedia(raw json.RawMessage) (rest, own json.RawMessage, err error) {
+	if len(raw) == 0 {
+		return raw, nil, nil
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &keys); err != nil {
+		return raw, nil, nil //nolint:nilerr // who reads it as a whole says what is wrong with it
+	}
+	own, ok := keys["media"]
+	if !ok {
+		return raw, nil, nil
+	}
+	delete(keys, "media")
+	rest, err = json.Marshal(keys)
+	return rest, own, err
+}
+
+func (h *Hardware) newMediumImager(raw json.RawMessage, b *bmc.Provider) (*netboot.MediumImager, error) {
+	var m media
+	if err := strict(raw, &m); err != nil {
+		return nil, err
+	}
+	for _, s := range append(append([]string(nil), m.Servers...), m.Installers...) {
+		if err := baseURL(s); err != nil {
+			return nil, fmt.Errorf("server %q: %w", s, err)
+		}
+	}
+	return netboot.NewMedium(netboot.MediumConfig{Config: m.config(), Servers: m.Servers, Installers: m.Installers}, sessions{h}, b, nil)
+}
+
+// baseURL says what is wrong with the URL of a peer. It becomes a word of a kernel's command line.
+func baseURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(s, " \t\n\"'"):
+		return errors.New("want a URL like http://10.0.0.1:7404")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		return errors.New("want a scheme, a host and a port, and nothing else")
+	}
+	return nil
+}

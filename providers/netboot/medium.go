@@ -1,0 +1,254 @@
+package netboot
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Drive is what a machine is installed with that boots from virtual media.
+type Drive interface {
+	Buttons
+	providers.MediaController
+}
+
+// MediumConfig says how machines are installed by virtual media. Times that are zero are those of Config.
+type MediumConfig struct {
+	Config
+	// Servers are the base URLs of peers that BMCs load the medium from. Each attempt takes the next one.
+	Servers []string
+	// Installers are those that the installer asks, on the network of the machine, in the same order; default Servers.
+	Installers []string
+}
+
+// MediumImager installs machines by virtual media: it inserts a boot medium that is made for the session, boots the machine from it once, and takes it out as
+// soon as the installer runs. It implements providers.Imager and providers.InstallEnder.
+//
+// What is to be done next shows in the drive, in the boot device and in the power; that the machine was off is on record before it goes on. So a new leader
+// finds out where the last one has stopped. What it cannot know is the secret of a medium that was made and not inserted: it makes another.
+type MediumImager struct {
+	*Imager
+	cfg   MediumConfig
+	drive Drive
+
+	mu   sync.Mutex
+	made map[string][32]byte // by attempt: the medium that is to be inserted
+	out  map[string]bool     // by attempt: it was taken out
+}
+
+// NewMedium makes a MediumImager.
+func NewMedium(cfg MediumConfig, s Sessions, d Drive, host providers.Inspector) (*MediumImager, error) {
+	if len(cfg.Installers) == 0 {
+		cfg.Installers = cfg.Servers
+	}
+	if len(cfg.Servers) == 0 || len(cfg.Installers) != len(cfg.Servers) {
+		return nil, fmt.Errorf("make an imager for virtual media: %d servers for BMCs and %d for installers: want one at least, and as many of both", len(cfg.Servers), len(cfg.Installers))
+	}
+	return &MediumImager{Imager: New(cfg.Config, s, d, host), cfg: cfg, drive: d, made: map[string][32]byte{}, out: map[string]bool{}}, nil
+}
+
+// What a machine needs next to be installed by virtual media.
+const (
+	dueEmpty  = "eject what is in the virtual drive"
+	dueInsert = "insert the boot medium of this install"
+	dueCDOff  = "boot from the virtual CD once, power off"
+	dueCD     = "boot from the virtual CD once"
+	dueOut    = "eject the boot medium: the installer runs from memory"
+)
+
+// BootsInstaller says that nobody answers on a machine that is being installed. A reboot before it is of no use: the install boots the machine itself.
+func (p *MediumImager) BootsInstaller() bool { return true }
+
+// StartInstall opens the session, or does what is due.
+func (p *MediumImager) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
+	i := p.session(m, op.Token())
+	if i == nil {
+		return p.Imager.StartInstall(ctx, op, m, spec)
+	}
+	due, err := p.dueNow(ctx, m, i)
+	if err != nil {
+		return err
+	}
+	switch due {
+	case dueEmpty, dueOut:
+		return hide(p.drive.EjectMedia(ctx, op, m))
+	case dueInsert:
+		return p.insert(ctx, op, m, i)
+	case dueCDOff, dueCD:
+		uefi := m.GetNode().GetBootMode() == "uefi"
+		if now, err := p.drive.BootDevice(ctx, m); err == nil {
+			uefi = uefi || now.UEFI
+		}
+		if err := p.drive.SetBootDevice(ctx, op, m, providers.BootDevice{Mode: "VIRTUAL_MEDIA", UEFI: uefi}); err != nil || due == dueCD {
+			return err
+		}
+		return p.drive.SetPower(ctx, op, m, providers.ActionHardOff)
+	case dueOn:
+		return p.drive.SetPower(ctx, op, m, providers.ActionOn)
+	}
+	return nil
+}
+
+// insert makes a medium good, and inserts it. One that was late, or whose answer did not come, is the same the next time, as long as the session is of it.
+func (p *MediumImager) insert(ctx context.Context, op providers.Op, m providers.Machine, i *holdfastv1.Install) error {
+	n := int(i.GetAttempt()-1) % len(p.cfg.Servers)
+	p.mu.Lock()
+	secret := p.made[token(i)]
+	p.mu.Unlock()
+	if _, sum := providers.MediumToken(secret); !bytes.Equal(sum, i.GetMediumSha256()) {
+		_, _ = rand.Read(secret[:]) // it never fails
+		_, sum = providers.MediumToken(secret)
+		if err := p.sessions.Note(ctx, i, Seen{MediumSHA256: sum, MediumServer: p.cfg.Installers[n]}); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		p.made[token(i)] = secret
+		p.mu.Unlock()
+	}
+	return hide(p.drive.InsertMedia(ctx, op, m, providers.MediumURL(p.cfg.Servers[n], secret)))
+}
+
+// hide takes the secret of a medium out of what a BMC has said.
+func hide(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := providers.HideMedium(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	var classed *providers.Error
+	if errors.As(err, &classed) {
+		return providers.Errorf(classed.Class, "use the boot medium", "%s", text)
+	}
+	return errors.New(text)
+}
+
+// inDrive tells what is in the drive: whether it is the medium of a session, or any of ours.
+func (p *MediumImager) inDrive(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (empty, its, ours bool, err error) {
+	u, err := p.drive.Media(ctx, m)
+	if err != nil {
+		return false, false, false, hide(err)
+	}
+	secret, ours := providers.MediumSecret(u)
+	_, sum := providers.MediumToken(secret)
+	return u == "", ours && bytes.Equal(sum, i.GetMediumSha256()), ours, nil
+}
+
+// dueNow says what is next; "" for nothing.
+func (p *MediumImager) dueNow(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
+	switch i.GetStage() {
+	case holdfastv1.Install_WAITING_FOR_PXE, holdfastv1.Install_BOOTED_IPXE:
+		if i.GetPowerOnSeen() {
+			return "", nil
+		}
+	case holdfastv1.Install_BOOTED_DISK, holdfastv1.Install_FAILED:
+		return "", nil
+	default:
+		return p.dueAfterBoot(ctx, m, i)
+	}
+	switch empty, its, _, err := p.inDrive(ctx, m, i); {
+	case err != nil:
+		return "", err
+	case empty:
+		return dueInsert, nil
+	case !its:
+		return dueEmpty, nil
+	}
+	state, err := p.drive.PowerState(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case state == providers.PowerOn && !i.GetPowerOffSeen():
+		return dueCDOff, nil
+	case state == providers.PowerOn:
+		return "", p.sessions.Note(ctx, i, Seen{PowerOn: true})
+	case state != providers.PowerOff: // on its way
+		return "", nil
+	case !i.GetPowerOffSeen():
+		return "", p.sessions.Note(ctx, i, Seen{PowerOff: true})
+	}
+	// Some BMCs forget the override when the power goes.
+	if d, err := p.drive.BootDevice(ctx, m); err != nil || d.Mode != "VIRTUAL_MEDIA" {
+		return dueCD, err
+	}
+	return dueOn, nil
+}
+
+// dueAfterBoot takes the medium out while the installer is at work: it runs from memory, and the machine must not boot it once more.
+func (p *MediumImager) dueAfterBoot(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
+	p.mu.Lock()
+	out := p.out[token(i)]
+	p.mu.Unlock()
+	if out {
+		return "", nil
+	}
+	_, _, ours, err := p.inDrive(ctx, m, i)
+	if err != nil {
+		return "", err
+	}
+	if ours {
+		return dueOut, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out[token(i)] = true
+	return "", nil
+}
+
+// InstallStatus tells from the session, and from the drive, how far the install is.
+func (p *MediumImager) InstallStatus(ctx context.Context, m providers.Machine, tok string) (providers.InstallStatus, error) {
+	i := p.session(m, tok)
+	if i == nil {
+		return providers.InstallStatus{State: providers.WorkNone}, nil
+	}
+	due, err := p.dueNow(ctx, m, i)
+	st := providers.InstallStatus{State: providers.WorkRunning, Progress: int(i.GetProgress()), Image: i.GetImage(), Due: due, Stage: "the machine to start from the virtual medium"}
+	if s := i.GetStage(); s == holdfastv1.Install_WAITING_FOR_PXE {
+		if in := p.now().Sub(i.GetStageSince().AsTime()); in > p.Imager.cfg.Boot {
+			st.State, st.Due = providers.WorkFailed, ""
+			st.Error = fmt.Sprintf("the installer has not reported in %s from the virtual medium%s: look at the machine's console: does it boot from the virtual CD, and does the installer reach %s?",
+				p.Imager.cfg.Boot.Round(time.Second), lastSaid(err), i.GetMediumServer())
+			return st, nil
+		}
+		return st, err
+	}
+	// What the installer says counts also while the BMC does not answer, but the install is not done before the medium is out.
+	all, failed := p.Imager.InstallStatus(ctx, m, tok)
+	if all.State == providers.WorkDone && (due != "" || err != nil) || all.State == providers.WorkRunning {
+		st.Stage = all.Stage
+		return st, errors.Join(failed, err)
+	}
+	return all, failed
+}
+
+func lastSaid(err error) string {
+	if err == nil {
+		return ""
+	}
+	return " (" + err.Error() + ")"
+}
+
+// EndInstall takes the medium out of the drive, of whichever attempt it is: after the end of an attempt nobody may boot it.
+func (p *MediumImager) EndInstall(ctx context.Context, op providers.Op, m providers.Machine) error {
+	_, _, ours, err := p.inDrive(ctx, m, nil)
+	if err == nil && ours {
+		err = hide(p.drive.EjectMedia(ctx, op, m))
+	}
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.made, op.Token())
+	delete(p.out, op.Token())
+	return nil
+}
