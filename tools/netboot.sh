@@ -19,6 +19,18 @@ mkdir -p "$out/debs"
 cd "$out/debs"
 apt-get -q download "$real" >&2
 deb=$(ls -t "$PWD/${real}"_*.deb | head -1)
+
+# The boot medium wants boot loaders for BIOS and UEFI. Who boots from the network only can do without.
+loaders=$PWD/loaders
+if apt-get -q download isolinux syslinux-common systemd-boot-efi >&2; then
+	rm -rf "$loaders"
+	for p in isolinux syslinux-common systemd-boot-efi; do
+		dpkg-deb -x "$(ls -t "$PWD/${p}"_*.deb | head -1)" "$loaders"
+	done
+else
+	echo "netboot: no boot medium is made: apt knows not all of isolinux, syslinux-common, systemd-boot-efi" >&2
+	loaders=
+fi
 cd - >/dev/null
 out=$(realpath "$out")
-exec go -C tools run ./netboot -agent "$out/holdfast-agent" -deb "$deb" -out "$out" ${ca:+-ca "$(realpath "$ca")"}
+exec go -C tools run ./netboot -agent "$out/holdfast-agent" -deb "$deb" -out "$out" ${ca:+-ca "$(realpath "$ca")"} ${loaders:+-loaders "$loaders"}
