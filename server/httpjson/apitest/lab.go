@@ -47,6 +47,17 @@ type Lab struct {
 // and pool (of the pools gpu and pool-1), service, elsewhere (an operator of another pool), expired and revoked (operators).
 func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
+	return open(t, server.Config{}, add)
+}
+
+// Discovering is New for a peer that makes machines of those nobody knows (--auto-discover).
+func Discovering(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
+	t.Helper()
+	return open(t, server.Config{AutoDiscover: true}, add)
+}
+
+func open(t testing.TB, cfg server.Config, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
+	t.Helper()
 	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
 	l := &Lab{TB: t, state: fsm.New(), now: begin.Add(-time.Hour), tokens: map[string]string{}}
 	l.Do(&internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
@@ -96,7 +107,8 @@ func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *se
 		cancel()
 		<-done
 	})
-	l.Server = server.New(server.Config{Gate: gate, Leases: l, PlatformMarginPercent: 12.5}, l, l.state, providers.SetOf(nil))
+	cfg.Gate, cfg.Leases, cfg.PlatformMarginPercent = gate, l, 12.5
+	l.Server = server.New(cfg, l, l.state, providers.SetOf(nil))
 	l.Handler = l.Server.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { add(m, rpc, l.Server) })
 	return l
 }

@@ -1,0 +1,347 @@
+package netbootapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
+	"github.com/holdfast-metal/holdfast/server/netbootapi"
+)
+
+const (
+	mac  = "52:54:00:12:34:56"
+	boot = "/api/v1/boot?mac=" + mac
+	work = "/api/v1/install"
+)
+
+// site is a peer with a machine m-1, and what its requests bring.
+type site struct {
+	*apitest.Lab
+	t *testing.T
+}
+
+func routes(dir string) func(*auth.Mux, grpc.ClientConnInterface, *server.Server) {
+	return func(m *auth.Mux, rpc grpc.ClientConnInterface, _ *server.Server) {
+		netbootapi.Register(m, rpc, netbootapi.Config{Dir: dir, Port: "7404"}, slog.New(slog.DiscardHandler))
+	}
+}
+
+func newSite(t *testing.T) *site {
+	s := &site{Lab: apitest.New(t, routes("")), t: t}
+	s.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{mac}}, Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY}}})
+	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "install", Steps: []*holdfastv1.Step{
+		{Name: "pxe", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}},
+		{Name: "repave", TimeoutSeconds: 600, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}},
+		{Name: "after", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "true"}}},
+	}}})
+	return s
+}
+
+func (s *site) image(name string, kernel, disk bool) {
+	file := func(b string) *holdfastv1.Image_File {
+		return &holdfastv1.Image_File{Url: "http://images.example/" + b, Sha256: strings.Repeat(b, 64), SizeBytes: 7}
+	}
+	i := &holdfastv1.Image{Name: name}
+	if kernel {
+		i.Cmdline = "quiet ${evil} || shell"
+		i.Kernel, i.Initrd = file("a"), file("b")
+	}
+	if disk {
+		i.Disk, i.Compression = file("c"), holdfastv1.Image_ZSTD
+	}
+	s.Do(&internalv1.PutImage{Image: i})
+}
+
+func (s *site) start() {
+	s.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "1", PlanId: "install", Type: "REPAVE", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 2,
+		Params: map[string]string{"authorized_keys": "ssh-ed25519 AAAA ops\n"}})
+}
+
+func (s *site) attempt(step string) {
+	s.Do(&internalv1.BeginAttempt{RunId: "run-1", Step: step, Attempt: 1})
+}
+
+func (s *site) ends(step string, outcome holdfastv1.Attempt_Outcome) {
+	s.Do(&internalv1.EndAttempt{RunId: "run-1", Step: step, Attempt: 1, Outcome: outcome, Error: "two disks match"})
+}
+
+// opens starts the run, and opens its session.
+func (s *site) opens() {
+	s.start()
+	s.attempt("pxe")
+	s.ends("pxe", holdfastv1.Attempt_SUCCEEDED)
+	s.attempt("repave")
+	s.Do(&internalv1.OpenInstall{RunId: "run-1", Step: "repave", Attempt: 1, Image: "debian", Disk: "by=smallest", CloudInit: "#cloud-config\n"})
+}
+
+func (s *site) get(path string) string {
+	s.t.Helper()
+	a := s.Send(apitest.Expect("", "", "GET", path, "", 0, ""))
+	if a.Status != 200 || !strings.HasPrefix(a.Body, "#!ipxe\n") || a.Header["Content-Type"][0] != "text/plain; charset=utf-8" || a.Header["Cache-Control"][0] != "no-store" {
+		s.t.Fatalf("GET %s: %d %v\n%s", path, a.Status, a.Header, a.Body)
+	}
+	return a.Body
+}
+
+// token boots the machine, and gives the token in its boot script.
+func (s *site) token() string {
+	s.t.Helper()
+	script := s.get(boot)
+	found := regexp.MustCompile(`holdfast\.token=(\S+)`).FindStringSubmatch(script)
+	if found == nil {
+		s.t.Fatalf("no token in\n%s", script)
+	}
+	return found[1]
+}
+
+func (s *site) stage() string {
+	i, _ := s.State().Install("m-1")
+	return i.GetStage().String()
+}
+
+func is(t *testing.T, script string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(script, w) {
+			t.Errorf("there is no %q in\n%s", w, script)
+		}
+	}
+}
+
+// What a machine boots, from before its run until after it.
+func TestBootScripts(t *testing.T) {
+	s := newSite(t)
+	is(t, s.get(boot), "m-1 boots its disk: no run is installing it", "\nexit")
+	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:09"), "nobody knows this machine", "\nexit")
+	is(t, s.get("/api/v1/boot"), "chain --replace http://example.com/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait")
+	s.start()
+	is(t, s.get(boot), "m-1 waits: run run-1 is about to install it", "sleep 3", "chain --replace http://example.com/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} || goto again")
+	s.attempt("pxe")
+	s.ends("pxe", holdfastv1.Attempt_SUCCEEDED)
+	is(t, s.get(boot), "waits")
+	s.attempt("repave")
+	s.Do(&internalv1.OpenInstall{RunId: "run-1", Step: "repave", Attempt: 1, Image: "debian"})
+	is(t, s.get(boot), "there is no image named installer")
+	if i, _ := s.State().Install("m-1"); !strings.Contains(i.GetNote(), "no image named installer") || i.GetBoots() != 0 {
+		t.Errorf("what is in the way is not on record: %v", i)
+	}
+	s.image("installer", true, false)
+	before := s.Dump()
+	a := s.Send(apitest.Expect("", "", "HEAD", boot, "", 0, ""))
+	if a.Status != 200 || s.stage() != "WAITING_FOR_PXE" || s.Dump() != before {
+		t.Errorf("HEAD: %d, stage %s: it has changed something", a.Status, s.stage())
+	}
+	script := s.get(boot)
+	is(t, script, "kernel http://example.com/images/installer/kernel initrd=initrd holdfast.url=http://example.com holdfast.token=", " ip=dhcp BOOTIF=01-52-54-00-12-34-56 console=tty0 console=ttyS0 quiet shell || goto again\n",
+		"initrd --name initrd http://example.com/images/installer/initrd || goto again")
+	if strings.Contains(script, "evil") {
+		t.Errorf("the image's command line is iPXE's\n%s", script)
+	}
+	if s.stage() != "BOOTED_IPXE" {
+		t.Errorf("stage %s", s.stage())
+	}
+	s.LoseLeader(true)
+	is(t, s.get(boot), "waits: the cluster cannot tell now what to boot", "|| goto again")
+	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:09"), "\nexit")
+	s.LoseLeader(false)
+	tok := s.token()
+	if a := s.report(tok, `{"status":"complete"}`); a.Status != 200 {
+		t.Fatalf("complete: %d %s", a.Status, a.Body)
+	}
+	is(t, s.get(boot), "its image is installed", "\nexit")
+	s.ends("repave", holdfastv1.Attempt_SUCCEEDED)
+	is(t, s.get(boot), "no run is installing it", "\nexit")
+	s.attempt("after")
+	s.ends("after", holdfastv1.Attempt_SUCCEEDED)
+	is(t, s.get(boot), "\nexit")
+	s.Do(&internalv1.SetMachinePhase{MachineId: "m-1", Phase: holdfastv1.MachineStatus_RETIRED})
+	is(t, s.get(boot), "\nexit")
+}
+
+// A MAC address may be written in many ways, and anything may stand in its place: the machine boots its disk, and nothing that was sent is iPXE's.
+func TestBadMACs(t *testing.T) {
+	s := newSite(t)
+	s.image("installer", true, false)
+	s.opens()
+	for _, same := range []string{"52-54-00-12-34-56", "52:54:00:12:34:56", "5254.0012.3456", "52%3A54%3A00%3A12%3A34%3A56"} {
+		if script := s.get("/api/v1/boot?mac=" + same); !strings.Contains(script, "boots installer") {
+			t.Errorf("%s: %s", same, script)
+		}
+	}
+	before := s.Dump()
+	for _, bad := range []string{"x", "52:54:00:12:34", "52:54:00:12:34:56:78", "00:00:00:00:00:00", "$%7Bmac%7D", "%0Ashell", "a%20%7C%7C%20shell", strings.Repeat("5", 3000)} {
+		script := s.get("/api/v1/boot?mac=" + bad)
+		if !strings.HasSuffix(script, "\nexit") || strings.Contains(script, "\nshell") || strings.Contains(script, "||") || strings.Contains(script, "${") {
+			t.Errorf("%.40s: %s", bad, script)
+		}
+	}
+	if diff := cmp.Diff(before, s.Dump()); diff != "" {
+		t.Errorf("they have changed something:\n%s", diff)
+	}
+}
+
+func (s *site) report(token, body string) apitest.Answer {
+	return s.Send(apitest.Expect("", "=Bearer "+token, "POST", work+"/report", body, 0, ""))
+}
+
+// From the boot script to the end with its tokens: unknown, good, one of the last, over.
+func TestInstall(t *testing.T) {
+	s := newSite(t)
+	s.image("installer", true, false)
+	s.opens()
+	send := func(token, method, path, body string, status int, want string) {
+		t.Helper()
+		a := s.Send(apitest.Expect("", token, method, path, body, 0, ""))
+		if a.Status != status || !strings.Contains(a.Body, want) {
+			t.Errorf("%s %s %s: %d %s, want %d and %q", method, path, body, a.Status, a.Body, status, want)
+		}
+		if a.Status == 401 && len(a.Header["Www-Authenticate"]) == 0 {
+			t.Errorf("%s %s: 401 without a challenge", method, path)
+		}
+	}
+	first := "=Bearer " + s.token()
+	for _, r := range [][3]string{{"GET", work, ""}, {"POST", work + "/report", `{"status":"started"}`}, {"POST", work + "/log?offset=0", "x"}} {
+		send("", r[0], r[1], r[2], 401, "the install token is missing")
+		send("=Bearer ", r[0], r[1], r[2], 401, "the install token is missing")
+		send("=Basic x", r[0], r[1], r[2], 401, "the install token is missing")
+		send("=Bearer hf-nobody", r[0], r[1], r[2], 401, "")
+		send("admin", r[0], r[1], r[2], 401, "")
+	}
+	send(first, "GET", work, "", 409, `there is no image \"debian\" with a disk`)
+	s.image("debian", false, true)
+
+	a := s.Send(apitest.Expect("", first, "GET", work, "", 0, ""))
+	var order map[string]any
+	if err := json.Unmarshal([]byte(a.Body), &order); a.Status != 200 || err != nil {
+		t.Fatalf("work order: %d %v %s", a.Status, err, a.Body)
+	}
+	want := map[string]any{
+		"machine_id": "m-1", "run_id": "run-1", "attempt": 1.0, "disk": "by=smallest", "wipe": false, "hostname": "m-1", "authorized_keys": []any{"ssh-ed25519 AAAA ops"},
+		"image":      map[string]any{"name": "debian", "url": "/images/debian/disk", "sha256": strings.Repeat("c", 64), "size_bytes": 7.0, "format": "RAW", "compression": "ZSTD"},
+		"cloud_init": map[string]any{"user_data": "#cloud-config\n", "network_config": "", "meta_data": "instance-id: m-1-run-1\nlocal-hostname: \"m-1\"\n"},
+		"report_url": work + "/report", "log_url": work + "/log", "servers": []any{"http://example.com"},
+	}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("work order (-want +got):\n%s", diff)
+	}
+	if s.stage() != "BOOTED_IPXE" {
+		t.Errorf("to read the order moves nothing: stage %s", s.stage())
+	}
+
+	send(first, "POST", work+"/report", `{"status":"started","inventory":{"vendor":"ACME","disks":[{"name":"vda","size_bytes":5}],"nics":"nonsense"},"later":"version"}`, 200, `"stage":"installer-started"`)
+	send(first, "POST", work+"/report", `{"status":"progress","stage":"writing","progress":41.7}`, 200, `"stage":"writing"`)
+	for _, bad := range []struct {
+		body   string
+		status int
+	}{{"{", 400}, {"[]", 400}, {`{"status":"done"}`, 422}, {`{}`, 422}, {`{"status":"progress","progress":101}`, 422}, {`{"status":"progress","progress":-1}`, 422}, {`{"status":"progress","progress":1e300}`, 422}, {`{"status":7}`, 400}} {
+		send(first, "POST", work+"/report", bad.body, bad.status, "detail")
+	}
+	if i, _ := s.State().Install("m-1"); i.GetProgress() != 41 || i.GetDetail() != "writing" {
+		t.Errorf("progress: %v", i)
+	}
+	send(first, "POST", work+"/log?offset=0", "hello\n", 200, `{"next":6}`)
+	send(first, "POST", work+"/log?offset=0", "hello\nworld\n", 200, `{"next":12}`)
+	send(first, "POST", work+"/log?offset=99", "x", 409, "detail")
+	for _, bad := range []string{"x", "-1", "1.5", "99999999999999999999"} {
+		send(first, "POST", work+"/log?offset="+bad, "x", 422, "want a whole number from 0 on")
+	}
+	second := "=Bearer " + s.token() // its power was away
+	send(first, "GET", work, "", 200, "run-1")
+	s.LoseLeader(true)
+	send(second, "POST", work+"/report", `{"status":"progress"}`, 503, "detail")
+	s.LoseLeader(false)
+	send(second, "POST", work+"/report", `{"status":"failed","error":"two disks match"}`, 200, `"stage":"failed"`)
+	is(t, s.get(boot), "\n") // whatever it is now, it installs nothing
+	if strings.Contains(s.get(boot), "holdfast.token=") {
+		t.Error("a machine whose install has failed gets the installer")
+	}
+	s.ends("repave", holdfastv1.Attempt_FAILED)
+	for _, tok := range []string{first, second} {
+		send(tok, "GET", work, "", 410, "detail")
+		send(tok, "POST", work+"/report", `{"status":"complete"}`, 410, "detail")
+		send(tok, "POST", work+"/log?offset=12", "x", 410, "detail")
+	}
+}
+
+// Only the last tokens of a session are good.
+func TestOldTokens(t *testing.T) {
+	s := newSite(t)
+	s.image("installer", true, false)
+	s.image("debian", false, true)
+	s.opens()
+	var tokens []string
+	for range 6 {
+		tokens = append(tokens, s.token())
+	}
+	var got []int
+	for _, tok := range tokens {
+		got = append(got, s.Send(apitest.Expect("", "=Bearer "+tok, "GET", work, "", 0, "")).Status)
+	}
+	if diff := cmp.Diff([]int{410, 410, 200, 200, 200, 200}, got); diff != "" {
+		t.Errorf("tokens, the oldest first (-want +got):\n%s", diff)
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	s := &site{Lab: apitest.Discovering(t, routes("")), t: t}
+	s.LoseLeader(true)
+	is(t, s.get(boot), "\nexit")
+	s.LoseLeader(false)
+	s.image("inventory", true, false)
+	script := s.get(boot)
+	is(t, script, "was discovered now and awaits approval", "/images/inventory/kernel")
+	if strings.Contains(script, "holdfast.token=") {
+		t.Errorf("who was discovered gets a token\n%s", script)
+	}
+	m, ok := s.State().MachineByMAC(mac)
+	if !ok || m.GetStatus().GetActiveRunId() != "" {
+		t.Fatalf("there is no machine, or it has a run: %v", m)
+	}
+	is(t, s.get(boot), "no run is installing it", "\nexit") // this once
+}
+
+func TestPrograms(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"ipxe.efi", "secret"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("program "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &site{Lab: apitest.New(t, routes(dir)), t: t}
+	for name, want := range map[string]int{"ipxe.efi": 200, "undionly.kpxe": 404, "secret": 404, "..%2Fsecret": 404, "%2e%2e": 404} {
+		if a := s.Send(apitest.Expect("", "", "GET", "/netboot/"+name, "", 0, "")); a.Status != want || want == 200 && a.Body != "program "+name {
+			t.Errorf("%s: %d %s, want %d", name, a.Status, a.Body, want)
+		}
+	}
+	is(t, s.get("/netboot/autoexec.ipxe"), "isset ${ip} || dhcp", "chain --replace http://example.com/api/v1/boot?mac=${mac}")
+}
+
+// Whatever is sent as a report, the answer is JSON of a known status, and one that was refused has changed nothing.
+func FuzzReport(f *testing.F) {
+	for _, body := range []string{`{"status":"started"}`, `{"status":"progress","progress":50,"stage":"writing"}`, `{"status":"complete","host_keys":["ssh-ed25519 AAAA"],"inventory":{"disks":[{}]}}`, `{"status":"failed","error":"x"}`, `[`, `null`} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		s := newSite(t)
+		s.image("installer", true, false)
+		s.opens()
+		s.Fuzzed(t, apitest.Expect("", "=Bearer "+s.token(), "POST", work+"/report", body, 0, ""), 200, 400, 413, 422)
+		if _, ok := s.State().Install("m-1"); !ok {
+			t.Error(fmt.Errorf("the session is gone"))
+		}
+	})
+}
