@@ -47,6 +47,10 @@ netboot: ## Build the kernel and the initramfs that install machines, into bin/n
 	CGO_ENABLED=0 GOARCH=amd64 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/netboot/holdfast-agent ./cmd/holdfast-agent
 	tools/netboot.sh $(KERNEL) bin/netboot $(CA)
 
+.PHONY: man
+man: ## Write the manual pages, one for each command, into bin/man
+	go run ./cmd/holdfast man bin/man
+
 .PHONY: test
 test: ## Run the tests: needs Go, gcc, git and make, nothing else
 	go test $(TEST_FLAGS) -timeout $(TEST_TIMEOUT) ./...

@@ -1,0 +1,253 @@
+//go:build linux
+
+package repavelab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/prototext"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/bmclab"
+	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
+)
+
+// limit is for all of it.
+const limit = 11 * time.Minute
+
+// plan installs. The installed system has answered, and shown the key that its installer has made, when it is done.
+const plan = `plan_id: lab-repave
+steps:
+- {name: set-netboot, timeout_seconds: 120, max_retries: 2, netboot: {mode: PXE}}
+- {name: reboot-to-netboot, timeout_seconds: 300, max_retries: 2, reboot: {mode: bmc, force: true}}
+- name: repave-image
+  timeout_seconds: 900
+  max_retries: 1
+  repave:
+    image: debian
+    disk: by=smallest
+    cloud_init: |
+      #cloud-config
+      users:
+      - {name: ops, shell: /bin/bash, ssh_authorized_keys: ["@KEY@"]}
+      write_files:
+      - {path: /etc/lab, content: from cloud-init}
+`
+
+// box is a machine of the lab.
+type box struct {
+	*bmclab.Machine
+	id   string
+	host string
+	disk string
+	run  string
+}
+
+// TestRepave: boxes with empty disks that are off are installed by their BMCs, over the network that they boot from. The leader is killed while the first one boots
+// from the network, and again while one is written. E2E_REPAVE_BOXES says how many, 3 by default.
+func TestRepave(t *testing.T) {
+	if why != "" {
+		t.Skip("NOT TESTED: " + why)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	n := 3
+	if text := os.Getenv("E2E_REPAVE_BOXES"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > 3 {
+			t.Fatalf("E2E_REPAVE_BOXES=%s: want 1 to 3", text)
+		}
+	}
+	began := time.Now()
+	bench, err := bmclab.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bench.Close() }()
+	l := bench.Lab(t)
+	network(t, n)
+	addresses(l, t, n)
+	s := openSite(t, bench, l)
+	boxes := s.boxes(l, n)
+	t.Logf("%6.1f s: network, dnsmasq, three peers, %d BMCs", time.Since(began).Seconds(), n)
+	s.prepare(boxes)
+	t.Logf("%6.1f s: images uploaded, machines registered", time.Since(began).Seconds())
+
+	for _, b := range boxes {
+		b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+s.files["authorized"], "-o", "name")
+		b.run = b.run[strings.LastIndex(b.run, "/")+1:]
+	}
+	t.Logf("%6.1f s: runs started", time.Since(began).Seconds())
+	s.until(ctx, "a box gets its boot script", boxes, func(i *holdfastv1.Install) bool { return i.GetStage() >= holdfastv1.Install_BOOTED_IPXE })
+	t.Logf("%6.1f s: in netboot: killed the leader, %s", time.Since(began).Seconds(), s.lose())
+	s.until(ctx, "a disk is written", boxes, func(i *holdfastv1.Install) bool {
+		return i.GetStage() == holdfastv1.Install_WRITING && i.GetProgress() > 0
+	})
+	t.Logf("%6.1f s: while writing: killed the leader, %s", time.Since(began).Seconds(), s.lose())
+	for _, b := range boxes {
+		s.succeeded(ctx, b)
+		t.Logf("%6.1f s: run of %s has succeeded", time.Since(began).Seconds(), b.id)
+	}
+	for _, b := range boxes {
+		s.check(b)
+	}
+	t.Logf("%6.1f s: all", time.Since(began).Seconds())
+}
+
+// boxes makes machines: the first and the third with BIOS, the second with UEFI; the first one's BMC speaks IPMI, that of the others Redfish.
+func (s *site) boxes(l *bmclab.Lab, n int) (all []*box) {
+	s.t.Helper()
+	for i := range n {
+		b := &box{id: fmt.Sprintf("box%d", i+1), host: boxHost(i), disk: filepath.Join(s.dir, fmt.Sprintf("box%d.img", i+1))}
+		f, err := os.Create(b.disk)
+		if err == nil {
+			err = errors.Join(f.Truncate(4<<30), f.Close())
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		hw := chassis.Box{Memory: 768, Disk: b.disk, Tap: tapName(i), MAC: boxMAC(i)}
+		if i == 1 {
+			vars := filepath.Join(s.dir, b.id+".vars")
+			text, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS.fd")
+			if err == nil {
+				err = os.WriteFile(vars, text, 0o600)
+			}
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			hw.UEFI = [2]string{"/usr/share/OVMF/OVMF_CODE.fd", vars}
+		}
+		b.Machine = l.Box(b.id, hw)
+		all = append(all, b)
+	}
+	ipmi := l.IPMI(all[0].Machine)
+	endpoints := []string{ipmi.Endpoint}
+	if n > 1 {
+		var redfish []*bmclab.Machine
+		for _, b := range all[1:] {
+			redfish = append(redfish, b.Machine)
+		}
+		bmc := l.Redfish(redfish)
+		for _, b := range all[1:] {
+			endpoints = append(endpoints, bmc.Path(b.id))
+		}
+	}
+	for i, b := range all {
+		args := []string{"machine", "register", "--id", b.id, "--provider", "dc", "--bmc", endpoints[i], "--bmc-credentials", "bmcs", "--ssh", b.host + ":22", "--ssh-credentials", "hosts",
+			"--mac", boxMAC(i), "--phase", "FACTORY_READY"}
+		if i == 0 {
+			args = append(args, "--label", "bmc-cipher-suite=3")
+		}
+		b.run = strings.Join(args, "\x00") // registered when the secrets are there
+	}
+	return all
+}
+
+// prepare does what an operator does once.
+func (s *site) prepare(boxes []*box) {
+	s.t.Helper()
+	s.write("plan.yaml", strings.ReplaceAll(plan, "@KEY@", s.files["authorized"]))
+	s.cli("secret", "put", "bmcs", "--type", "bmc", "--username", bmclab.User, "--from-file", "password="+s.files["password"])
+	s.cli("secret", "put", "hosts", "--type", "ssh", "--username", "root", "--from-file", "private_key="+s.files["id"])
+	s.cli("image", "add", "installer", "--kernel", filepath.Join(netbootDir(), "vmlinuz"), "--initrd", filepath.Join(netbootDir(), "installer.cpio.gz"), "--cmdline", "quiet")
+	s.cli("image", "add", "debian", "--disk", diskImage())
+	s.cli("plan", "apply", "-f", s.files["plan.yaml"])
+	for _, b := range boxes {
+		s.cli(strings.Split(b.run, "\x00")...)
+	}
+}
+
+func (s *site) install(b *box) *holdfastv1.Install {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	i, err := s.client.Installs().GetInstall(ctx, &holdfastv1.GetInstallRequest{MachineId: b.id})
+	if err != nil {
+		return nil // there is none yet, or no leader
+	}
+	return i
+}
+
+// until waits until the session of a box is as wanted.
+func (s *site) until(ctx context.Context, what string, boxes []*box, ok func(*holdfastv1.Install) bool) {
+	s.t.Helper()
+	for {
+		for _, b := range boxes {
+			if ok(s.install(b)) {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, b := range boxes {
+				s.t.Errorf("%s: %v\n%s\n%s", b.id, s.install(b), s.log(b.run), s.console(b))
+			}
+			s.t.Fatalf("%s: not seen", what)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// console gives the end of what a box has said on its serial line.
+func (s *site) console(b *box) string {
+	text, err := os.ReadFile(filepath.Join(s.dir, b.id+"-serial.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+func (s *site) succeeded(ctx context.Context, b *box) {
+	s.t.Helper()
+	r, err := s.client.WaitRun(ctx, b.run)
+	if err != nil || r.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		s.t.Fatalf("run %s of %s: %v, %s, waits for %s\n%s\n%v\n%s\n%s", b.run, b.id, err, r.GetPhase(), r.GetWaitingFor(), prototext.Format(r.GetError()), s.install(b), s.log(b.run), s.console(b))
+	}
+}
+
+// check compares a box with what is on record of it.
+func (s *site) check(b *box) {
+	s.t.Helper()
+	i := s.install(b)
+	at := func(from, to interface{ AsTime() time.Time }) string {
+		return fmt.Sprintf("%.1f s", to.AsTime().Sub(from.AsTime()).Seconds())
+	}
+	s.t.Logf("%s: power on to boot script %s, to installer %s, to image written %s, to SSH %s; %d boot scripts", b.id, at(i.GetOpenedAt(), i.GetBootedAt()), at(i.GetBootedAt(), i.GetStartedAt()),
+		at(i.GetStartedAt(), i.GetCompletedAt()), at(i.GetCompletedAt(), i.GetDiskBootedAt()), i.GetBoots())
+	if i.GetStage() != holdfastv1.Install_BOOTED_DISK || len(i.GetHostKeys()) == 0 {
+		s.t.Errorf("%s: the session is %v, want booted-disk and host keys", b.id, i)
+	}
+	if out, err := s.on(b.host, "ops", i.GetHostKeys(), "uname -n; cat /etc/lab; cloud-init status --wait | tail -1; lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
+		!strings.HasPrefix(out, b.id+"\nfrom cloud-init\n") || !strings.Contains(out, "status: done") {
+		s.t.Errorf("%s: over SSH, as the user that cloud-init made: %v\n%s\n%s", b.id, err, out, s.console(b))
+	}
+	if got := presses(b.Done()); !slices.Equal(got, []string{"on"}) {
+		s.t.Errorf("%s was off and its power went %v, want on, once; the chassis has seen %+v\n%s", b.id, got, b.Done(), s.log(b.run))
+	}
+	m := s.machine(b.id)
+	if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED {
+		s.t.Errorf("%s is %s, %s, want READY, INSTALLED", b.id, m.GetStatus().GetPhase(), m.GetStatus().GetNodeState())
+	}
+}
+
+// presses gives what became of the power, in order.
+func presses(effects []chassis.Effect) (all []string) {
+	for _, e := range effects {
+		switch e.What {
+		case string(chassis.On), string(chassis.Off), string(chassis.Soft), string(chassis.Reset), "down":
+			if !e.Was && !e.Lost {
+				all = append(all, e.What)
+			}
+		}
+	}
+	return all
+}
