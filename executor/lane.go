@@ -35,6 +35,8 @@ type entry struct {
 	gone    bool
 	skipped int // looks in a row that a run had precedence over
 	failed  int // looks in a row that found out nothing
+	mark    any // of the machine's record (View.MachineMark), as it was read last
+	settled any // the mark with which there was nothing to do
 }
 
 func newLane(parallel int, pace *pacer, base time.Duration, budget int, began time.Time) *lane {

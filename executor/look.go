@@ -242,8 +242,9 @@ func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []
 	return seen
 }
 
-// tell puts on its way what is not on record already. Observations that are good for a time only are renewed when they are that old on record.
-func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) {
+// tell puts on its way what is not on record already, and says whether there was something. Observations that are good for a time only are renewed
+// when they are that old on record.
+func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) bool {
 	var news []*holdfastv1.Condition
 	for _, c := range seen {
 		if c.Reason = clean(c.GetReason()); len(c.GetMessage()) > mostMessage {
@@ -263,10 +264,11 @@ func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Du
 		}
 	}
 	if len(news) == 0 {
-		return
+		return false
 	}
 	select {
 	case o.news <- &internalv1.MachineConditions{MachineId: m.GetMachineId(), Conditions: news}:
 	case <-ctx.Done():
 	}
+	return true
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,9 +63,15 @@ func (r *Reconciler) period(kind lookKind) time.Duration {
 	return r.cfg.Interval * 9 / 10
 }
 
-// read gives a machine to the lane of records.
+// read gives a machine to the lane of records. One that is as it was when there was nothing to do is not read again: that is nearly the whole
+// of a large fleet whose agents speak for themselves.
 func (o *lookout) read(e *entry) *holdfastv1.Machine {
-	m, ok := o.state.View().Machine(e.id)
+	view := o.state.View()
+	e.mark = view.MachineMark(e.id)
+	if e.mark != nil && e.mark == e.settled {
+		return nil
+	}
+	m, ok := view.Machine(e.id)
 	if !ok || m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
 		o.drop(e.id, "")
 		return nil
@@ -73,7 +80,15 @@ func (o *lookout) read(e *entry) *holdfastv1.Machine {
 }
 
 // place sees to it that a machine is in the lanes of its provider, and says what can be said of it without a call.
-func (o *lookout) place(ctx context.Context, _ *entry, m *holdfastv1.Machine) {
+func (o *lookout) place(ctx context.Context, e *entry, m *holdfastv1.Machine) {
+	e.settled = nil
+	if !o.situate(ctx, m) && !goodForATime(m) {
+		e.settled = e.mark
+	}
+}
+
+// situate does the work of place, and says whether there was something to put on record: the next look sees whether it has come there.
+func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool) {
 	id, name := m.GetMachineId(), o.providers.NameOf(m)
 	o.mu.Lock()
 	moved := o.placed[id] != name
@@ -83,8 +98,7 @@ func (o *lookout) place(ctx context.Context, _ *entry, m *holdfastv1.Machine) {
 	}
 	p, err := o.providers.Of(m)
 	if err != nil {
-		o.tell(ctx, m, 0, o.unobserved(m, "NoProvider")...)
-		return
+		return o.witness(ctx, m, "NoProvider")
 	}
 	_, inspects := p.(providers.Inspector)
 	_, joins := p.(providers.ClusterJoiner)
@@ -96,12 +110,26 @@ func (o *lookout) place(ctx context.Context, _ *entry, m *holdfastv1.Machine) {
 		o.lane(name, lookReach).ensure(id, calls, condition(m, condReachable) == nil && condition(m, condBMCReachable) == nil)
 	}
 	if !inspects {
-		o.tell(ctx, m, 0, o.unobserved(m, "NotObservable")...)
+		told = o.witness(ctx, m, "NotObservable")
 	}
 	if _, ok := p.(providers.HealthReader); ok {
 		o.lane(name, lookHealth).ensure(id, 1, condition(m, condDegraded) == nil)
 	}
-	o.tell(ctx, m, 0, o.stale(m)...)
+	return o.tell(ctx, m, 0, o.stale(m)...) || told
+}
+
+// witness says of a machine that nobody looks at what its agent tells. One that has just registered is heard of within its first interval, or
+// lost: until then there is nothing to say, and half as much for the log of a fleet that comes up.
+func (o *lookout) witness(ctx context.Context, m *holdfastv1.Machine, why string) (told bool) {
+	if m.GetStatus().GetAgentState() == holdfastv1.Agent_REGISTERED && condition(m, condReachable) == nil {
+		return false
+	}
+	return o.tell(ctx, m, 0, o.unobserved(m, why)...)
+}
+
+// goodForATime says whether time makes something else of a machine's conditions.
+func goodForATime(m *holdfastv1.Machine) bool {
+	return slices.ContainsFunc(m.GetStatus().GetConditions(), func(c *holdfastv1.Condition) bool { return c.GetFreshUntil() != nil })
 }
 
 // lane gives the looks of a kind at the machines of a provider, and begins them with the first machine.

@@ -86,30 +86,38 @@ func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
 func (o *lookout) follow(ctx context.Context) error {
 	cursor := o.state.View().LastEvent()
 	known := map[string]bool{}
+	var walked any
 	for {
 		began := time.Now()
 		view := o.state.View()
 		cursor = o.ended(view, cursor)
-		here := make(map[string]bool, len(known))
-		for id := range view.MachineIDs() {
-			here[id] = true
-			if !known[id] {
-				o.records.ensure(id, 1, true)
-			}
+		if roll := view.MachineRoll(); roll != walked {
+			known, walked = o.walk(view, known), roll
 		}
-		for id := range known {
-			if !here[id] {
-				o.records.drop(id)
-				o.drop(id, "")
-			}
-		}
-		known = here
 		o.observe()
 		// A walk over very many machines takes its time: at most 2 % of it.
 		if sleep(ctx, max(scanEvery, 50*time.Since(began))) != nil {
 			return nil
 		}
 	}
+}
+
+// walk takes in machines that are new and drops those that are gone. It gives those that there are.
+func (o *lookout) walk(view *fsm.View, known map[string]bool) map[string]bool {
+	here := make(map[string]bool, len(known))
+	for id := range view.MachineIDs() {
+		here[id] = true
+		if !known[id] {
+			o.records.ensure(id, 1, true)
+		}
+	}
+	for id := range known {
+		if !here[id] {
+			o.records.drop(id)
+			o.drop(id, "")
+		}
+	}
+	return here
 }
 
 // ended makes the machines whose run has ended due at once. It gives the cursor to go on from.
