@@ -22,6 +22,9 @@ type lister[M proto.Message] struct {
 	ids                  completer // of the arguments, where there are any
 	// page asks for one page, with the filter and the arguments of the command line.
 	page func(ctx context.Context, c *client.Client, q query) (items []M, next string, err error)
+	// order is that of the list unless --sort-by gives another; nil: as the API lists them.
+	order func(x, y M) int
+	empty string // what to note when there is none; empty for nothing
 	// watch follows instead of listing, with -w; nil where nothing can be followed.
 	watch func(ctx context.Context, c *client.Client, l *listing) error
 }
@@ -45,7 +48,9 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 			switch {
 			case err != nil:
 				return err
-			case watch && order != nil:
+			case order == nil:
+				order = v.order
+			case watch:
 				return usagef("%s: what is followed comes in its own order: leave out --sort-by or --watch", cmd.CommandPath())
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -58,6 +63,10 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 				}
 				if more {
 					a.noteMore(&l)
+				}
+				if len(items) == 0 && v.empty != "" && l.table() {
+					a.note("%s", v.empty)
+					return nil
 				}
 				return printList(a, &l.output, v.kind, items)
 			})(cmd, args)

@@ -18,8 +18,9 @@ const rootLong = `Holdfast is a highly available control plane for bare metal.
 The commands below talk to any peer of a cluster: --addr, HOLDFAST_ADDR, or a context of
 the config file (holdfast context --help). Several addresses are tried one after the other.
 
-Output goes to standard output in the format of -o (table, wide, json, yaml, name); notes and
-errors go to standard error.`
+Output goes to standard output in the format of -o (table, wide, json, yaml, name, jsonpath=…,
+go-template=…); notes and errors go to standard error. There are colours on terminals, unless
+NO_COLOR is set.`
 
 const rootExample = `  holdfast machine list
   holdfast run start m-123 --type REPAVE --wait
@@ -70,7 +71,8 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		cmd.SetUsageTemplate(usageTemplate(false))
 		a.root.AddCommand(cmd)
 	}
-	for _, cmd := range []*cobra.Command{a.contextCommand(), a.whoami(), a.version()} {
+	a.root.AddCommand(a.man())
+	for _, cmd := range []*cobra.Command{a.contextCommand(), a.explain(), a.whoami(), a.version()} {
 		cmd.GroupID = groupSetup
 		a.root.AddCommand(cmd)
 	}

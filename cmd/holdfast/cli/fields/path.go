@@ -60,6 +60,14 @@ func ByName(md protoreflect.MessageDescriptor, name string) protoreflect.FieldDe
 	return md.Fields().ByJSONName(name)
 }
 
+// Field finds a field by its name; an error lists those that there are.
+func Field(md protoreflect.MessageDescriptor, name string) (protoreflect.FieldDescriptor, error) {
+	if fd := ByName(md, name); fd != nil {
+		return fd, nil
+	}
+	return nil, unknown(md, name)
+}
+
 // search lists the paths of fields with a name, those nearest to the top only.
 func search(md protoreflect.MessageDescriptor, name string, depth int) []string {
 	if depth == 0 {

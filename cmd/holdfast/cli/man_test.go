@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestManualPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man")
+	var c command
+	c.wantCode(t, c.run(t, nil, "man", dir), ExitOK)
+	page, err := os.ReadFile(filepath.Join(dir, "holdfast-machine-issues.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "holdfast-machine-issues.1.golden", string(page))
+
+	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(pages) < 80 {
+		t.Fatalf("%d pages (%v), want one for each of more than eighty commands", len(pages), err)
+	}
+	for _, file := range pages {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantIn(t, filepath.Base(file), string(text), ".TH ", ".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n")
+		if name := filepath.Base(file); name == "holdfast-man.1" || name == "holdfast-help.1" {
+			t.Errorf("%s: a page of a command that people are not shown", name)
+		}
+		for line := range strings.Lines(string(text)) {
+			known := false
+			for _, macro := range []string{".TH ", ".SH ", ".TP\n", ".PP\n", ".nf\n", ".fi\n"} {
+				known = known || strings.HasPrefix(line, macro)
+			}
+			if (strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'")) && !known {
+				t.Errorf("%s: text that is taken for a macro: %q", filepath.Base(file), line)
+			}
+		}
+	}
+}
+
+func TestRoff(t *testing.T) {
+	for in, want := range map[string]string{
+		"-o name":           `\-o name`,
+		".hidden\n'quoted'": "\\&.hidden\n\\&'quoted'",
+		`a\nb`:              `a\enb`,
+	} {
+		if got := roff(in); got != want {
+			t.Errorf("roff(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
