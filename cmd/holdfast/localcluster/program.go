@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 )
 
@@ -12,6 +13,7 @@ type Program struct {
 	LogFile string // what it writes to stdout and stderr
 
 	spawner *spawner
+	closing sync.Once // of the spawner
 	proc    *process
 }
 
@@ -38,9 +40,9 @@ func (p *Program) Done() <-chan struct{} { return p.proc.done }
 // LogTail gives at most the last n bytes of what it has written, from the start of a line on.
 func (p *Program) LogTail(n int) string { return tail(p.LogFile, n) }
 
-// Kill ends the process with SIGKILL and waits until it is gone. It is no error that it has ended before.
+// Kill ends the process with SIGKILL and waits until it is gone. It is no error that it has ended, or was killed, before.
 func (p *Program) Kill() error {
-	defer p.spawner.close()
+	defer p.closing.Do(p.spawner.close)
 	if err := p.proc.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill process %d: %w", p.PID(), err)
 	}
