@@ -21,10 +21,16 @@ type runCollector struct {
 	seconds, wait *prometheus.HistogramVec
 	step          *prometheus.HistogramVec
 	retries       *prometheus.CounterVec
+
+	places map[stepPlace]bool // that a run was ever seen in: they go back to zero, not away
 }
+
+// stepPlace is the type of a run and the kind of a step.
+type stepPlace struct{ run, kind string }
 
 func newRunCollector() *runCollector {
 	c := &runCollector{
+		places: map[stepPlace]bool{},
 		active: prometheus.NewDesc("holdfast_runs_active", "Runs that have not ended, by phase. PENDING is the length of the queue.", []string{"phase"}, nil),
 		oldest: prometheus.NewDesc("holdfast_run_oldest_seconds", "For how long the run has been in its phase that has been in it the longest; 0 when there is none.", []string{"phase"}, nil),
 		overdue: prometheus.NewDesc("holdfast_runs_overdue",
@@ -79,10 +85,9 @@ func (c *runCollector) describe(ch chan<- *prometheus.Desc) {
 
 // collect looks at the runs that have not ended.
 func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now time.Time) {
-	type place struct{ run, kind string }
 	phases := []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING}
 	active, oldest, overdue := map[holdfastv1.Run_Phase]int{}, map[holdfastv1.Run_Phase]time.Duration{}, map[holdfastv1.Run_Phase]int{}
-	steps := map[place]int{}
+	steps := map[stepPlace]int{}
 	for r := range v.ActiveRuns() {
 		phase := r.GetPhase()
 		since, most := r.GetCreatedAt(), longWait
@@ -91,7 +96,9 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 			for _, s := range r.GetSteps() {
 				most += time.Duration(s.GetTimeoutSeconds()) * time.Second
 				if s.GetState() == holdfastv1.StepStatus_RUNNING {
-					steps[place{typeOf(r), s.GetKind()}]++
+					at := stepPlace{typeOf(r), s.GetKind()}
+					steps[at]++
+					c.places[at] = true
 				}
 			}
 		}
@@ -107,8 +114,8 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 		ch <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, oldest[p].Seconds(), p.String())
 		ch <- prometheus.MustNewConstMetric(c.overdue, prometheus.GaugeValue, float64(overdue[p]), p.String())
 	}
-	for p, n := range steps {
-		ch <- prometheus.MustNewConstMetric(c.atStep, prometheus.GaugeValue, float64(n), p.run, p.kind)
+	for p := range c.places {
+		ch <- prometheus.MustNewConstMetric(c.atStep, prometheus.GaugeValue, float64(steps[p]), p.run, p.kind)
 	}
 	c.ended.Collect(ch)
 	c.seconds.Collect(ch)
@@ -126,6 +133,7 @@ func (c *runCollector) over(r *holdfastv1.Run) {
 		c.wait.WithLabelValues(phase).Observe(r.GetStartedAt().AsTime().Sub(r.GetCreatedAt().AsTime()).Seconds())
 	}
 	for _, s := range r.GetSteps() {
+		c.places[stepPlace{typeOf(r), s.GetKind()}] = true
 		c.retries.WithLabelValues(s.GetKind()).Add(float64(s.GetRetryCount()))
 		if s.GetStartedAt() != nil && s.GetFinishedAt() != nil {
 			c.step.WithLabelValues(s.GetKind(), s.GetState().String()).Observe(s.GetFinishedAt().AsTime().Sub(s.GetStartedAt().AsTime()).Seconds())
