@@ -37,6 +37,7 @@ steps:
     disk: by=smallest
     cloud_init: |
       #cloud-config
+      locale: false
       users:
       - {name: ops, shell: /bin/bash, ssh_authorized_keys: ["@KEY@"]}
       write_files:
@@ -226,7 +227,7 @@ func (s *site) check(b *box) {
 	if i.GetStage() != holdfastv1.Install_BOOTED_DISK || len(i.GetHostKeys()) == 0 {
 		s.t.Errorf("%s: the session is %v, want booted-disk and host keys", b.id, i)
 	}
-	if out, err := s.on(b.host, "ops", i.GetHostKeys(), "uname -n; cat /etc/lab; cloud-init status --wait | tail -1; lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
+	if out, err := s.on(b.host, "ops", i.GetHostKeys(), "uname -n; cat /etc/lab; echo; cloud-init status --wait | tail -1; lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
 		!strings.HasPrefix(out, b.id+"\nfrom cloud-init\n") || !strings.Contains(out, "status: done") {
 		s.t.Errorf("%s: over SSH, as the user that cloud-init made: %v\n%s\n%s", b.id, err, out, s.console(b))
 	}
