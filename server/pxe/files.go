@@ -68,7 +68,7 @@ func (s *Server) send(asked string, to io.ReaderFrom) error {
 	}
 	f, err := os.Open(filepath.Join(s.cfg.Dir, name))
 	if err != nil {
-		return fmt.Errorf("there is no %s on this peer", name) //nolint:errorlint // where it would be is nobody's business
+		return fmt.Errorf("there is no %s on this peer", name) // where it would be is nobody's business
 	}
 	defer func() { _ = f.Close() }()
 	return sized(to, f)
