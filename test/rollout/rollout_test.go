@@ -38,6 +38,7 @@ func TestRollout(t *testing.T) {
 
 	l.goesBack(t)
 	l.replaces(t)
+	l.restores(t)
 
 	tr = l.traffic(t, "rot")
 	l.mustPlay(t, "rotate_keys.yml")
@@ -119,5 +120,31 @@ func (l *lab) replaces(t *testing.T) {
 	run(t, l.script(), "boot", l.disks(), "n2")
 	l.mustPlay(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+l.next)
 	tr.end(t, "the loss and replacement of a host")
+	l.runs(t, "v0.0.2")
+}
+
+// restores: the state is saved, all hosts go, and a new cluster of the same name has it back.
+func (l *lab) restores(t *testing.T) {
+	ctx := t.Context()
+	kept := &holdfastv1.Machine{MachineId: "kept", Labels: map[string]string{"rack": "r7"}}
+	if _, err := l.client(t).Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: kept}); err != nil {
+		t.Fatal(err)
+	}
+	l.mustPlay(t, "backup.yml", "-e", "holdfast_controller_binary="+l.old)
+	files, err := filepath.Glob(filepath.Join(l.dir, "backups", "holdfast-*.snap"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("backups on the controller: %v, %v, want one", files, err)
+	}
+	l.ssh(t, 0, "systemctl is-active holdfast-backup.timer && systemctl start holdfast-backup.service")
+	if got := l.ssh(t, 0, "holdfast operator snapshot verify /var/backups/holdfast/holdfast-*.snap >/dev/null && stat -c '%a %U' /var/backups/holdfast/holdfast-*.snap"); got != "600 root" {
+		t.Errorf("backup on a host: got %q, want 600 root", got)
+	}
+	l.mustPlay(t, "teardown.yml", "-e", "holdfast_teardown=lab")
+	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.next)
+	l.mustPlay(t, "restore.yml", "-e", "holdfast_restore="+files[0])
+	m, err := l.client(t).Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "kept"})
+	if err != nil || m.GetLabels()["rack"] != "r7" {
+		t.Errorf("after the restore: machine kept is %v, %v", m, err)
+	}
 	l.runs(t, "v0.0.2")
 }
