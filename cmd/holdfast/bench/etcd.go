@@ -90,7 +90,7 @@ func (s *session) startEtcd(ctx context.Context, program string) (e *etcd, err e
 			"--cert-file", cert, "--key-file", key, "--trusted-ca-file", files.CA, "--client-cert-auth",
 			"--peer-cert-file", cert, "--peer-key-file", key, "--peer-trusted-ca-file", files.CA, "--peer-client-cert-auth"}
 		m.start = func() (err error) {
-			m.program, err = localcluster.StartProgram(program, args, []string{"ETCD_UNSUPPORTED_ARCH="}, filepath.Join(dir, names[i]+".log"))
+			m.program, err = localcluster.StartProgram(program, args, nil, filepath.Join(dir, names[i]+".log"))
 			return err
 		}
 		if err := m.start(); err != nil {
