@@ -37,22 +37,6 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// An expression sees as little of a secret as JSON does.
-func TestExpressionsShowNoSecrets(t *testing.T) {
-	f := fixture()
-	f.runs[0].Params = map[string]string{"image": "u"}
-	f = startCluster(t, f)
-	var whole, expr command
-	whole.wantCode(t, whole.run(t, f, "token", "list", "-o", "json"), ExitOK)
-	expr.wantCode(t, expr.run(t, f, "token", "list", "-o", "go-template={{.}}"), ExitOK)
-	for _, token := range f.tokens {
-		wantIn(t, "go-template", expr.out.String(), token.GetTokenId())
-	}
-	if strings.Contains(expr.out.String(), "hash") && !strings.Contains(whole.out.String(), "hash") {
-		t.Errorf("an expression shows what JSON does not:\n%s", expr.out.String())
-	}
-}
-
 func TestSortBy(t *testing.T) {
 	f := fixture()
 	f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Spec: &holdfastv1.MachineSpec{Rack: "r10"}, Revision: 1})
