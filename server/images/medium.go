@@ -39,14 +39,16 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 	}
 	token, sum := providers.MediumToken(secret)
 	var install *holdfastv1.Install
-	var image *holdfastv1.Image
+	more := ""
 	f, ok := d.find(r.Context(), func(v *fsm.View) (*holdfastv1.Image_File, bool) {
 		i, err := v.InstallByToken(sum)
 		if err != nil || !fsm.InstallBoots(i) {
 			return nil, false
 		}
 		install = i
-		image, _ = v.Image(mediumImage)
+		installer, _ := v.Image("installer") // what its kernel is told when it boots from the network, it is told here too
+		more = strings.Join(strings.Fields(installer.GetCmdline()), " ")
+		image, _ := v.Image(mediumImage)
 		return image.GetDisk(), image.GetDisk() != nil
 	})
 	switch {
@@ -58,11 +60,11 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	line := "holdfast.url=" + install.GetMediumServer() + " holdfast.token=" + token
-	if more := strings.Join(strings.Fields(image.GetCmdline()), " "); more != "" {
+	if more != "" {
 		line += " " + more
 	}
 	if len(line) > blankSize {
-		http.Error(w, fmt.Sprintf("the command line of the installer has %d characters, and a medium has room for %d: shorten that of the image %s", len(line), blankSize, mediumImage), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("the command line of the installer has %d characters, and a medium has room for %d: shorten that of the image installer", len(line), blankSize), http.StatusInternalServerError)
 		return
 	}
 	d.hand(w, r, f, func(open *os.File) (io.ReadSeeker, error) { return d.filled(open, f.GetSha256(), line) })
