@@ -89,9 +89,23 @@ func (p *Provider) newController(e endpoint, key string, at *place) *controller 
 	}}
 	c.redfish = &redfishClient{base: e.redfish, http: newHTTP(p.tls), gate: c.gate, timeout: p.cfg.RequestTime, verify: p.cfg.Settle, login: loginDeps{
 		account: c.account, refused: c.refused,
-		opened: func(ctx context.Context, path string) {
+		begin: func(ctx context.Context) error {
 			c.state.Lock()
-			c.memo.Session = path
+			c.memo.LoggingIn = true
+			c.state.Unlock()
+			if err := c.recorded(ctx); err != nil {
+				return providers.Errorf(providers.Transient, "note that a login begins at BMC "+c.key, "%w", err)
+			}
+			return nil
+		},
+		begun: func() bool {
+			c.state.Lock()
+			defer c.state.Unlock()
+			return c.memo.LoggingIn
+		},
+		noted: func(ctx context.Context, path string, more bool) {
+			c.state.Lock()
+			c.memo.Session, c.memo.LoggingIn = path, more
 			c.state.Unlock()
 			c.remember(ctx)
 		},

@@ -11,6 +11,7 @@ import (
 type Memo struct {
 	Driver      Protocol  `json:"driver,omitempty"`       // that worked
 	Session     string    `json:"session,omitempty"`      // path of the Redfish session that is open
+	LoggingIn   bool      `json:"logging_in,omitempty"`   // a login was begun whose session nobody has noted: there may be one
 	Refused     int       `json:"refused,omitempty"`      // logins in a row
 	RefusedWith string    `json:"refused_with,omitempty"` // version of the account
 	ResetAt     time.Time `json:"reset_at,omitzero"`      // of the BMC itself

@@ -109,6 +109,10 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	if root.Links.Sessions.ID == "" || c.login.quirks().BasicAuth {
 		return c.tryBasic(ctx, root, a)
 	}
+	owed := c.login.begun()
+	if err := c.login.begin(ctx); err != nil {
+		return nil, err
+	}
 	s, err := c.create(ctx, root, a)
 	if full(err) {
 		if err := c.clear(ctx, (&session{account: a, basic: true}).sign, a.User, ""); err != nil {
@@ -116,20 +120,22 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 		}
 		s, err = c.create(ctx, root, a)
 	}
+	c.mu.Lock()
+	lost := c.lost || owed
+	c.mu.Unlock()
 	if err != nil {
+		c.login.noted(ctx, c.login.former(), lost)
 		return nil, err
 	}
 	c.login.refused.done(a, true)
 	former := c.login.former()
-	c.login.opened(ctx, s.path)
-	c.mu.Lock()
-	lost := c.lost
-	c.lost = false
-	c.mu.Unlock()
+	c.login.noted(ctx, s.path, lost)
 	switch {
 	case lost: // ours, and unknown: whatever else this account has open
-		if c.clear(ctx, s.sign, a.User, s.path) != nil {
-			c.setLost(true)
+		err := c.clear(ctx, s.sign, a.User, s.path)
+		c.setLost(err != nil)
+		if err == nil {
+			c.login.noted(ctx, s.path, false)
 		}
 	case former != "" && former != s.path:
 		_, _ = c.send(ctx, request{method: http.MethodDelete, path: former, auth: s.sign}) // it may have expired
@@ -300,6 +306,7 @@ func (c *redfishClient) findLost(ctx context.Context) error {
 		c.setLost(true)
 		return fmt.Errorf("end the sessions of logins that got no answer: %w", err)
 	}
+	c.login.noted(ctx, c.login.former(), false)
 	return nil
 }
 

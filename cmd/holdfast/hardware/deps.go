@@ -126,7 +126,7 @@ func (m memory) Remember(ctx context.Context, name string, memo bmc.Memo) error 
 // urgent says whether the next leader does harm without what was learned: a session that nobody ends, an account that is locked, a BMC that is reset
 // again. That a session was ended, which driver works, and that a BMC is silent it finds out by itself.
 func urgent(before, now bmc.Memo) bool {
-	return now.Session != "" && now.Session != before.Session ||
+	return now.Session != "" && now.Session != before.Session || now.LoggingIn && !before.LoggingIn ||
 		now.Refused != before.Refused || now.RefusedWith != before.RefusedWith || !now.ResetAt.Equal(before.ResetAt)
 }
 
