@@ -139,6 +139,12 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 	case *internalv1.Command_RestoreBackup:
 		return named("snapshots", op.RestoreBackup.GetRestoreId()), true
 	case *internalv1.Command_NoteBackup:
+		if member := op.NoteBackup.GetMember(); member != "" {
+			return named("peers", member), true
+		}
+		if op.NoteBackup.GetMembers() {
+			return concern{resource: "peers"}, true
+		}
 		return concern{resource: "snapshots"}, true
 	case *internalv1.Command_SetAutopilot:
 		return concern{resource: "autopilot"}, true

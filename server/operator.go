@@ -42,7 +42,7 @@ func (s *operatorService) TransferLeadership(ctx context.Context, r *holdfastv1.
 	if err != nil {
 		return nil, err
 	}
-	if err := s.noted(ctx); err != nil {
+	if err := s.noted(ctx, r.GetTo()); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -53,10 +53,10 @@ func (s *operatorService) TransferLeadership(ctx context.Context, r *holdfastv1.
 	return &holdfastv1.TransferLeadershipResponse{From: s.cfg.PeerID, To: to, Took: durationpb.New(time.Since(start))}, nil
 }
 
-// noted puts a call on record that changes nothing in the state.
-func (s *operatorService) noted(ctx context.Context) error {
+// noted puts a call on record that is about a member, or about none in particular, and changes nothing in the state.
+func (s *operatorService) noted(ctx context.Context, member string) error {
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{}}
+	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
 	_, err := s.node.Apply(ctx, c)
 	return err
 }
@@ -70,7 +70,7 @@ func (s *operatorService) RemovePeer(ctx context.Context, r *holdfastv1.RemovePe
 	if err != nil {
 		return nil, err
 	}
-	if err := s.noted(ctx); err != nil {
+	if err := s.noted(ctx, r.GetId()); err != nil {
 		return nil, err
 	}
 	if err := k.RemovePeer(ctx, r.GetId(), r.GetForce()); err != nil {

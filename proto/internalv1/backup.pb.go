@@ -328,10 +328,12 @@ func (x *RestoreBackup) GetOtherCluster() bool {
 	return false
 }
 
-// NoteBackup writes into the audit trail that somebody reads a snapshot, and changes nothing else.
+// NoteBackup writes into the audit trail that somebody reads a snapshot, or is about to change the members, and changes nothing else.
 type NoteBackup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"` // that writes the file
+	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`        // that writes the file
+	Members       bool                   `protobuf:"varint,2,opt,name=members,proto3" json:"members,omitempty"` // it is about the members, not about a snapshot
+	Member        string                 `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"`    // the one who is removed, or who is to lead; empty: whoever is fit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,6 +371,20 @@ func (*NoteBackup) Descriptor() ([]byte, []int) {
 func (x *NoteBackup) GetPeer() string {
 	if x != nil {
 		return x.Peer
+	}
+	return ""
+}
+
+func (x *NoteBackup) GetMembers() bool {
+	if x != nil {
+		return x.Members
+	}
+	return false
+}
+
+func (x *NoteBackup) GetMember() string {
+	if x != nil {
+		return x.Member
 	}
 	return ""
 }
@@ -518,10 +534,12 @@ const file_proto_internal_v1_backup_proto_rawDesc = "" +
 	"restore_id\x18\x01 \x01(\tR\trestoreId\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12!\n" +
 	"\fabandon_runs\x18\x03 \x01(\bR\vabandonRuns\x12#\n" +
-	"\rother_cluster\x18\x04 \x01(\bR\fotherCluster\" \n" +
+	"\rother_cluster\x18\x04 \x01(\bR\fotherCluster\"R\n" +
 	"\n" +
 	"NoteBackup\x12\x12\n" +
-	"\x04peer\x18\x01 \x01(\tR\x04peer\"M\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x18\n" +
+	"\amembers\x18\x02 \x01(\bR\amembers\x12\x16\n" +
+	"\x06member\x18\x03 \x01(\tR\x06member\"M\n" +
 	"\fSetAutopilot\x12=\n" +
 	"\x06config\x18\x01 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\x06config\"\xb3\x01\n" +
 	"\x0fAutopilotConfig\x120\n" +

@@ -1,0 +1,28 @@
+package fsm_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// TestNotesNameWhatTheyAreAbout: who removes a peer, or hands the leadership over, is found in the trail by the peer, and who reads a snapshot by that.
+func TestNotesNameWhatTheyAreAbout(t *testing.T) {
+	for _, tt := range []struct {
+		note *internalv1.NoteBackup
+		want string
+	}{
+		{&internalv1.NoteBackup{Peer: "n1"}, "snapshots"},
+		{&internalv1.NoteBackup{Members: true, Member: "n3"}, "peers/n3"},
+		{&internalv1.NoteBackup{Members: true}, "peers"},
+	} {
+		p := fsmtest.NewPeer()
+		p.Propose(&internalv1.Command{Origin: operator(), Op: &internalv1.Command_NoteBackup{NoteBackup: tt.note}})
+		events := slices.Collect(p.View().AuditEvents(0))
+		if len(events) != 1 || events[0].GetResource() != tt.want {
+			t.Errorf("%v: got the events %v, want one about %s", tt.note, events, tt.want)
+		}
+	}
+}
