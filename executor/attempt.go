@@ -204,15 +204,14 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 	said, late, wait := false, 0, a.cfg.PollMin
 	for {
 		// failpoint: effect-due
-		started := time.Now()
-		err := a.confirm(ctx)
-		if err == nil && time.Since(started) < confirmValid {
+		notAfter, err := a.lease(ctx)
+		if err == nil {
 			if !said {
 				said = true
 				a.say("%s", what)
 			}
 			// failpoint: term-confirmed
-			err = do(providers.WithNotAfter(ctx, started.Add(effectValid)))
+			err = do(providers.WithConfirm(providers.WithNotAfter(ctx, notAfter), a.lease))
 			if err == nil {
 				// failpoint: effect-done
 				a.afterEffect()
@@ -230,6 +229,18 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 			return err
 		}
 	}
+}
+
+// lease has a majority confirm the term, and gives the time after which nothing may be sent on its word.
+func (a *attempt) lease(ctx context.Context) (notAfter time.Time, err error) {
+	asked := time.Now()
+	if err := a.confirm(ctx); err != nil {
+		return time.Time{}, err
+	}
+	if took := time.Since(asked); took >= confirmValid {
+		return time.Time{}, fmt.Errorf("confirm the term: a majority answered after %s, which is too old after %s", took, confirmValid)
+	}
+	return asked.Add(effectValid), nil
 }
 
 // afterEffect reaches the boundary once an attempt, also when there was nothing left to do.

@@ -22,6 +22,7 @@ import (
 type stalling struct {
 	*fake.Provider
 	at   string        // the first call of this kind stalls
+	slow bool          // it is no process that was stopped, but a host that takes its time before the effect, and then the leader is asked
 	come chan struct{} // closed when it has come there
 	goOn chan struct{} // closed to let it go on
 
@@ -51,7 +52,14 @@ func (p *stalling) pass(ctx context.Context, op providers.Op, what string, do fu
 	}
 	close(p.come)
 	<-p.goOn
-	err := do(context.WithoutCancel(ctx))
+	ctx = context.WithoutCancel(ctx)
+	var err error
+	if p.slow {
+		ctx, err = providers.Confirmed(ctx, what)
+	}
+	if err == nil {
+		err = do(ctx)
+	}
 	p.mu.Lock()
 	p.err = err
 	p.mu.Unlock()
@@ -161,6 +169,47 @@ func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 			t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
 		}
 	})
+}
+
+// A host that needs longer than any effect may wait, before the effect: a leader that still leads sends at once, one that was replaced does not.
+func TestSlowPreparation(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		t.Run(fmt.Sprintf("replaced=%v", replaced), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{})
+				p := stall(l, "command")
+				p.slow = true
+				l.machine("m-1")
+				l.plan("p", step("s", &holdfastv1.Reboot{Mode: "inband"}))
+				first := l.lead(quick())
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				<-p.come
+				want := []string{"1 command"}
+				if replaced {
+					l.lead(quick())
+					l.ended(id)
+					want = append(want, "2 command")
+				}
+				time.Sleep(3 * effectValid) // sleep: the bubble's clock
+				close(p.goOn)
+				run := l.ended(id)
+				synctest.Wait()
+				first.stop()
+				if late := providers.ClassOf(p.err) == providers.Late; late != replaced {
+					t.Errorf("the send that was slow: got %v, want one of class late: %v", p.err, replaced)
+				}
+				if diff := cmp.Diff(want, p.calls); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				if got := effects(l, id)["reboot in band"]; got != 1 {
+					t.Errorf("%d reboots, want 1", got)
+				}
+				if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n != 1 {
+					t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
+				}
+			})
+		})
+	}
 }
 
 // An effect that is sent at the last moment, long after the next leader was elected, is seen by that one: it does not look before

@@ -24,9 +24,9 @@ const longStage = 10 * time.Second
 func (a *attempt) install(ctx context.Context, imager providers.Imager, spec providers.InstallSpec) error {
 	token := a.op.Token()
 	begun := a.adopted != nil
-	defer func() {
+	defer func() { //nolint:contextcheck // the attempt's context may have ended, the term's goes on
 		if ender, ok := imager.(providers.InstallEnder); ok && begun {
-			a.endInstall(ender) //nolint:contextcheck // the attempt's context may have ended, the term's goes on
+			a.endInstall(ender)
 		}
 	}()
 	var st providers.InstallStatus

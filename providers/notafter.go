@@ -37,3 +37,26 @@ func InTime(ctx context.Context, op string) error {
 	}
 	return nil
 }
+
+type confirmKey struct{}
+
+// WithConfirm gives a context in which Confirmed asks confirm. confirm asks a majority whether this leader has been replaced, and gives the
+// time after which no effect may be sent on its word.
+func WithConfirm(ctx context.Context, confirm func(ctx context.Context) (notAfter time.Time, err error)) context.Context {
+	return context.WithValue(ctx, confirmKey{}, confirm)
+}
+
+// Confirmed gives the context for an effect that has been prepared, with a not-after time of its own where the caller can give one: on a slow host, what
+// comes before the effect may take longer than any effect may wait. An error is of class Late: the effect must not be sent.
+func Confirmed(ctx context.Context, op string) (context.Context, error) {
+	confirm, ok := ctx.Value(confirmKey{}).(func(context.Context) (time.Time, error))
+	if !ok {
+		return ctx, InTime(ctx, op)
+	}
+	t, err := confirm(ctx)
+	if err != nil {
+		return ctx, Errorf(Late, op, "not sent: %w", err)
+	}
+	ctx = WithNotAfter(ctx, t)
+	return ctx, InTime(ctx, op)
+}

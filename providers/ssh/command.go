@@ -54,12 +54,12 @@ func (p *Provider) launch(ctx context.Context, sh *shell, op, token string, j jo
 	if err := sh.ask(stage, only("ok")); err != nil {
 		return err
 	}
-	until := sh.until(ctx)
-	latest := until + latestStart
-	if err := providers.InTime(ctx, op); err != nil {
-		return errors.Join(err, sh.ask(line("hf_drop", nonce), only("ok")))
+	until, err := sh.confirmed(ctx, op, nonce)
+	if err != nil {
+		return err
 	}
-	err := sh.ask(line("hf_start", token, nonce, until, latest, j.user, j.timeout, p.blocks(), p.grace()), only("ok"))
+	latest := until + latestStart
+	err = sh.ask(line("hf_start", token, nonce, until, latest, j.user, j.timeout, p.blocks(), p.grace()), only("ok"))
 	var b *broken
 	if errors.As(err, &b) {
 		return &lostError{err, sh.boot, latest}
@@ -150,7 +150,8 @@ func (p *Provider) KillCommand(ctx context.Context, _ providers.Op, m providers.
 	}
 	most := time.Duration(p.grace())*time.Second + 5*time.Second
 	return p.effect(ctx, op, m, most, func(ctx context.Context, sh *shell) error {
-		if err := providers.InTime(ctx, op); err != nil {
+		ctx, err := providers.Confirmed(ctx, op)
+		if err != nil {
 			return err
 		}
 		return sh.ask(line("hf_kill", token, rand.Text(), sh.until(ctx), p.grace()), only("ok"))

@@ -46,7 +46,7 @@ func TestCommandsWithoutSystemd(t *testing.T) {
 func (h host) commands(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, host){
 		"ManyStartOnce": manyStartOnce, "AnotherLeaderGoesOn": anotherLeaderGoesOn, "KillTakesTheChildren": killTakesTheChildren, "KilledBeforeItStarted": killedBeforeItStarted,
-		"SupervisorKilled": supervisorKilled, "RebootedMeanwhile": rebootedMeanwhile, "LateAtTheHost": lateAtTheHost, "LostWhileStarting": lostWhileStarting,
+		"SupervisorKilled": supervisorKilled, "RebootedMeanwhile": rebootedMeanwhile, "LateAtTheHost": lateAtTheHost, "SlowToStage": slowToStage, "LostWhileStarting": lostWhileStarting,
 		"OutputIsBinary": outputIsBinary, "OutputIsCapped": outputIsCapped, "RunsAsUser": runsAsUser, "ScriptKeepsItsStdin": scriptKeepsItsStdin,
 		"Environment": environment, "SignalsAreTold": signalsAreTold, "BackgroundDoesNotHoldItUp": backgroundDoesNotHoldItUp, "Refused": refusedCommands, "OldStateIsRemoved": oldStateIsRemoved,
 	} {
@@ -116,6 +116,40 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("%s: not within 20s", what)
 		}
 		time.Sleep(20 * time.Millisecond) // sleep: between two looks, with a deadline
+	}
+}
+
+// slowToStage: the time of an effect is over when what comes before it has been done. The leader is asked once more, and his word counts.
+func slowToStage(t *testing.T, h host) {
+	for _, leads := range []bool{true, false} {
+		t.Run(fmt.Sprintf("leads-%v", leads), func(t *testing.T) {
+			token, marker := newToken(t), filepath.Join(h.dir, rand.Text())
+			over, asked := time.Now().Add(3*time.Second), 0
+			ctx := providers.WithConfirm(providers.WithNotAfter(t.Context(), over), func(context.Context) (time.Time, error) {
+				asked++
+				<-time.After(time.Until(over))
+				if !leads {
+					return time.Time{}, errors.New("replaced")
+				}
+				return time.Now().Add(10 * time.Second), nil
+			})
+			p := h.make(t)
+			err := p.StartCommand(ctx, providers.Op{}, h.machine, token, providers.Command{Script: "echo started >>" + marker})
+			if asked != 1 {
+				t.Errorf("asked %d times, want once", asked)
+			}
+			if leads {
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.follow(t, p, token, 0)
+			} else if providers.ClassOf(err) != providers.Late {
+				t.Errorf("got %v, want one of class late", err)
+			}
+			if got, want := h.file(t, marker), map[bool]string{true: "started\n", false: ""}[leads]; got != want {
+				t.Errorf("the command wrote %q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -68,9 +68,9 @@ func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers
 		if err := sh.ask(stage, only("ok")); err != nil {
 			return err
 		}
-		until := sh.until(ctx)
-		if err := providers.InTime(ctx, op); err != nil {
-			return errors.Join(err, sh.ask(line("hf_drop", nonce), only("ok")))
+		until, err := sh.confirmed(ctx, op, nonce)
+		if err != nil {
+			return err
 		}
 		return sh.ask(line("hf_net_apply", token, nonce, until, until+latestStart, manager, after), only("ok"))
 	})

@@ -164,6 +164,19 @@ func (s *shell) until(ctx context.Context) int64 {
 	return max(0, s.clock+int64(left/(10*time.Millisecond)))
 }
 
+// confirmed gives until when, by the host's clock, what was staged may begin. Staging may take a slow host longer than any effect may wait, and is
+// no effect: what counts is the time after it. What must not begin any more is dropped.
+func (s *shell) confirmed(ctx context.Context, op, nonce string) (until int64, err error) {
+	if err := s.ping(); err != nil { // two clocks are compared: not over the time that staging took
+		return 0, err
+	}
+	ctx, err = providers.Confirmed(ctx, op)
+	if err != nil {
+		return 0, errors.Join(err, s.ask(line("hf_drop", nonce), only("ok")))
+	}
+	return s.until(ctx), nil
+}
+
 // connected gives, by the host's clock, when the connection was made, or a little earlier.
 func (s *shell) connected() int64 {
 	return s.clock - int64(s.at.Sub(s.linked)/(10*time.Millisecond)) - 1

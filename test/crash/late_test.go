@@ -71,7 +71,7 @@ func lateBinary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	o := overlay.New(root)
-	if err := o.Patch("executor/attempt.go", "do(providers.WithNotAfter(ctx, ", "do(providers.WithNotAfter(context.WithoutCancel(ctx), "); err != nil {
+	if err := o.Patch("executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := failpoint.Arm(o); err != nil {

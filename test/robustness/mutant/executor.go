@@ -54,7 +54,7 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 // go on. Its attempt does not notice that the term is over: mostly that would be quicker than the effect, and hide what is missing.
 func stoppedExecutor(point string) Scenario {
 	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect", Provoke: []Patch{
-		{"executor/attempt.go", "do(providers.WithNotAfter(ctx, ", "do(providers.WithNotAfter(context.WithoutCancel(ctx), "},
+		{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
 	}, Run: func(ctx context.Context, e Env) ([]error, error) {
 		for round := range 2 {
 			round := Env{Binary: e.Binary, Dir: fmt.Sprintf("%s/round-%d", e.Dir, round)}

@@ -66,8 +66,8 @@ func Mutants() []Mutant {
 			Name: "noconfirm", Breaks: "a majority confirms the term right before an effect",
 			Scenario: stoppedExecutor("effect-due"),
 			Patches: []Patch{{"executor/attempt.go",
-				"err := a.confirm(ctx)\n\t\tif err == nil && time.Since(started) < confirmValid {",
-				"err := error(nil)\n\t\tif err == nil && time.Since(started) < confirmValid {"}},
+				"if err := a.confirm(ctx); err != nil {\n\t\treturn time.Time{}, err",
+				"if err := error(nil); err != nil {\n\t\treturn time.Time{}, err"}},
 		},
 		{
 			Name: "nonotafter", Breaks: "an effect leaves soon after its term was confirmed, or not at all",
