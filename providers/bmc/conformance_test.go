@@ -48,6 +48,7 @@ func TestConformanceOverRedfish(t *testing.T) {
 		"OwnETag":      func(q *redfishtest.Quirks) { q.OwnETag = true },
 		"NoSessions":   func(q *redfishtest.Quirks) { q.NoSessions = true },
 		"Expiring":     func(q *redfishtest.Quirks) { q.ExpireSession = true },
+		"ManagerLog":   func(q *redfishtest.Quirks) { q.ManagerLog = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			providertest.Run(t, func(t *testing.T) providertest.Setup {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// events reads the event log: the log services of the system of type SEL, else all of them. The oldest comes first.
+// events reads the event log. The oldest comes first.
 func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 	services, err := h.eventLogs(ctx)
 	if err != nil {
@@ -36,26 +36,51 @@ func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 	return all, nil
 }
 
-// eventLogs finds the log services that are the event log.
+// eventLogs finds the log services that are the event log: those of type SEL, of the system or else of its manager (Dell has it there). A
+// BMC that calls none so has all that the first of the two shows.
 func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, error) {
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
 		return nil, err
 	}
-	if s.LogServices.ID == "" {
-		return nil, providers.Errorf(providers.Unsupported, "find the event log", "the BMC shows no log services for the system")
+	all, sel, err := h.logsBelow(ctx, s.LogServices.ID)
+	if err != nil || len(sel) > 0 {
+		return sel, err
 	}
-	services, err := redfish.ListReferencedLogServices(view{ctx, h.c}, s.LogServices.ID)
+	manager, err := h.manager(ctx)
 	if err != nil {
 		return nil, err
 	}
-	sel := slices.DeleteFunc(slices.Clone(services), func(l *redfish.LogService) bool {
-		return l.LogEntryType != redfish.SELLogEntryTypes && !strings.EqualFold(l.ID, "SEL")
-	})
-	if len(sel) > 0 {
-		return sel, nil
+	var m struct{ LogServices link }
+	if _, err := h.c.get(ctx, manager, &m); err != nil {
+		return nil, err
 	}
-	return services, nil
+	more, sel, err := h.logsBelow(ctx, m.LogServices.ID)
+	switch {
+	case err != nil || len(sel) > 0:
+		return sel, err
+	case len(all) > 0:
+		return all, nil
+	case len(more) > 0:
+		return more, nil
+	}
+	return nil, providers.Errorf(providers.Unsupported, "find the event log", "the BMC shows no log services, neither for the system nor for its manager")
+}
+
+// logsBelow reads a collection of log services, and tells those apart that are of type SEL.
+func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, sel []*redfish.LogService, err error) {
+	if collection == "" {
+		return nil, nil, nil
+	}
+	if all, err = redfish.ListReferencedLogServices(view{ctx, h.c}, collection); err != nil {
+		return nil, nil, err
+	}
+	for _, l := range all {
+		if l.LogEntryType == redfish.SELLogEntryTypes || strings.EqualFold(l.ID, "SEL") {
+			sel = append(sel, l)
+		}
+	}
+	return all, sel, nil
 }
 
 // clearEvents empties the event log: one log service after the other, where there are several.

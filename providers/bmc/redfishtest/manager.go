@@ -22,10 +22,16 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 	parts = parts[1:]
 	switch {
 	case len(parts) == 0 && r.Method == http.MethodGet:
-		return ok(map[string]any{"@odata.id": path, "@odata.type": "#Manager.v1_20_0.Manager", "Id": m.id, "Name": "Manager", "ManagerType": "BMC", "FirmwareVersion": "3.05",
+		all := map[string]any{"@odata.id": path, "@odata.type": "#Manager.v1_20_0.Manager", "Id": m.id, "Name": "Manager", "ManagerType": "BMC", "FirmwareVersion": "3.05",
 			"Status": health("Enabled", "OK"), "VirtualMedia": ref(path + "/VirtualMedia"),
 			"Actions": map[string]any{"#Manager.Reset": map[string]any{"target": path + "/Actions/Manager.Reset",
-				"ResetType@Redfish.AllowableValues": []string{"GracefulRestart", "ForceRestart"}}}}), nil
+				"ResetType@Redfish.AllowableValues": []string{"GracefulRestart", "ForceRestart"}}}}
+		if s.quirks.ManagerLog {
+			all["LogServices"] = ref(m.logs())
+		}
+		return ok(all), nil
+	case at(parts, 0) == "LogServices":
+		return m.logged(r, parts)
 	case len(parts) == 2 && parts[1] == "Manager.Reset" && r.Method == http.MethodPost:
 		if t, _ := body["ResetType"].(string); !slices.Contains([]string{"GracefulRestart", "ForceRestart"}, t) {
 			return nil, refuse(http.StatusBadRequest, "ActionParameterValueNotInList", "That ResetType is not allowed.")

@@ -59,17 +59,29 @@ func (m *system) show() any {
 	} else {
 		reset["ResetType@Redfish.AllowableValues"] = m.resetTypes()
 	}
-	return map[string]any{
+	all := map[string]any{
 		"@odata.id": m.path(), "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "@odata.etag": m.etag(), "Id": m.id, "Name": "System " + m.id,
 		"SystemType": "Physical", "Manufacturer": m.s.cfg.Manufacturer, "Model": "Model 9", "SerialNumber": m.serial(), "BiosVersion": "P79 v1.45",
 		"UUID": fmt.Sprintf("38947555-7742-3448-3784-%012d", m.number+1), "PowerState": power, "Boot": boot, "Status": m.s.status(Rollup),
 		"BootProgress":  map[string]string{"LastState": m.progress(now), "LastStateTime": stamp(m.since)},
 		"LastResetTime": stamp(m.since), "LocationIndicatorActive": m.led,
 		"Processors": ref(m.path() + "/Processors"), "Memory": ref(m.path() + "/Memory"), "Storage": ref(m.path() + "/Storage"),
-		"EthernetInterfaces": ref(m.path() + "/EthernetInterfaces"), "LogServices": ref(m.path() + "/LogServices"),
-		"Links":   map[string]any{"ManagedBy": []any{ref("/redfish/v1/Managers/" + m.id)}, "Chassis": []any{ref("/redfish/v1/Chassis/1")}},
-		"Actions": map[string]any{"#ComputerSystem.Reset": reset},
+		"EthernetInterfaces": ref(m.path() + "/EthernetInterfaces"),
+		"Links":              map[string]any{"ManagedBy": []any{ref("/redfish/v1/Managers/" + m.id)}, "Chassis": []any{ref("/redfish/v1/Chassis/1")}},
+		"Actions":            map[string]any{"#ComputerSystem.Reset": reset},
 	}
+	if !m.s.quirks.ManagerLog {
+		all["LogServices"] = ref(m.logs())
+	}
+	return all
+}
+
+// logs is the path of the log services.
+func (m *system) logs() string {
+	if m.s.quirks.ManagerLog {
+		return "/redfish/v1/Managers/" + m.id + "/LogServices"
+	}
+	return m.path() + "/LogServices"
 }
 
 func (m *system) serial() string { return fmt.Sprintf("SN-%04d", m.number+1) }
@@ -79,7 +91,7 @@ func (m *system) parts(path string, parts []string) (*result, *fault) {
 	all := m.inside()
 	below := strings.Join(parts, "/")
 	if body, found := all[below]; found {
-		body["@odata.id"] = m.path() + "/" + below
+		body["@odata.id"] = path
 		body["Id"] = parts[len(parts)-1]
 		return ok(body), nil
 	}
@@ -103,7 +115,7 @@ func (m *system) parts(path string, parts []string) (*result, *fault) {
 			break
 		}
 	}
-	return ok(m.s.collection("Systems/"+m.id+"/"+below, kind, ids...)), nil
+	return ok(m.s.collection(strings.TrimPrefix(path, "/redfish/v1/"), kind, ids...)), nil
 }
 
 // inside is what is in the machine, by path.
@@ -132,8 +144,8 @@ func (m *system) inside() map[string]map[string]any {
 	}
 	all["Storage/1"] = map[string]any{"@odata.type": "#Storage.v1_17_0.Storage", "Name": "Storage", "Drives": drives, "Drives@odata.count": len(drives), "Status": health("Enabled", "OK")}
 	all["LogServices/SEL"] = map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "LogEntryType": "SEL", "OverWritePolicy": "WrapsWhenFull",
-		"Entries": ref(m.path() + "/LogServices/SEL/Entries"),
-		"Actions": map[string]any{"#LogService.ClearLog": map[string]any{"target": m.path() + "/" + clearLog}}}
+		"Entries": ref(m.logs() + "/SEL/Entries"),
+		"Actions": map[string]any{"#LogService.ClearLog": map[string]any{"target": m.logs() + "/" + clearLog}}}
 	for i, e := range m.log {
 		all[fmt.Sprint("LogServices/SEL/Entries/", i+1)] = map[string]any{"@odata.type": "#LogEntry.v1_17_0.LogEntry", "Name": "Log Entry", "EntryType": "SEL", "Severity": e.severity,
 			"Created": stamp(e.at), "Message": e.message, "SensorType": "System Event"}

@@ -52,6 +52,7 @@ type Quirks struct {
 	TypesByState  bool          // shows and takes only those that make sense in its power state
 	Latency       time.Duration // of every answer
 	ExpireSession bool          // every session ends after its next request
+	ManagerLog    bool          // the event log is below the manager, not the system (Dell)
 }
 
 // Effect is a change that was accepted, in order.

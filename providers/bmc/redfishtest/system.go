@@ -106,8 +106,8 @@ func (m *system) effect(name, detail string) {
 // ignored says whether an effect is accepted only.
 func (s *Service) ignored(name string) bool { return slices.Contains(s.quirks.Ignore, name) }
 
-// clearLog is the path of LogService.ClearLog below a system.
-const clearLog = "LogServices/SEL/Actions/LogService.ClearLog"
+// clearLog is the path of LogService.ClearLog below the log services.
+const clearLog = "SEL/Actions/LogService.ClearLog"
 
 func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
 	switch {
@@ -119,17 +119,31 @@ func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*
 		return m.patch(r, body)
 	case len(parts) == 2 && parts[0] == "Actions" && parts[1] == "ComputerSystem.Reset" && r.Method == http.MethodPost:
 		return m.reset(body)
-	case r.Method == http.MethodPost && strings.Join(parts, "/") == clearLog:
+	case at(parts, 0) == "LogServices":
+		return m.logged(r, parts)
+	case len(parts) == 1 && parts[0] == "ResetActionInfo" && r.Method == http.MethodGet:
+		return ok(map[string]any{"@odata.id": m.path() + "/ResetActionInfo", "@odata.type": "#ActionInfo.v1_4_2.ActionInfo", "Id": "ResetActionInfo", "Name": "Reset Action Info",
+			"Parameters": []any{map[string]any{"Name": "ResetType", "Required": true, "DataType": "String", "AllowableValues": m.resetTypes()}}}), nil
+	case r.Method == http.MethodGet:
+		return m.parts(strings.TrimSuffix(r.URL.Path, "/"), parts)
+	}
+	return nil, notAllowed()
+}
+
+// logged answers what is asked of the log services, where they are.
+func (m *system) logged(r *http.Request, parts []string) (*result, *fault) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	switch {
+	case !strings.HasPrefix(path, m.logs()):
+		return nil, notFound(path)
+	case r.Method == http.MethodGet:
+		return m.parts(path, parts)
+	case r.Method == http.MethodPost && strings.Join(parts[1:], "/") == clearLog:
 		m.effect("clear_log", "")
 		if !m.s.ignored("clear_log") {
 			m.log = nil
 		}
 		return &result{status: http.StatusNoContent}, nil
-	case len(parts) == 1 && parts[0] == "ResetActionInfo" && r.Method == http.MethodGet:
-		return ok(map[string]any{"@odata.id": m.path() + "/ResetActionInfo", "@odata.type": "#ActionInfo.v1_4_2.ActionInfo", "Id": "ResetActionInfo", "Name": "Reset Action Info",
-			"Parameters": []any{map[string]any{"Name": "ResetType", "Required": true, "DataType": "String", "AllowableValues": m.resetTypes()}}}), nil
-	case r.Method == http.MethodGet:
-		return m.parts(r.URL.Path, parts)
 	}
 	return nil, notAllowed()
 }
