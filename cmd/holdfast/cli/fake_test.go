@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -220,7 +221,11 @@ func (f *fakeCluster) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*h
 }
 
 func (f *fakeCluster) ListRuns(_ context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
-	items, next := page(f.runs, (*holdfastv1.Run).GetRunId, r.GetPageSize(), r.GetPageToken())
+	runs := f.runs
+	if id, ok := strings.CutPrefix(r.GetFilter(), "request_id = "); ok {
+		runs = slices.DeleteFunc(slices.Clone(runs), func(run *holdfastv1.Run) bool { return strconv.Quote(run.GetRequestId()) != id })
+	}
+	items, next := page(runs, (*holdfastv1.Run).GetRunId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListRunsResponse{Runs: items, NextPageToken: next}, nil
 }
 

@@ -16,26 +16,40 @@ func (a *app) runStart() *cobra.Command {
 		wait   waitFlag
 		req    holdfastv1.StartRunRequest
 		values []string
+		many   waveFlags
 	)
 	cmd := &cobra.Command{
-		Use: "start MACHINE (--type TYPE | --plan PLAN)", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Start a run on a machine",
+		Use: "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)", DisableFlagsInUseLine: true, Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Short: "Start a run on a machine, or a wave of runs on many",
 		Long: `Start a run on a machine: a type with its default plan, or a plan.
 
 The same --request-id on the same machine always gives the same run, from any peer: repeat the command
 with it when you do not know whether it came through. Without one a new id is made and printed to
-standard error. A machine has one active run at most.`,
+standard error. A machine has one active run at most.
+
+With --selector it is a wave: a run on each machine that matches, --max-parallel at a time, and no more once more than --max-failures have
+failed, were canceled or could not be started. The wave lasts as long as this command. After Ctrl-C its runs go on; the same command with
+--wave ID goes on with the wave: it counts what was started before, and starts no machine twice. The exit code is 5 unless all succeeded.`,
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
   holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m
+  holdfast run start --selector 'spec.pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2 --wait
   run=$(holdfast run start m-123 --type REBOOT -o name) && holdfast run logs -f "$run"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := many.check(cmd, args, &req); err != nil {
+				return err
+			}
 			if req.Type == "" && req.PlanId == "" {
 				return usagef("%s: give --type (REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG) or --plan", cmd.CommandPath())
 			}
 			var err error
 			if req.Params, err = params(values); err != nil {
 				return err
+			}
+			if many.selector != "" {
+				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+					return a.startWave(ctx, c, &o, &req, many, wait.limit)
+				})(cmd, args)
 			}
 			req.MachineId = args[0]
 			if req.RequestId == "" {
@@ -49,6 +63,7 @@ standard error. A machine has one active run at most.`,
 	}
 	o.register(cmd)
 	wait.register(cmd)
+	many.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "what to do: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in any spelling")
 	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")

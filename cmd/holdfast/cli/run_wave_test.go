@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// inWave is an event of a machine's run.
+func inWave(cursor uint64, machine string, phase holdfastv1.Run_Phase) *holdfastv1.RunEvent {
+	return transition(cursor, &holdfastv1.Run{RunId: "run-" + machine, MachineId: machine, Phase: phase, Revision: 20 + cursor}, "")
+}
+
+func TestWave(t *testing.T) {
+	well := []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED), inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}
+	bad := []*holdfastv1.RunEvent{well[0], inWave(2, "m-124", holdfastv1.Run_FAILED), well[2]}
+	refuses := func(machine string, err error) func(proto.Message) error {
+		return func(req proto.Message) error {
+			if r, ok := req.(*holdfastv1.StartRunRequest); ok && r.GetMachineId() == machine {
+				return err
+			}
+			return nil
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		args    []string
+		events  []*holdfastv1.RunEvent
+		refuse  func(proto.Message) error
+		want    int
+		started []string
+		stderr  []string
+	}{
+		{"all succeed", nil, well, nil, ExitOK, []string{"m-123", "m-124", "m-125"},
+			[]string{"machines to start: 3, started before: 0", "m-125 run-m-125 SUCCEEDED: 3 of 3 done, 0 failed, 0 active"}},
+		{"one fails and may", []string{"--max-failures", "1"}, bad, nil, ExitRunFailed, []string{"m-123", "m-124", "m-125"},
+			[]string{"2 of 3 machines succeeded; failed: 1, refused: 0\n"}},
+		{"one fails and may not", nil, bad, nil, ExitRunFailed, []string{"m-123", "m-124"},
+			[]string{"1 of 3 machines succeeded; failed: 1, refused: 0, not started: 1", "--max-failures 1 and --wave wave-"}},
+		{"one is refused", []string{"--max-failures", "1"}, []*holdfastv1.RunEvent{well[0], well[2]}, refuses("m-124", refusal(t, codes.FailedPrecondition, "it has an active run")), ExitRunFailed, []string{"m-123", "m-124", "m-125"},
+			[]string{"start run on machine m-124: it has an active run", "2 of 3 machines succeeded; failed: 0, refused: 1\n"}},
+		{"nobody may", []string{"--max-failures", "3"}, well, refuses("m-124", refusal(t, codes.Unauthenticated, "who is it?")), ExitError, []string{"m-123", "m-124"},
+			[]string{"runs that go on: 0, machines that are not started: 2: go on with the same command and --wave wave-", "who is it?"}},
+		{"go on with one that failed before", []string{"--wave", "req-1", "--max-failures", "1"}, []*holdfastv1.RunEvent{well[0], well[2]}, nil, ExitRunFailed, []string{"m-123", "m-125"},
+			[]string{"wave: req-1: machines to start: 2, started before: 1", "2 of 3 machines succeeded; failed: 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := fixture()
+			f.events, f.open, f.refuse = tt.events, true, tt.refuse
+			startCluster(t, f)
+			var c command
+			args := append([]string{"run", "start", "--selector", "phase = READY", "--type", "REBOOT", "--max-parallel", "1", "--wait"}, tt.args...)
+			c.wantCode(t, c.run(t, f, args...), tt.want)
+			wantIn(t, "stderr", c.err.String(), tt.stderr...)
+			var started []string
+			starts := asked[*holdfastv1.StartRunRequest](f)
+			for _, r := range starts {
+				started = append(started, r.GetMachineId())
+				if r.GetRequestId() != starts[0].GetRequestId() || r.GetType() != "REBOOT" {
+					t.Errorf("request %v, want the type and the id that all have", r)
+				}
+			}
+			if diff := cmp.Diff(tt.started, started); diff != "" {
+				t.Errorf("started (-want +got):\n%s", diff)
+			}
+			if got := asked[*holdfastv1.ListMachinesRequest](f)[0].GetFilter(); got != "phase = READY" {
+				t.Errorf("filter = %q, want the selector", got)
+			}
+		})
+	}
+}
+
+func TestWaveInterrupted(t *testing.T) {
+	f := fixture()
+	f.events, f.open = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED)}, true
+	startCluster(t, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := command{ctx: ctx}
+	done := make(chan int)
+	go func() {
+		done <- c.run(t, f, "run", "start", "--selector", "phase = READY", "--type", "REBOOT", "--max-parallel", "1")
+	}()
+	eventually(t, "the second is started", func() bool { return len(asked[*holdfastv1.StartRunRequest](f)) == 2 })
+	eventually(t, "the first has ended", func() bool { return strings.Contains(c.err.String(), "1 of 3 done") })
+	cancel()
+	c.wantCode(t, <-done, ExitError)
+	id := asked[*holdfastv1.StartRunRequest](f)[0].GetRequestId()
+	wantIn(t, "stderr", c.err.String(), "wave "+id+": interrupted: runs that go on: ", "go on with the same command and --wave "+id)
+}
+
+func TestWaveUsage(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"--type REBOOT", "MACHINE is missing"},
+		{"m-1 --selector x --type REBOOT", "give either MACHINE or --selector"},
+		{"m-1 --type REBOOT --max-parallel 2", "--max-parallel: it is for a wave: give --selector"},
+		{"m-1 --type REBOOT --wave w", "--wave: it is for a wave"},
+		{"--selector x --type REBOOT --request-id r", "give --wave"},
+		{"--selector x --type REBOOT --max-parallel 0", "--max-parallel: 0: give 1 or more"},
+		{"--selector x --type REBOOT --max-failures -1", "--max-failures: -1: give 0 or more"},
+		{"--selector x", "give --type"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, nil, append([]string{"run", "start"}, strings.Fields(tt.args)...)...), ExitUsage)
+		wantIn(t, "stderr", c.err.String(), tt.want)
+	}
+	f := startCluster(t, &fakeCluster{})
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "start", "--selector", "phase = READY", "--type", "REBOOT"), ExitNotFound)
+	wantIn(t, "stderr", c.err.String(), `no machine matches "phase = READY"`)
+}
