@@ -37,11 +37,21 @@ func (a *app) planValidate() *cobra.Command {
 	var o output
 	var file string
 	cmd := &cobra.Command{
-		Use: "validate -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "validate FILE", DisableFlagsInUseLine: true, Args: between(0, 1, "FILE"),
 		Short:   "Let the server check plans and store nothing",
-		Long:    "Let the server check plans and store nothing. What is wrong is listed with its field, a line each.",
-		Example: "  holdfast plan validate -f plan.yaml",
-		RunE:    a.storePlans(&o, &file, func() (bool, bool) { return true, true }, "validate"),
+		Long:    "Let the server check plans and store nothing. What is wrong is listed with its field, a line each. FILE can be given with -f too, as to plan apply.",
+		Example: "  holdfast plan validate plan.yaml\n  holdfast plan get plan/repave-join -o yaml | holdfast plan validate -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && file != "":
+				return usagef("%s: give FILE once: as an argument, or with -f", cmd.CommandPath())
+			case len(args) > 0:
+				file = args[0]
+			case file == "":
+				return usagef("%s: FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			}
+			return a.storePlans(&o, &file, func() (bool, bool) { return true, true }, "validate")(cmd, nil)
+		},
 	}
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -32,6 +33,7 @@ func TestPlanApply(t *testing.T) {
 		{[]string{"plan", "apply", "-f", "-", "--replace"}, true, false, ""},
 		{[]string{"plan", "apply", "-f", "-", "--dry-run"}, false, true, "is valid; nothing was stored"},
 		{[]string{"plan", "validate", "-f", "-"}, true, true, "is valid; nothing was stored"},
+		{[]string{"plan", "validate", "-"}, true, true, "is valid; nothing was stored"},
 	} {
 		c := command{in: samplePlan}
 		c.wantCode(t, c.run(t, f, append(tt.args, "-o", "name")...), ExitOK)
@@ -44,6 +46,14 @@ func TestPlanApply(t *testing.T) {
 		if got.GetReplace() != tt.replace || got.GetValidateOnly() != tt.validate || len(got.GetPlan().GetSteps()) != 5 {
 			t.Errorf("%v: request = %v, want replace %v, validate only %v, 5 steps", tt.args, got, tt.replace, tt.validate)
 		}
+	}
+}
+
+func TestPlanFileIsGivenOnce(t *testing.T) {
+	for args, want := range map[string]string{"plan validate": "FILE is missing", "plan validate a -f b": "give FILE once", "plan apply": "FILE is missing"} {
+		var c command
+		c.wantCode(t, c.run(t, nil, strings.Fields(args)...), ExitUsage)
+		wantIn(t, args, c.err.String(), want)
 	}
 }
 

@@ -21,11 +21,13 @@ func (a *app) runWatch() *cobra.Command {
 		Long: `Follow a run until it has ended (exit code 5 if it failed or was canceled), or all runs that match
 until Ctrl-C.
 
-On a terminal a block with the steps of the run, or with the active runs, is kept up to date; in a pipe
-each transition is a line. -o json gives each event as JSON on a line, with the cursor to go on from
+On a terminal a block with the steps of the run, or with the active runs, is kept up to date. More than
+20 runs are shown as a fleet, never higher than the terminal: how many are where, what failed on which
+machines, and the runs that have been at their step for longest. In a pipe each transition is a line. -o json gives each event as JSON on a line, with the cursor to go on from
 later. No transition is left out and none comes twice, also when a peer fails in between.`,
 		Example: `  holdfast run watch run-789
   holdfast run watch --filter 'machine_id = m-123'
+  holdfast run watch --filter 'request_id = "wave-0195…"'
   holdfast run watch -o json | jq -r .snapshot.phase`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (filter != "" || cursor != 0) {
