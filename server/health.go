@@ -64,14 +64,15 @@ func (s *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, stream grpc.
 	tick := time.NewTicker(healthPause)
 	defer tick.Stop()
 	for said := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
+		end := ended(stream.Context(), s.draining) // before the status is read: NOT_SERVING is said first
 		if now := s.status(r.GetService()); now != said {
 			said = now
 			if err := stream.Send(&grpc_health_v1.HealthCheckResponse{Status: now}); err != nil {
 				return err
 			}
 		}
-		if err := ended(stream.Context(), s.draining); err != nil {
-			return err // after NOT_SERVING was said
+		if end != nil {
+			return end
 		}
 		select {
 		case <-tick.C:
