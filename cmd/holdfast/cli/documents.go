@@ -15,27 +15,36 @@ const maxFile = 512 << 20
 
 // readDocuments reads the documents of a file, or of standard input for "-".
 func readDocuments[M proto.Message](a *app, file, list string, empty func() M) ([]M, error) {
-	in := a.In
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", list, err)
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	data, err := a.readFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read %s from %s: %w", list, file, err)
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("read %s from %s: more than %d MiB: split the file", list, file, maxFile>>20)
+		return nil, fmt.Errorf("read %s: %w", list, err)
 	}
 	docs, err := manifest.Decode(file, data, list, empty)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", list, err)
 	}
 	return docs, nil
+}
+
+// readFile reads a file, or standard input for "-".
+func (a *app) readFile(file string) ([]byte, error) {
+	in := a.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s has more than %d MiB: split the file", file, maxFile>>20)
+	}
+	return data, nil
 }
 
 // printDone prints what was done of several documents, and returns what was not. The two slices have

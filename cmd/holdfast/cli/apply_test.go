@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// site has something of all kinds: new, different, and as it is in the fixture.
+const site = `machine_id: m-123
+labels: {env: test, tier: a}
+spec: {rack: r8, mac_addresses: [AA-BB-CC-DD-EE-FF], location: fra}
+status: {phase: READY}
+---
+machines:
+- machine_id: m-new
+  spec: {rack: r1}
+- machine_id: m-124
+  spec: {provider: fake}
+---
+plan_id: plan/reboot
+display_name: Reboot
+steps: [{name: reboot, reboot: {mode: bmc}}]
+---
+plan_id: plan-new
+steps: [{name: a, reboot: {}}]
+---
+name: debian
+arch: amd64
+format: QCOW2
+compression: NONE
+disk: {sha256: ` + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + `, size_bytes: 3145728}
+`
+
+const siteDone = `plan plan/reboot updated
+  steps[0].reboot.mode: (none) → "bmc"
+plan plan-new created
+machine m-123 updated
+  labels.env: "prod" → "test"
+  labels.tier: (none) → "a"
+  spec.rack: "r7" → "r8"
+machine m-new created
+2 created, 2 updated, 2 unchanged
+`
+
+func TestApply(t *testing.T) {
+	f := startCluster(t, fixture())
+	c := command{in: site}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitOK)
+	want := strings.NewReplacer(" updated\n", " would be updated\n", " created\n", " would be created\n", "2 created, 2 updated", "dry run: 2 to create, 2 to update").Replace(siteDone)
+	if diff := cmp.Diff(want, c.out.String()); diff != "" {
+		t.Errorf("dry run (-want +got):\n%s", diff)
+	}
+	if n := len(asked[*holdfastv1.RegisterMachineRequest](f)) + len(asked[*holdfastv1.UpdateMachineRequest](f)); n > 0 {
+		t.Errorf("%d machines were written, want none", n)
+	}
+	for _, r := range asked[*holdfastv1.CreatePlanRequest](f) {
+		if !r.GetValidateOnly() {
+			t.Errorf("a dry run stored plan %s", r.GetPlan().GetPlanId())
+		}
+	}
+	for _, r := range asked[*holdfastv1.AddImageRequest](f) {
+		if !r.GetValidateOnly() {
+			t.Errorf("a dry run stored image %s", r.GetImage().GetName())
+		}
+	}
+
+	c = command{in: site}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitOK)
+	if diff := cmp.Diff(siteDone, c.out.String()); diff != "" {
+		t.Errorf("out (-want +got):\n%s", diff)
+	}
+	updates := asked[*holdfastv1.UpdateMachineRequest](f)
+	if len(updates) != 1 {
+		t.Fatalf("%d updates of machines, want 1", len(updates))
+	}
+	if diff := cmp.Diff(&fieldmaskpb.FieldMask{Paths: []string{"labels.env", "labels.tier", "spec.rack"}}, updates[0].GetUpdateMask(), protocmp.Transform()); diff != "" {
+		t.Errorf("mask (-want +got):\n%s", diff)
+	}
+	if m := updates[0].GetMachine(); m.GetSpec().GetRack() != "r8" || m.GetLabels()["tier"] != "a" {
+		t.Errorf("update = %v, want what the file says", m)
+	}
+	var stored []string
+	for _, r := range asked[*holdfastv1.CreatePlanRequest](f) {
+		if !r.GetValidateOnly() {
+			stored = append(stored, r.GetPlan().GetPlanId())
+		}
+	}
+	if len(stored) != 2 {
+		t.Errorf("stored plans %v, want two", stored)
+	}
+}
+
+func TestApplyPools(t *testing.T) {
+	f := startCluster(t, fixture())
+	old := f.pools[0]
+	c := command{in: "pool_id: " + old.GetPoolId() + "\ngpu_type: H200\n---\npool_id: another\n"}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitOK)
+	wantIn(t, "out", c.out.String(), `→ "H200"`, "pool another created", "1 created, 1 updated, 0 unchanged")
+	for _, r := range asked[*holdfastv1.CreatePoolRequest](f) {
+		if p := r.GetPool(); p.GetPoolId() == old.GetPoolId() && (p.GetProvider() != old.GetProvider() || !cmp.Equal(p.GetLabels(), old.GetLabels()) && len(old.GetLabels()) > 0) {
+			t.Errorf("request = %v, want what the file leaves out as it was in %v", p, old)
+		}
+	}
+}
+
+func TestApplyTellsWhatFailed(t *testing.T) {
+	f := fixture()
+	f.refuse = func(req proto.Message) error {
+		if r, ok := req.(*holdfastv1.CreatePlanRequest); ok && r.GetPlan().GetPlanId() == "plan/reboot" {
+			return refusal(t, codes.FailedPrecondition, "a run refers to it")
+		}
+		return nil
+	}
+	startCluster(t, f)
+	c := command{in: site}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitConflict)
+	wantIn(t, "out", c.out.String(), "2 created, 1 updated, 2 unchanged, 1 failed")
+	wantIn(t, "stderr", c.err.String(), "apply -: 1 of 6 failed:", "apply plan plan/reboot: a run refers to it")
+
+	for in, want := range map[string]string{
+		"spec: {rack: r7}\n":                "apply: standard input:1: the document has no id",
+		"machine_id: m-1\nspek: {}\n":       `unknown key "spek": did you mean "spec"?`,
+		"plan_id: a\n---\nmachines: [{}]\n": "standard input:3: the document has no id: give it one of machine_id",
+	} {
+		c := command{in: in}
+		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitError)
+		wantIn(t, "stderr", c.err.String(), want)
+	}
+	c = command{}
+	c.wantCode(t, c.run(t, f, "apply"), ExitUsage)
+}

@@ -1,0 +1,115 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// Kind is a kind of documents that a file with several kinds may have.
+type Kind struct {
+	List  string // the key of a list of them: machines
+	ID    string // the key that only they have at the top, and that each must have: machine_id
+	Empty func() proto.Message
+}
+
+// Mixed reads every document in data as Decode does, of the first kind whose list they are in, or whose id they have. The result has an element for
+// each kind, with its documents in the order of the file.
+func Mixed(file string, data []byte, kinds []Kind) ([][]proto.Message, error) {
+	docs, err := parse(data)
+	if err != nil {
+		return nil, locate(file, err)
+	}
+	out := make([][]proto.Message, len(kinds))
+	lines := map[string]int{}
+	n := 0
+	for _, doc := range docs {
+		for _, one := range spread(doc, kinds) {
+			k, m, id, err := one.decode(kinds)
+			if err != nil {
+				return nil, locate(file, err)
+			}
+			key := kinds[k].ID + " " + id
+			if line := lines[key]; line > 0 {
+				return nil, &Error{File: file, Line: one.node.Line, Msg: fmt.Sprintf("%s %q is there twice: first on line %d", kinds[k].ID, id, line)}
+			}
+			lines[key] = one.node.Line
+			out[k] = append(out[k], m)
+			n++
+		}
+	}
+	if n == 0 {
+		return nil, &Error{File: file, Msg: "there is no document in it"}
+	}
+	return out, nil
+}
+
+// element is a document, and its kind where a list says it.
+type element struct {
+	node *yaml.Node
+	kind int // -1: by its id
+}
+
+// spread turns lists, bare or under the keys of kinds, into their elements.
+func spread(n *yaml.Node, kinds []Kind) []element {
+	var all []element
+	if n.Kind == yaml.SequenceNode {
+		for _, item := range n.Content {
+			all = append(all, element{item, -1})
+		}
+		return all
+	}
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		return []element{{n, -1}}
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := listOf(n.Content[i].Value, kinds)
+		if k < 0 || n.Content[i+1].Kind != yaml.SequenceNode {
+			return []element{{n, -1}}
+		}
+		for _, item := range n.Content[i+1].Content {
+			all = append(all, element{item, k})
+		}
+	}
+	return all
+}
+
+func listOf(key string, kinds []Kind) int {
+	for k := range kinds {
+		if kinds[k].List == key {
+			return k
+		}
+	}
+	return -1
+}
+
+// decode reads a document and says what it is and its id.
+func (e element) decode(kinds []Kind) (kind int, m proto.Message, id string, err error) {
+	n := e.node
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	var wanted []string
+	for k := range kinds {
+		if e.kind >= 0 && k != e.kind {
+			continue
+		}
+		wanted = append(wanted, kinds[k].ID)
+		m := kinds[k].Empty()
+		fd := m.ProtoReflect().Descriptor().Fields().ByTextName(kinds[k].ID)
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if key := n.Content[i].Value; key != kinds[k].ID && key != fd.JSONName() {
+				continue
+			}
+			if err := decodeOne(e.node, m); err != nil {
+				return 0, nil, "", err
+			}
+			if id := m.ProtoReflect().Get(fd).String(); id != "" {
+				return k, m, id, nil
+			}
+		}
+	}
+	return 0, nil, "", &Error{Line: e.node.Line, Msg: "the document has no id: give it one of " + strings.Join(wanted, ", ")}
+}
