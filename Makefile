@@ -51,6 +51,17 @@ netboot: ## Build the kernel and the initramfs that install machines, into bin/n
 man: ## Write the manual pages, one for each command, into bin/man
 	go run ./cmd/holdfast man bin/man
 
+# docs/packages.md says what comes out, and how to sign it. ARCHES="amd64" makes less.
+.PHONY: release
+release: ## Make a release: static binaries, debs, rpms, bills of materials, sums, into bin/release/VERSION (VERSION=1.2.3)
+	@[ '$(origin VERSION)' = 'command line' ] || { echo 'release: which version? make release VERSION=1.2.3' >&2; exit 2; }
+	tools/release.sh '$(VERSION)'
+
+# Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
+.PHONY: release-check
+release-check: ## Make two releases, and install, upgrade, remove and purge their debs on a real systemd host, in a container (3 minutes)
+	tools/release-check.sh
+
 .PHONY: test
 test: ## Run the tests: needs Go, gcc, git and make, nothing else
 	go test $(TEST_FLAGS) -timeout $(TEST_TIMEOUT) ./...

@@ -1,0 +1,16 @@
+#!/bin/sh
+# After an install and after an upgrade, of the deb (configure [VERSION]) and of the rpm (1, 2). It may run any number of times.
+# It starts nothing and restarts nothing: a peer that runs goes on with the release that it was started with.
+set -e
+case ${1:-} in
+configure | 1 | 2) ;;
+*) exit 0 ;;
+esac
+systemd-sysusers holdfast.conf
+systemd-tmpfiles --create holdfast.conf
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload
+	if [ ! -e /etc/systemd/system/holdfast.service ] && systemctl is-active --quiet holdfast.service; then
+		echo "holdfast: the peer was not restarted, it runs the release before; when all peers are well: systemctl restart holdfast, one peer at a time, the leader last" >&2
+	fi
+fi

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Makes two releases and tries their debs on a real systemd host, in a container: install, verify, run a peer, upgrade, remove, purge. release-check.sh [DIR]
+# It wants root, systemd-container, debootstrap and a mirror (the root of the host is built once, into /var/cache/holdfast: E2E_HOST_ROOT=dir). man is looked at where there is one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=$(realpath -m "${1:-bin/release-check}")
+export HOSTS_NET=${HOSTS_NET:-10.214.81} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+arch=$(go env GOHOSTARCH)
+export ARCHES=$arch
+die() {
+	echo "release-check: $*" >&2
+	exit 1
+}
+[ "$(id -u)" = 0 ] || die "want root, to boot a host"
+
+rm -rf "${dir:?}/old" "$dir/again" "$dir/new"
+mkdir -p "$dir"
+tools/release.sh 0.0.1 "$dir/old" >/dev/null
+tools/release.sh 0.0.1 "$dir/again" >/dev/null
+tools/release.sh 0.0.2 "$dir/new"
+diff "$dir/old/SHA256SUMS" "$dir/again/SHA256SUMS" >&2 || die "two builds of the same differ"
+(cd "$dir/new" && sha256sum --quiet -c SHA256SUMS)
+for binary in holdfast holdfast-agent; do
+	file=$dir/new/${binary}_0.0.2_linux_$arch
+	linked=$(go version -m "$file" | grep -c '^	dep	')
+	listed=$(grep -c '"type": "library"' "$file.cdx.json")
+	[ "$listed" = $((linked + 1)) ] || die "$file.cdx.json lists $listed libraries: want the $linked modules that are linked, and Go's own"
+	! readelf -lW "$file" 2>/dev/null | grep -q INTERP || die "$file is not static"
+done
+echo "release-check: the same bytes twice, sums and bills are right"
+
+lab=$dir/lab
+down() {
+	test/lab/hosts/hosts.sh down "$lab"
+	rm -rf "$lab"
+}
+trap down EXIT
+down
+test/lab/hosts/hosts.sh up "$lab" n1
+address=$(awk '{ print $2 }' "$lab/inventory")
+mkdir -p "$lab/n1/root/root/old" "$lab/n1/root/root/new"
+cp "$dir"/old/*.deb "$lab/n1/root/root/old"
+cp "$dir"/new/*.deb "$lab/n1/root/root/new"
+on_host() {
+	ssh -q -i "$lab/id_ed25519" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes "root@$address" bash -s "$@" <tools/release-check-host.sh
+}
+on_host install
+if command -v man >/dev/null; then
+	pages=$lab/n1/root/usr/share/man
+	for page in holdfast holdfast-run-start; do
+		MANPAGER=cat man -M "$pages" "$page" 2>&1 | grep -q SYNOPSIS || die "man $page finds no page in $pages"
+	done
+else
+	echo "release-check: SKIPPED: there is no man here, manual pages were not looked at" >&2
+fi
+for shell in zsh fish; do
+	file=$(find "$lab/n1/root/usr/share/$shell" -type f)
+	if command -v "$shell" >/dev/null; then
+		"$shell" -n "$file" || die "$shell does not take $file"
+	else
+		echo "release-check: SKIPPED: there is no $shell here, its completion was not looked at" >&2
+	fi
+done
+on_host upgrade
+on_host remove
+if command -v rpm >/dev/null; then
+	for package in "$dir"/new/*.rpm; do
+		rpm -K --nosignature "$package"
+		rpm -qlp --nosignature "$package" | grep -q '^/usr/bin/holdfast' || die "$package has no binary"
+	done
+else
+	echo "release-check: SKIPPED: there is no rpm here, rpms were not looked at" >&2
+fi
+echo "release-check: all is well"

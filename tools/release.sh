@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Makes a release: release.sh VERSION [DIR]. Static binaries for linux (ARCHES="amd64 arm64"), debs and rpms, bills of materials, SHA256SUMS, into DIR (bin/release/VERSION).
+# The same commit and the same Go give the same bytes; SOURCE_DATE_EPOCH is the time of the commit unless it is set.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=$1 out=${2:-bin/release/$1} arches=${ARCHES:-amd64 arm64}
+if ! [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]]; then
+	echo "release: \"$version\" is no version such as 1.2.3 or 1.2.3-rc1" >&2
+	exit 2
+fi
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)} TZ=UTC LC_ALL=C CGO_ENABLED=0
+export GOFLAGS=-buildvcs=false # the version is said, and git may belong to somebody else
+umask 022
+[ -z "$(git status --porcelain 2>/dev/null)" ] || echo "release: this checkout has changes that no commit has: nobody can make these bytes again" >&2
+stage=$out.stage
+rm -rf "$out" "$stage"
+mkdir -p "$out" "$stage/man" "$stage/completion"
+
+build() { go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$@"; }
+for arch in $arches; do
+	for binary in holdfast holdfast-agent; do
+		GOOS=linux GOARCH=$arch build "$stage/$arch/$binary" "./cmd/$binary"
+	done
+done
+
+# Manual pages and completions come out of the binary, of this machine's own kind.
+self=$stage/$(go env GOHOSTARCH)/holdfast
+[ "$(go env GOHOSTOS)" = linux ] && [ -x "$self" ] || {
+	self=$stage/self
+	build "$self" ./cmd/holdfast
+}
+"$self" man "$stage/man"
+gzip -9n "$stage"/man/*.1
+for shell in bash zsh fish; do
+	"$self" completion "$shell" >"$stage/completion/holdfast.$shell"
+done
+# Packages have their binaries in /usr/bin. /usr/local is for those who roll out by themselves.
+for unit in holdfast holdfast-agent; do
+	sed 's,/usr/local/bin/,/usr/bin/,g' "deploy/systemd/$unit.service" >"$stage/$unit.service"
+done
+
+go -C tools/release build -trimpath -o ../../bin/tools/release .
+bin/tools/release -version "$version" -stage "$stage" -out "$out" -arches "${arches// /,}" deploy/packages/holdfast.yaml deploy/packages/holdfast-agent.yaml
+rm -rf "$stage"
+echo "$out:"
+ls -l "$out" | awk 'NR > 1 { printf "  %10d  %s\n", $5, $9 }'

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/package-url/packageurl-go"
+)
+
+// bill writes which modules a binary was linked of, in which versions, and by which Go.
+func (r release) bill(binary string, raw []byte, out string) (err error) {
+	info, err := buildinfo.Read(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("read what Go stamped into %s: %w", binary, err)
+	}
+	self := component(info.Main.Path, "v"+r.version, cyclonedx.ComponentTypeApplication)
+	self.BOMRef += "#" + filepath.Base(binary)
+	self.Name = filepath.Base(binary)
+	self.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(raw))}}
+	self.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}
+
+	parts := []cyclonedx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"), cyclonedx.ComponentTypeLibrary)}
+	for _, m := range info.Deps {
+		for m.Replace != nil {
+			m = m.Replace
+		}
+		parts = append(parts, component(m.Path, m.Version, cyclonedx.ComponentTypeLibrary))
+	}
+	refs := make([]string, 0, len(parts))
+	for _, p := range parts {
+		refs = append(refs, p.BOMRef)
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{Timestamp: r.at.Format(time.RFC3339), Component: &self}
+	bom.Components = &parts
+	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: self.BOMRef, Dependencies: &refs}}
+
+	file, err := os.Create(out)
+	if err != nil {
+		return fmt.Errorf("make the file: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := cyclonedx.NewBOMEncoder(file, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+		return fmt.Errorf("write %s: %w", out, err)
+	}
+	return nil
+}
+
+// component names a module the way that lists of vulnerabilities do: pkg:golang/PATH@VERSION.
+func component(path, version string, kind cyclonedx.ComponentType) cyclonedx.Component {
+	space, name := "", path
+	if i := strings.LastIndex(path, "/"); i >= 0 {
+		space, name = path[:i], path[i+1:]
+	}
+	url := packageurl.NewPackageURL(packageurl.TypeGolang, space, name, version, nil, "").ToString()
+	return cyclonedx.Component{Type: kind, BOMRef: url, Name: path, Version: version, PackageURL: url}
+}
