@@ -34,7 +34,7 @@ func machineFilter() *filter.Schema {
 	}
 	for _, name := range []string{
 		"ssh_endpoint", "bmc_endpoint", "target_cluster_ref", "mac_addresses",
-		"provider", "location", "rack", "serial", "customer_id",
+		"provider", "pool", "location", "rack", "serial", "customer_id",
 	} {
 		s.Aliases[name] = "spec." + name
 	}

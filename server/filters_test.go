@@ -16,7 +16,7 @@ func TestFilters(t *testing.T) {
 		MachineId: "m-1", Labels: map[string]string{"rack": "r7"},
 		Spec: &holdfastv1.MachineSpec{
 			SshEndpoint: "10.0.0.2:22", BmcEndpoint: "10.0.0.3", TargetClusterRef: "c-a", MacAddresses: []string{"aa:bb:cc:dd:ee:ff"},
-			Provider: "dc-1", Location: "fra", Rack: "r7", Serial: "S1", CustomerId: "acme",
+			Provider: "dc-1", Pool: "gpu", Location: "fra", Rack: "r7", Serial: "S1", CustomerId: "acme",
 		},
 		Status: &holdfastv1.MachineStatus{
 			Phase: holdfastv1.MachineStatus_IN_SERVICE, EffectiveState: holdfastv1.EffectiveState_IN_SERVICE, ActiveRunId: "run-1",
@@ -36,7 +36,7 @@ func TestFilters(t *testing.T) {
 	}{
 		{machineFilter, m, []string{
 			"phase=IN_SERVICE", `phase = IN_SERVICE AND labels.rack = "r7"`, "machine_id=m-1", "effective_state=in_service", "active_run_id=run-1",
-			"node_state=active", "agent_state=READY", "provider=dc-1", "rack=r7", "location=fra", "serial=S1", "customer_id=acme",
+			"node_state=active", "agent_state=READY", "provider=dc-1", "pool=gpu", "rack=r7", "location=fra", "serial=S1", "customer_id=acme",
 			"target_cluster_ref=c-a", "bmc_endpoint=10.0.0.3", "ssh_endpoint=10.0.0.2:22", "mac_addresses:aa:bb:cc:dd:ee:ff",
 			`mac_addresses:"AA-BB-CC-DD-EE-FF"`, "conditions.Reachable = true", "banners:Degraded*", "spec.rack:r7", "status.phase:IN_SERVICE", `labels:"rack"`,
 		}},

@@ -33,7 +33,7 @@ failed, were canceled or could not be started. The wave lasts as long as this co
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
   holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m
-  holdfast run start --selector 'spec.pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2 --wait
+  holdfast run start --selector 'pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2 --wait
   run=$(holdfast run start m-123 --type REBOOT -o name) && holdfast run logs -f "$run"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := many.check(cmd, args, &req); err != nil {

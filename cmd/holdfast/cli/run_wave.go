@@ -27,7 +27,7 @@ type waveFlags struct {
 
 func (w *waveFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&w.selector, "selector", "", "start a run on each machine that matches (AIP-160), e.g. 'spec.pool = gpu AND phase = READY'")
+	f.StringVar(&w.selector, "selector", "", "start a run on each machine that matches (AIP-160), e.g. 'pool = gpu AND phase = READY'")
 	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: how many runs are active at once")
 	f.IntVar(&w.failures, "max-failures", 0, "with --selector: how many runs may fail before no more are started")
 	f.StringVar(&w.id, "wave", "", "with --selector: go on with this wave (default: a new one, whose id is printed)")
