@@ -25,6 +25,7 @@ type options struct {
 	agents   int           // of the fleet
 	beat     time.Duration // between two keepalives of one agent of the fleet
 	duration time.Duration // of the steady state that is measured
+	settle   time.Duration // before that
 	storm    int           // agents that come back at once
 	conns    int           // of the load driver, where it asks as fast as it is answered
 
@@ -75,6 +76,7 @@ func (o *options) define() *pflag.FlagSet {
 
 	fs.IntVar(&o.agents, "agents", o.agents, "`agents` of the fleet")
 	fs.DurationVar(&o.beat, "beat", o.beat, "`time` between two keepalives of an agent of the fleet")
+	fs.DurationVar(&o.settle, "settle", o.settle, "how `long` the fleet is left alone before that: machines are looked at for the first time, 200 a second")
 	fs.DurationVar(&o.duration, "duration", o.duration, "how `long` the fleet is watched when all are ready")
 	fs.IntVar(&o.storm, "storm", o.storm, "`agents` that come back all at once")
 	fs.IntVar(&o.conns, "connections", o.conns, "`connections` of the load driver where it asks as fast as it is answered")
@@ -110,8 +112,8 @@ func (o *options) check() error {
 		return errors.New("set --clients to numbers of 1 or more")
 	case len(o.sizes) == 0 || !slices.IsSorted(o.sizes) || !atLeastOne(o.sizes[0]):
 		return errors.New("set --machines to numbers of 1 or more, from small to large")
-	case o.beat < time.Second || o.duration < time.Second:
-		return errors.New("set --beat and --duration to 1s or more")
+	case o.beat < time.Second || o.duration < time.Second || o.settle < 0:
+		return errors.New("set --beat and --duration to 1s or more, --settle to 0s or more")
 	case o.patience <= 0:
 		return errors.New("set --raft-multiplier to more than 0")
 	case o.slice < 100*time.Millisecond:

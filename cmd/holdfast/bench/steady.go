@@ -61,6 +61,12 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 	if err := sleep(ctx, l.beat+2*time.Second); err != nil { // the last ones are still on their way
 		return err
 	}
+	if l.settle > 0 {
+		l.say("leaving them alone for %s", l.settle)
+		if err := sleep(ctx, l.settle); err != nil {
+			return err
+		}
+	}
 	if _, failed, why := b.reset(); failed > 0 {
 		l.report.note("%s of the first keepalives failed, one of them because: %v", thousands(int64(failed)), why)
 	}
