@@ -103,6 +103,7 @@ func TestMemory(t *testing.T) {
 		{"MemTotal: 1048576 kB\nMemFree: 262144 kB\nBuffers: 131072 kB\nCached: 131072 kB\n", Memory{1024, 512}, 50},
 		{"MemTotal: 1048576 kB\nMemAvailable: 9999999 kB\n", Memory{1024, 1024}, 0},
 		{"MemTotal: 1048576 kB\nMemAvailable: x\nMemFree: -5 kB\n", Memory{1024, 0}, 100},
+		{"MemTotal: 800001200685275200 kB\n", Memory{781251172544214, 0}, 100}, // found by FuzzMemory
 		{"MemTotal: 0 kB\n", Memory{}, 0},
 		{"MemTotal\n", Memory{}, 0},
 		{"", Memory{}, 0},

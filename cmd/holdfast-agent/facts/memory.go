@@ -52,5 +52,6 @@ func (m Memory) Utilization() float64 {
 	if m.TotalMiB <= 0 {
 		return 0
 	}
-	return 100 * float64(m.TotalMiB-m.AvailableMiB) / float64(m.TotalMiB)
+	// Divided first: the other way round, huge sizes come to a hair more than 100.
+	return 100 * (float64(m.TotalMiB-m.AvailableMiB) / float64(m.TotalMiB))
 }
