@@ -245,6 +245,9 @@ func (c *crowd) try(ctx context.Context, i int, p target) ([]byte, error) {
 	if err != nil {
 		w.close()
 		c.wires[i] = nil
+		if w.stale(err) {
+			return c.try(ctx, i, p) // on a new connection
+		}
 		return nil, err
 	}
 	if status != http.StatusOK {

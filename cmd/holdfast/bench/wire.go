@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -26,6 +28,7 @@ type target struct {
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
+	kept bool // it was answered on before, so that the server may have found it idle for too long
 }
 
 func (t target) dial(ctx context.Context) (*wire, error) {
@@ -44,6 +47,12 @@ func (t target) dial(ctx context.Context) (*wire, error) {
 		conn = secured
 	}
 	return &wire{conn: conn, in: bufio.NewReaderSize(conn, 1024)}, nil
+}
+
+// stale says whether a call failed for nothing but that the server had closed the connection while nobody used it: it is to be made again on a
+// new one, as any client of HTTP does. A keepalive may come twice. A server that takes too long is not meant.
+func (w *wire) stale(err error) bool {
+	return w.kept && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
 }
 
 // call sends a whole request and reads the answer. After an error the connection is no good any more.
@@ -67,6 +76,7 @@ func (w *wire) call(request []byte, body []byte) (status int, answer []byte, err
 		n, err := res.Body.Read(answer[len(answer):cap(answer)])
 		answer = answer[:len(answer)+n]
 		if err == io.EOF {
+			w.kept = true
 			return res.StatusCode, answer, nil
 		}
 		if err != nil {
@@ -146,16 +156,20 @@ func (p *wires) post(ctx context.Context, request []byte) (int, []byte, error) {
 			return 0, nil, ctx.Err()
 		}
 	}
-	w, err := p.borrow(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	status, body, err := w.call(request, nil)
-	if err != nil {
+	for {
+		w, err := p.borrow(ctx)
+		if err != nil {
+			return 0, nil, err
+		}
+		status, body, err := w.call(request, nil)
+		if err == nil {
+			p.giveBack(w)
+			return status, body, nil
+		}
 		w.close()
 		p.lost()
-		return 0, nil, err
+		if !w.stale(err) { // each one that is brings us nearer to a new one
+			return 0, nil, err
+		}
 	}
-	p.giveBack(w)
-	return status, body, nil
 }

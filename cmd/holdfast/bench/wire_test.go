@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,45 @@ func TestWire(t *testing.T) {
 			t.Errorf("request %d: got %d, %d bytes, %v", i, status, len(answer), err)
 		}
 		body = answer
+	}
+}
+
+// TestStaleWires: a server closes connections that nobody uses. Who takes one connects again and is answered; a server that is gone, or that closes new ones,
+// is an error.
+func TestStaleWires(t *testing.T) {
+	var answered atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered.Add(1) }))
+	defer srv.Close()
+	to := target{addr: srv.Listener.Addr().String()}
+	a := newAgent(7, "secret")
+	p := &wires{target: to}
+	defer p.close()
+	c := &crowd{agents: []agent{a}, wires: make([]*wire, 1), peers: []target{to}}
+	defer c.close()
+	for i := range 3 {
+		if status, _, err := p.post(t.Context(), a.keepalive(nil, to.addr)); err != nil || status != http.StatusOK {
+			t.Errorf("post %d: got %d, %v", i, status, err)
+		}
+		if _, err := c.try(t.Context(), 0, to); err != nil {
+			t.Errorf("try %d: %v", i, err)
+		}
+		if n := p.open(); n != 1 {
+			t.Errorf("after post %d: got %d connections, want 1", i, n)
+		}
+		srv.CloseClientConnections()
+	}
+	if got, want := answered.Load(), int64(6); got != want {
+		t.Errorf("got %d answers, want %d", got, want)
+	}
+	srv.Close()
+	if _, _, err := p.post(t.Context(), a.keepalive(nil, to.addr)); err == nil {
+		t.Error("a server that is gone: got no error")
+	}
+	rude := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer rude.Close()
+	r := &wires{target: target{addr: rude.Listener.Addr().String()}}
+	if _, _, err := r.post(t.Context(), a.keepalive(nil, r.addr)); err == nil || r.open() != 0 {
+		t.Errorf("a server that closes new connections: got %v and %d connections", err, r.open())
 	}
 }
 
