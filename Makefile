@@ -103,8 +103,8 @@ e2e-ui: ## Go through the dashboard in a real browser, against three peers, one 
 
 # Needs root, Debian's systemd-container, debootstrap, a mirror and ansible-core; the root of the hosts is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
 .PHONY: e2e-ansible
-e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host, new keys, teardown (10 minutes)
-	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^TestRollout$$' ./test/rollout
+e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host; then monitoring, backup, restore, new keys, teardown (15 minutes)
+	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^Test(Rollout|Recovery)$$' ./test/rollout
 
 # Needs Debian, root and a mirror, or ironic-api and ironic-conductor, which it installs when they are missing; it starts and stops them itself.
 .PHONY: e2e-ironic

@@ -16,7 +16,7 @@ const broken = `#!/bin/sh
 case $1 in server) echo "a build that cannot run" >&2; exit 1 ;; *) echo v0.0.3 ;; esac
 `
 
-// TestRollout is the life of a cluster, play by play.
+// TestRollout is the life of a cluster, play by play, up to its first lost host.
 func TestRollout(t *testing.T) {
 	l := open(t)
 	l.mustPlay(t, "site.yml", "--check", "-e", "holdfast_binary="+l.old)
@@ -38,9 +38,17 @@ func TestRollout(t *testing.T) {
 
 	l.goesBack(t)
 	l.replaces(t)
+	l.runs(t, "v0.0.2")
+}
+
+// TestRecovery is the other half of that life: watched, saved, lost as a whole, restored, under new keys, and taken down.
+func TestRecovery(t *testing.T) {
+	l := open(t)
+	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.next)
+	l.watched(t)
 	l.restores(t)
 
-	tr = l.traffic(t, "rot")
+	tr := l.traffic(t, "rot")
 	l.mustPlay(t, "rotate_keys.yml")
 	tr.end(t, "the rotation of keys")
 	l.runs(t, "v0.0.2")
@@ -121,6 +129,25 @@ func (l *lab) replaces(t *testing.T) {
 	l.mustPlay(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+l.next)
 	tr.end(t, "the loss and replacement of a host")
 	l.runs(t, "v0.0.2")
+}
+
+// watched: a Prometheus on one of the hosts sees all peers, and has the alerts.
+func (l *lab) watched(t *testing.T) {
+	l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e", "holdfast_monitoring_interval=2s", "-e", "holdfast_binary="+l.next)
+	if n := l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e", "holdfast_monitoring_interval=2s", "-e", "holdfast_binary="+l.next); n != 0 {
+		t.Errorf("the second run of monitoring.yml changed %d things, want none", n)
+	}
+	const ask = `python3 -c 'import json, urllib.request as u, time
+def get(what): return json.load(u.urlopen("http://localhost:9090/api/v1/" + what))["data"]
+for _ in range(60):
+    health = [x["health"] for x in get("targets?state=active")["activeTargets"] if "7401" in x["scrapeUrl"]]
+    if health == ["up"] * 3: break
+    time.sleep(1)
+alerts = sum(len(g["rules"]) for g in get("rules?type=alert")["groups"])
+print(",".join(health), alerts > 20)'`
+	if got, want := l.ssh(t, 2, ask), "up,up,up True"; got != want {
+		t.Errorf("Prometheus says %q, want %q", got, want)
+	}
 }
 
 // restores: the state is saved, all hosts go, and a new cluster of the same name has it back.
