@@ -208,6 +208,9 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 			TimeoutSeconds: s.GetTimeoutSeconds(), MaxRetries: c.GetDefaultMaxRetries()}
 		if st.TimeoutSeconds == 0 {
 			st.TimeoutSeconds = c.GetDefaultTimeoutSeconds()
+			if d := c.GetDefaultInstallTimeoutSeconds(); d > 0 && installs(s) {
+				st.TimeoutSeconds = d
+			}
 		}
 		if s.MaxRetries != nil {
 			st.MaxRetries = s.GetMaxRetries()
@@ -217,6 +220,9 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 	run.CurrentStep = run.GetSteps()[0].GetName()
 	return run
 }
+
+// installs says whether a step boots an installer and waits for it: servers take minutes to boot, and each of its stages may take as long.
+func installs(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma().GetWipe() }
 
 // cancelRun ends a run that has not begun, and asks the executor to end one that has.
 func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {

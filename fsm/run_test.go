@@ -54,6 +54,26 @@ func TestStartRun(t *testing.T) {
 	}
 }
 
+// A step that installs has a default of its own: its machine boots twice meanwhile.
+func TestDefaultTimeouts(t *testing.T) {
+	p := fsmtest.NewPeer()
+	register(t, p, "m-1", inService)
+	do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/x", Steps: []*holdfastv1.Step{
+		{Name: "power", Kind: fsmtest.Step("power").Kind}, {Name: "install", Kind: fsmtest.Step("repave").Kind},
+		{Name: "short", TimeoutSeconds: 7, Kind: fsmtest.Step("repave").Kind},
+		{Name: "wipe", Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{Wipe: true}}}, {Name: "mark", Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{}}},
+	}}})
+	op := startOp("m-1", "request-1", "repave", "plan/x")
+	op.DefaultInstallTimeoutSeconds = 3600
+	got := map[string]int32{}
+	for _, s := range do(t, p, op).(*holdfastv1.Run).GetSteps() {
+		got[s.GetName()] = s.GetTimeoutSeconds()
+	}
+	if diff := cmp.Diff(map[string]int32{"power": 600, "install": 3600, "short": 7, "wipe": 3600, "mark": 600}, got); diff != "" {
+		t.Errorf("timeouts (-want +got):\n%s", diff)
+	}
+}
+
 func TestStartRunTypes(t *testing.T) {
 	plans := map[string]string{"REPAVE": "plan/repave-join", "RMA": "plan/rma", "REBOOT": "plan/reboot", "UPGRADE": "plan/upgrade", "NET_RECONFIG": "plan/net-reconfig"}
 	n := 0

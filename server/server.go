@@ -34,6 +34,8 @@ type Config struct {
 	// (negative: no retry).
 	DefaultStepTimeout time.Duration
 	DefaultMaxRetries  int32
+	// DefaultInstallTimeout is the same for steps that install; default an hour.
+	DefaultInstallTimeout time.Duration
 	// CancelWait is how long CancelRun waits for the run to end, so that its answer usually shows it
 	// CANCELED; default 2 s, negative: not at all.
 	CancelWait time.Duration
@@ -128,6 +130,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 		cfg.Registerer, cfg.Gatherer = own, own
 	}
 	cfg.DefaultStepTimeout = orDefault(cfg.DefaultStepTimeout, 10*time.Minute)
+	cfg.DefaultInstallTimeout = orDefault(cfg.DefaultInstallTimeout, time.Hour)
 	cfg.DefaultMaxRetries = max(0, orDefault(cfg.DefaultMaxRetries, 2))
 	cfg.CancelWait = max(0, orDefault(cfg.CancelWait, 2*time.Second))
 	cfg.CallTimeout = orDefault(cfg.CallTimeout, 30*time.Second)

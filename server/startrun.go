@@ -18,6 +18,7 @@ func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest
 		start := &internalv1.StartRun{
 			RunId: "run-" + randomHex(6), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Type: r.GetType(), PlanId: r.GetPlanId(),
 			Params: r.GetParams(), DefaultTimeoutSeconds: int32(s.cfg.DefaultStepTimeout.Seconds()), DefaultMaxRetries: s.cfg.DefaultMaxRetries,
+			DefaultInstallTimeoutSeconds: int32(s.cfg.DefaultInstallTimeout.Seconds()),
 		}
 		if err := fsm.CheckStartRun(start); err != nil {
 			return nil, err

@@ -2174,10 +2174,11 @@ type StartRun struct {
 	MissingCapability string `protobuf:"bytes,8,opt,name=missing_capability,json=missingCapability,proto3" json:"missing_capability,omitempty"` // empty: nothing is missing
 	MissingForStep    string `protobuf:"bytes,9,opt,name=missing_for_step,json=missingForStep,proto3" json:"missing_for_step,omitempty"`
 	// The server's defaults for steps that leave them unset.
-	DefaultTimeoutSeconds int32 `protobuf:"varint,10,opt,name=default_timeout_seconds,json=defaultTimeoutSeconds,proto3" json:"default_timeout_seconds,omitempty"`
-	DefaultMaxRetries     int32 `protobuf:"varint,11,opt,name=default_max_retries,json=defaultMaxRetries,proto3" json:"default_max_retries,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	DefaultTimeoutSeconds        int32 `protobuf:"varint,10,opt,name=default_timeout_seconds,json=defaultTimeoutSeconds,proto3" json:"default_timeout_seconds,omitempty"`
+	DefaultMaxRetries            int32 `protobuf:"varint,11,opt,name=default_max_retries,json=defaultMaxRetries,proto3" json:"default_max_retries,omitempty"`
+	DefaultInstallTimeoutSeconds int32 `protobuf:"varint,12,opt,name=default_install_timeout_seconds,json=defaultInstallTimeoutSeconds,proto3" json:"default_install_timeout_seconds,omitempty"` // of steps that install; 0: as the others
+	unknownFields                protoimpl.UnknownFields
+	sizeCache                    protoimpl.SizeCache
 }
 
 func (x *StartRun) Reset() {
@@ -2283,6 +2284,13 @@ func (x *StartRun) GetDefaultTimeoutSeconds() int32 {
 func (x *StartRun) GetDefaultMaxRetries() int32 {
 	if x != nil {
 		return x.DefaultMaxRetries
+	}
+	return 0
+}
+
+func (x *StartRun) GetDefaultInstallTimeoutSeconds() int32 {
+	if x != nil {
+		return x.DefaultInstallTimeoutSeconds
 	}
 	return 0
 }
@@ -4071,7 +4079,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"DeletePlan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\"&\n" +
 	"\vReleasePlan\x12\x17\n" +
-	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\xf7\x03\n" +
+	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\xbe\x04\n" +
 	"\bStartRun\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -4086,7 +4094,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x10missing_for_step\x18\t \x01(\tR\x0emissingForStep\x126\n" +
 	"\x17default_timeout_seconds\x18\n" +
 	" \x01(\x05R\x15defaultTimeoutSeconds\x12.\n" +
-	"\x13default_max_retries\x18\v \x01(\x05R\x11defaultMaxRetries\x1a9\n" +
+	"\x13default_max_retries\x18\v \x01(\x05R\x11defaultMaxRetries\x12E\n" +
+	"\x1fdefault_install_timeout_seconds\x18\f \x01(\x05R\x1cdefaultInstallTimeoutSeconds\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -213,10 +212,10 @@ func (p *MediumImager) InstallStatus(ctx context.Context, m providers.Machine, t
 	due, err := p.dueNow(ctx, m, i)
 	st := providers.InstallStatus{State: providers.WorkRunning, Progress: int(i.GetProgress()), Image: i.GetImage(), Due: due, Stage: "the machine to start from the virtual medium"}
 	if s := i.GetStage(); s == holdfastv1.Install_WAITING_FOR_PXE {
-		if in := p.now().Sub(i.GetStageSince().AsTime()); in > p.Imager.cfg.Boot {
+		if over := limited(ctx, i, i.GetStageSince(), p.Imager.cfg.Boot).over(p.now()); over != "" {
 			st.State, st.Due = providers.WorkFailed, ""
 			st.Error = fmt.Sprintf("the installer has not reported in %s from the virtual medium%s: look at the machine's console: does it boot from the virtual CD, and does the installer reach %s?",
-				p.Imager.cfg.Boot.Round(time.Second), lastSaid(err), i.GetMediumServer())
+				over, lastSaid(err), i.GetMediumServer())
 			return st, nil
 		}
 		return st, err

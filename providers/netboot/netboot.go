@@ -42,7 +42,8 @@ type Buttons interface {
 	providers.BootController
 }
 
-// Config says how long each stage may take. Zero is the default.
+// Config says how long each stage may take. Zero is the default. No stage lasts longer than the step that it is of: where the context of InstallStatus ends sooner, it fails
+// a moment before, with the same words.
 type Config struct {
 	Boot    time.Duration // until the machine asks for its boot script; default 15 min: servers test their memory first
 	Start   time.Duration // until the installer reports after that; default 5 min
@@ -157,37 +158,41 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 		st.State, st.Error = providers.WorkFailed, fmt.Sprintf(format, args...)
 		return st, nil
 	}
-	in, quiet := p.now().Sub(i.GetStageSince().AsTime()), p.now().Sub(i.GetLastSeenAt().AsTime())
+	now := p.now()
 	switch i.GetStage() {
 	case holdfastv1.Install_WAITING_FOR_PXE:
 		st.Stage = "the machine to ask for its boot script"
 		if i.GetNote() != "" {
 			st.Stage += ": " + i.GetNote()
 		}
-		if in > p.cfg.Boot {
+		if over := limited(ctx, i, i.GetStageSince(), p.cfg.Boot).over(now); over != "" {
 			return fail("the machine has not booted from the network in %s%s: look whether its boot device is PXE or HTTP, whether the DHCP server answers it, and whether one of %s is the card that it boots from",
-				p.cfg.Boot, noted(i), strings.Join(i.GetMacs(), ", "))
+				over, noted(i), strings.Join(i.GetMacs(), ", "))
 		}
 		due, err := p.due(ctx, m, i)
 		st.Due = due
 		return st, err
 	case holdfastv1.Install_BOOTED_IPXE:
 		st.Stage = "the installer to start"
-		if in > p.cfg.Start {
+		if over := limited(ctx, i, i.GetStageSince(), p.cfg.Start).over(now); over != "" {
 			return fail("the installer has not reported in %s after the machine got its boot script (%d times, last seen %s at %s): look at its console: does the kernel know its network card, and does it reach the peers over HTTP?",
-				p.cfg.Start, i.GetBoots(), clock(i), orUnknown(i.GetIpAddress()))
+				over, i.GetBoots(), clock(i), orUnknown(i.GetIpAddress()))
 		}
 	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
 		st.Stage = "the installer to finish"
 		if i.GetDetail() != "" {
 			st.Stage += ", which is at: " + i.GetDetail()
 		}
-		if quiet > p.cfg.Silence {
-			return fail("the installer has said nothing for %s: it was last seen %s at %s, %d %% done, at %s: look at its console and its network; whether it has power", p.cfg.Silence, clock(i),
+		l := limited(ctx, i, i.GetLastSeenAt(), p.cfg.Silence)
+		switch over := l.over(now); {
+		case over != "" && l.ofStep:
+			return fail("the installer was not done in %s: it was last seen %s at %s, %d %% done, at %s", over, clock(i), orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
+		case over != "":
+			return fail("the installer has said nothing for %s: it was last seen %s at %s, %d %% done, at %s: look at its console and its network; whether it has power", over, clock(i),
 				orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
 		}
 	case holdfastv1.Install_COMPLETE:
-		return p.booted(ctx, m, i, st, in)
+		return p.booted(ctx, m, i, st)
 	case holdfastv1.Install_BOOTED_DISK:
 		st.State, st.Stage, st.Progress = providers.WorkDone, "done", 100
 	case holdfastv1.Install_FAILED:
@@ -198,7 +203,7 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 
 // booted looks whether the installed system is up: it answers, and has the host key that its installer has made. Where nobody can log in, that the
 // installer is done is all there is to see.
-func (p *Imager) booted(ctx context.Context, m providers.Machine, i *holdfastv1.Install, st providers.InstallStatus, in time.Duration) (providers.InstallStatus, error) {
+func (p *Imager) booted(ctx context.Context, m providers.Machine, i *holdfastv1.Install, st providers.InstallStatus) (providers.InstallStatus, error) {
 	st.Stage, st.Progress = "the machine to boot from its disk", 100
 	if p.host == nil || m.GetSpec().GetSshEndpoint() == "" || i.GetImage() == "" {
 		st.State, st.Stage = providers.WorkDone, "done"
@@ -216,9 +221,9 @@ func (p *Imager) booted(ctx context.Context, m providers.Machine, i *holdfastv1.
 		err = errors.New(f.ReachableReason)
 	}
 	st.Stage += " (" + m.GetSpec().GetSshEndpoint() + " does not answer as the installed system would: " + err.Error() + ")"
-	if in > p.cfg.Disk {
+	if over := limited(ctx, i, i.GetStageSince(), p.cfg.Disk).over(p.now()); over != "" {
 		st.State, st.Error = providers.WorkFailed, fmt.Sprintf("the image was written, and the installed system has not answered at %s in %s (%v): look at its console, whether it boots from its disk, its network and its SSH server",
-			m.GetSpec().GetSshEndpoint(), p.cfg.Disk, err)
+			m.GetSpec().GetSshEndpoint(), over, err)
 	}
 	return st, nil
 }

@@ -31,6 +31,7 @@ type Config struct {
 	LogLevel, LogFormat                                             string
 	RaftMultiplier                                                  float64
 	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
+	DefaultInstallTimeoutSeconds                                    int
 	ReconcileIntervalSeconds, HealthIntervalSeconds, LookCalls      int
 	AutoDiscover                                                    bool
 	PlatformMarginPercent                                           float64
@@ -77,6 +78,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1, "`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
 	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "`runs` at work at once; the others wait in line")
 	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600, "`seconds` for steps that set no timeout")
+	fs.IntVar(&c.DefaultInstallTimeoutSeconds, "default-install-timeout-seconds", 3600, "`seconds` for steps that install and set no timeout: servers take minutes to boot")
 	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
 	fs.Float64Var(&c.RateLimitPerSecond, "rate-limit-per-second", 1000, "`calls` a second of one user; agents may make a twentieth of it; 0: any number")
 	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30, "`seconds` between two looks at a machine's conditions")

@@ -149,7 +149,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	defer done()
 	srv := server.New(server.Config{Files: files, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
-		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries}, p.node, state, set)
+		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
+		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
 	api := grpc.NewServer(append(append(server.GRPCOptions(), creds...),
 		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...),
