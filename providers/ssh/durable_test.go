@@ -449,6 +449,9 @@ func environment(t *testing.T, h host) {
 			t.Errorf("environment lacks %q: %s", want, out["stdout"])
 		}
 	}
+	if out, _ := h.run(t, p, providers.Command{Script: "umask"}); out["stdout"] != "0022\n" {
+		t.Errorf("umask is %q, want that of a login: services cannot read what it makes otherwise", out["stdout"])
+	}
 	for _, not := range []string{"SSH_CONNECTION", "INVOCATION_ID", "hf_"} {
 		if strings.Contains(out["stdout"], not) {
 			t.Errorf("environment has %s: %s", not, out["stdout"])

@@ -35,6 +35,7 @@ type shell struct {
 	at    time.Time // the clock showed that before this moment
 
 	linked time.Time // when the connection was made
+	over   bool      // its session has been waited for
 
 	boot    string // id
 	systemd bool
@@ -112,6 +113,10 @@ func (s *shell) setClock(uptime string) error {
 
 // ended says why an agent is not there any more.
 func (s *shell) ended(err error) error {
+	if errors.Is(err, io.EOF) && !s.over {
+		s.over = true
+		_ = s.session.Wait() // what it wrote to stderr may come later than the end of what it answered
+	}
 	said := s.said.String()
 	switch {
 	case strings.Contains(said, "sudo:"):

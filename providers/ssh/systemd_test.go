@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 func TestSystemdHost(t *testing.T) {
 	c := bootContainer(t)
 	p := c.provider(t)
+	t.Run("FirstNetworkOfASlowHost", func(t *testing.T) { firstNetwork(t, c, p) })
 	t.Run("Conformance", func(t *testing.T) {
 		silent := silentMachine(t)
 		providertest.Run(t, func(*testing.T) providertest.Setup {
@@ -151,11 +153,8 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 				t.Fatalf("network status is %+v, %v, want %+v; log: %s", got, err, want, c.logs(want.Token))
 			}
 			before := c.files()
-			op := apply(n.cut, 5*time.Second)
-			time.Sleep(2 * time.Second) // sleep: it is applied by now
-			if exec.Command("ping", "-c1", "-W1", c.net+".2").Run() == nil {
-				t.Errorf("the host still answers at its old address: the configuration was not applied; log: %s", c.logs(op.Token()))
-			}
+			op := apply(n.cut, 10*time.Second)
+			eventually(t, "the host leaves its old address", func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
 			status(providers.NetworkStatus{Token: op.Token(), Reverted: true}) // the host is back
 			if after := c.files(); after != before {
 				t.Errorf("files after the rollback:\n%s\nwant\n%s", after, before)
@@ -186,6 +185,28 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 	})
 }
 
+// firstNetwork: a host that never had a network configuration, and takes its time to begin, is waited for.
+func firstNetwork(t *testing.T, c *container, p *sshexec.Provider) {
+	if _, err := os.Stat(c.root + "/var/lib/holdfast/ssh/n-current"); err == nil {
+		t.Fatal("the host has had one")
+	}
+	h := host{machine: c.machine()}
+	token := newToken(t)
+	h.start(t, p, token, providers.Command{Script: "exec 8>/var/lib/holdfast/ssh/n-lock; flock 8; echo held; sleep 2", Timeout: time.Minute})
+	eventually(t, "the lock", func() bool {
+		s, err := p.CommandStatus(t.Context(), c.machine(), token, 0)
+		return err == nil && len(s.Output) > 0
+	})
+	op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net", Attempt: 1}
+	if err := p.ApplyNetwork(t.Context(), op, c.machine(), c.networkd(".2"), 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its being in force", func() bool {
+		got, err := p.NetworkStatus(t.Context(), c.machine())
+		return err == nil && got == providers.NetworkStatus{Token: op.Token(), Confirmed: true}
+	})
+}
+
 // moves: a host whose address changes is confirmed at the new one, by the key that it has had, and cannot be at the old one. One that is not confirmed is back at the
 // old address after the rollback time.
 func moves(t *testing.T, c *container, p *sshexec.Provider) {
@@ -200,13 +221,16 @@ func moves(t *testing.T, c *container, p *sshexec.Provider) {
 	status := func(at providers.Machine, want providers.NetworkStatus) {
 		t.Helper()
 		var got providers.NetworkStatus
-		eventually(t, fmt.Sprintf("network status %+v at %s", want, at.GetSpec().GetSshEndpoint()), func() bool {
-			var err error
-			got, err = p.NetworkStatus(t.Context(), at)
-			return err == nil && got == want
-		})
+		var err error
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+			if got, err = p.NetworkStatus(t.Context(), at); err == nil && got == want {
+				return
+			}
+			time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
+		}
+		t.Fatalf("network status at %s is %+v, %v, want %+v; log: %s", at.GetSpec().GetSshEndpoint(), got, err, want, c.logs(want.Token))
 	}
-	op := apply(c.machine(), c.networkd(".8"), 5*time.Second)
+	op := apply(c.machine(), c.networkd(".8"), 15*time.Second) // it has to be seen there before it goes back, on a busy machine too
 	status(there, providers.NetworkStatus{Token: op.Token()})
 	status(c.machine(), providers.NetworkStatus{Token: op.Token(), Reverted: true}) // nobody has confirmed it
 

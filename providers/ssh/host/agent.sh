@@ -287,13 +287,16 @@ for hf_tool in awk chown find flock head ln mkfifo setsid sleep tail wc; do
 done
 hf_uptime
 printf '\nready %s %s %s %s %s\n' "$hf_nonce" "$hf_now" "$hf_boot" "$hf_init" "${hf_missing#,}" >&3
-# hf_net_load TOKEN reads the claim of a network configuration, and hf_net_state what became of it: applying, applied, confirmed or reverted.
+# hf_net_load TOKEN reads the claim of a network configuration, and hf_net_state what became of it: applying, applied, confirmed, reverting or reverted.
 hf_net_load() {
 	[ -f "$hf_base/n-$1" ] || return 1
 	read -r hf_dir hf_rest <"$hf_base/n-$1"
 	hf_net_state=applying hf_why=
 	if [ -f "$hf_dir/decision" ]; then
 		read -r hf_net_state hf_why <"$hf_dir/decision"
+		if [ "$hf_net_state" = reverted ] && [ -f "$hf_dir/changed" ] && [ ! -f "$hf_dir/restored" ]; then
+			hf_net_state=reverting
+		fi
 	elif [ ! -d "$hf_dir" ]; then
 		hf_net_state=reverted
 	elif [ -f "$hf_dir/applied" ]; then
@@ -306,19 +309,25 @@ hf_net_current() {
 	[ -f "$hf_base/n-current" ] && read -r hf_current <"$hf_base/n-current"
 }
 
-# hf_net_status answers which configuration is the last one, and what became of it. It waits for one that is being applied.
+# hf_net_status answers which configuration is the last one, and what became of it. It waits for one that is being applied, or taken back.
 hf_net_status() {
 	hf_net_current
 	hf_tries=0
-	while hf_net_load "${hf_current:-none}" && [ "$hf_net_state" = applying ]; do
+	while hf_net_load "${hf_current:-none}"; do
+		case $hf_net_state in
+		applying | reverting) ;;
+		*) break ;;
+		esac
 		hf_tries=$((hf_tries + 1))
 		if [ "$hf_tries" -gt 200 ]; then
+			[ "$hf_net_state" = reverting ] && break # that is decided, whatever keeps it
 			hf_err transient 'a network configuration is still being applied'
 			return
 		fi
 		sleep 0.1
 	done
 	if hf_net_load "${hf_current:-none}"; then
+		[ "$hf_net_state" != reverting ] || hf_net_state=reverted
 		printf 'net %s %s %s\n%s' "$hf_current" "$hf_net_state" "${#hf_why}" "$hf_why" >&3
 	else
 		echo 'net - none 0' >&3
@@ -359,15 +368,18 @@ hf_net_apply() {
 		set -- "$5"
 	fi
 	hf_tries=0
-	while hf_net_current && [ "$hf_current" != "$1" ] && ! { hf_net_load "$1" && [ "$hf_net_state" = reverted ]; }; do
+	while
+		hf_net_current # which fails on a host that has never had one
+		[ "$hf_current" != "$1" ] && ! { hf_net_load "$1" && [ -f "$hf_dir/decision" ]; }
+	do
 		hf_tries=$((hf_tries + 1))
-		if [ "$hf_tries" -gt 100 ]; then
+		if [ "$hf_tries" -gt 240 ]; then
 			hf_err transient 'the host did not begin to apply it'
 			return
 		fi
 		sleep 0.05
 	done
-	if [ "$hf_current" != "$1" ] && hf_net_load "$1"; then
+	if [ "$hf_current" != "$1" ]; then
 		hf_err unsupported "$hf_why"
 		return
 	fi
@@ -400,7 +412,7 @@ hf_net_confirm() {
 		hf_net_load "$1"
 		;;
 	esac
-	if [ "$hf_net_state" = reverted ]; then
+	if [ "$hf_net_state" != confirmed ]; then
 		hf_err unsupported "it was rolled back: $hf_why"
 		return
 	fi

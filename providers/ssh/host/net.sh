@@ -7,7 +7,8 @@
 #   net boot BASE TOKEN DIR MANAGER                before the network of the next boot comes up
 #
 # DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
-# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win.
+# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win. DIR/changed is there from the first change on, DIR/restored when
+# what was there before is back.
 
 umask 022
 LC_ALL=C
@@ -92,6 +93,7 @@ go_back() {
 	write_old
 	after_change
 	disarm
+	: >"$dir/restored"
 } >>"$dir/log" 2>&1 </dev/null
 
 arm() {
@@ -163,6 +165,7 @@ run() {
 		disarm
 		exit 0
 	fi
+	: >"$dir/changed"
 	if { before_change && write_new && after_change; } >>"$dir/log" 2>&1 </dev/null; then
 		uptime
 		echo "$now" >"$dir/applied.new" && mv "$dir/applied.new" "$dir/applied"
@@ -185,11 +188,14 @@ rollback() {
 
 boot() {
 	base=$1 token=$2 dir=$3 manager=$4
-	if decide reverted 'the host was rebooted before it was confirmed'; then
+	decide reverted 'the host was rebooted before it was confirmed'
+	read -r word rest <"$dir/decision"
+	if [ "$word" = reverted ] && [ ! -f "$dir/restored" ]; then # decided now, or before, by who did not come to its end
 		write_old
 		if [ "$manager" = netplan ]; then
 			netplan generate
 		fi
+		: >"$dir/restored"
 	fi
 	disarm
 }

@@ -128,9 +128,10 @@ run() {
 		: >"$dir/o" 2>"$dir/e"
 		exit 0
 	fi
-	# In the foreground: in the background a shell makes its children deaf to INT and QUIT. The job leads a group, whose number it leaves behind.
+	# In the foreground: in the background a shell makes its children deaf to INT and QUIT. The job leads a group, whose number it leaves behind. Its
+	# umask is that of a login: packages and services cannot read what has ours.
 	# shellcheck disable=SC2016 # its own shell expands it
-	setsid /bin/sh -c 'echo $$ >"$0.new" && mv "$0.new" "$0" && exec "$@"' "$dir/child" "$@" </dev/null >"$dir/o" 2>"$dir/e"
+	setsid /bin/sh -c 'echo $$ >"$0.new" && mv "$0.new" "$0" && umask 022 && exec "$@"' "$dir/child" "$@" </dev/null >"$dir/o" 2>"$dir/e"
 	code=$?
 	if [ -n "$watchdog" ] && [ ! -f "$dir/kill" ]; then
 		kill -s KILL -- "-$watchdog" 2>/dev/null
