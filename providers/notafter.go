@@ -23,6 +23,17 @@ func NotAfter(ctx context.Context) (t time.Time, ok bool) {
 	return t, ok
 }
 
+// Unhurried is ctx for what only prepares an effect, such as a login: it is bound by no not-after time. A context without one stays as it is.
+func Unhurried(ctx context.Context) context.Context {
+	if _, ok := NotAfter(ctx); !ok {
+		return ctx
+	}
+	return WithNotAfter(ctx, time.Now().Add(maxPreparation))
+}
+
+// maxPreparation is longer than anything that prepares an effect: operations have deadlines.
+const maxPreparation = 24 * time.Hour
+
 // InTime gives an error of class Late when the effect named by op must not be sent any more. Both clocks have to say that it is
 // in time: the monotonic one goes on while the process is stopped and cannot be set; the wall clock has gone on while the
 // host slept.

@@ -40,3 +40,17 @@ func TestInTime(t *testing.T) {
 		t.Errorf("without a not-after time: %v", err)
 	}
 }
+
+// What prepares an effect has time, and the effect itself has none the more.
+func TestUnhurried(t *testing.T) {
+	if _, ok := providers.NotAfter(providers.Unhurried(t.Context())); ok {
+		t.Error("a context without a not-after time got one")
+	}
+	late := providers.WithNotAfter(t.Context(), time.Now().Add(-time.Minute))
+	if err := providers.InTime(providers.Unhurried(late), "log in"); err != nil {
+		t.Errorf("what prepares: %v", err)
+	}
+	if err := providers.InTime(late, "press"); providers.ClassOf(err) != providers.Late {
+		t.Errorf("the effect: %v, want class late", err)
+	}
+}

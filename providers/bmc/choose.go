@@ -81,7 +81,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		if i < len(protocols)-1 {
 			ctx, cancel = context.WithTimeout(ctx, probeShare)
 		}
-		_, err := d.power(unhurried(ctx))
+		_, err := d.power(providers.Unhurried(ctx))
 		cancel()
 		if err == nil {
 			c.state.Lock()

@@ -46,7 +46,7 @@ func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error 
 	_, err := h.run(ctx, true, "chassis", "power", word)
 	// Some refuse a press that changes nothing ("not supported in present state").
 	if c := providers.ClassOf(err); err != nil && !silent(err) && (c == providers.Transient || c == providers.Unsupported) {
-		if is, rerr := h.power(unhurried(ctx)); rerr == nil && is == want {
+		if is, rerr := h.power(providers.Unhurried(ctx)); rerr == nil && is == want {
 			return nil
 		}
 	}
@@ -118,11 +118,11 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	if len(options) > 0 {
 		args = append(args, "options="+strings.Join(options, ","))
 	}
-	h.keepFlags(unhurried(ctx))
+	h.keepFlags(providers.Unhurried(ctx))
 	if _, err := h.run(ctx, true, args...); err != nil {
 		return err
 	}
-	got, err := h.boot(unhurried(ctx))
+	got, err := h.boot(providers.Unhurried(ctx))
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 	h.asked = true
 	h.mu.Unlock()
 	if first {
-		if _, err := h.mcInfo(unhurried(ctx)); err != nil {
+		if _, err := h.mcInfo(providers.Unhurried(ctx)); err != nil {
 			h.mu.Lock()
 			h.asked = false
 			h.mu.Unlock()

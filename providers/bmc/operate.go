@@ -58,7 +58,7 @@ func (p *Provider) panicking(ctx context.Context, c *controller) {
 	if r == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(unhurried(ctx)), closeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(providers.Unhurried(ctx)), closeTime)
 	defer cancel()
 	_ = c.redfish.release(ctx, false)
 	panic(r)

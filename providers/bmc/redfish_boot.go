@@ -70,7 +70,7 @@ func (h *redfishHost) boot(ctx context.Context) (providers.BootDevice, error) {
 // setBoot reads, changes and reads back. It never leaves out what was asked for: a service that refuses the mode is not asked
 // without it, unless it is in that mode already.
 func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error {
-	prepare := unhurried(ctx)
+	prepare := providers.Unhurried(ctx)
 	for try := 0; ; try++ {
 		s, err := h.known(prepare, bootFresh)
 		if err != nil {
@@ -154,7 +154,7 @@ func refusesMode(err error) bool {
 
 // patch changes the Boot property, if the system is still as it was read.
 func (h *redfishHost) patch(ctx context.Context, system, match string, change map[string]string) error {
-	if _, err := h.c.open(unhurried(ctx)); err != nil {
+	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
 	_, err := h.c.do(ctx, request{method: http.MethodPatch, path: system, body: map[string]any{"Boot": change}, match: match})

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/holdfast-metal/holdfast/providers"
 )
 
 // maxBody bounds an answer of a Redfish service, in bytes.
@@ -73,14 +71,6 @@ func (a *answer) decode(v any) error {
 		return disagree("the service answered what is no JSON of that kind: %w", err)
 	}
 	return nil
-}
-
-// unhurried is ctx without its not-after time, for what only prepares an effect.
-func unhurried(ctx context.Context) context.Context {
-	if _, ok := providers.NotAfter(ctx); !ok {
-		return ctx
-	}
-	return providers.WithNotAfter(ctx, time.Now().Add(24*time.Hour))
 }
 
 // do sends a request within the session. When the session has expired (401: nothing was done) it sends it again, alone: next to others, it could

@@ -85,7 +85,7 @@ func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, se
 
 // clearEvents empties the event log: one log service after the other, where there are several.
 func (h *redfishHost) clearEvents(ctx context.Context) error {
-	services, err := h.eventLogs(unhurried(ctx))
+	services, err := h.eventLogs(providers.Unhurried(ctx))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (h *redfishHost) clearEvents(ctx context.Context) error {
 				} `json:"#LogService.ClearLog"`
 			}
 		}
-		if _, err := h.c.get(unhurried(ctx), l.ODataID, &log); err != nil {
+		if _, err := h.c.get(providers.Unhurried(ctx), l.ODataID, &log); err != nil {
 			return err
 		}
 		if t := log.Actions.Clear.Target; t != "" {
@@ -141,7 +141,7 @@ func (h *redfishHost) light(ctx context.Context) (providers.LightState, error) {
 
 // identify switches the locator light of the system, by the new property or the old one.
 func (h *redfishHost) identify(ctx context.Context, on bool) error {
-	s, err := h.known(unhurried(ctx), bootFresh)
+	s, err := h.known(providers.Unhurried(ctx), bootFresh)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 	default:
 		return providers.Errorf(providers.Unsupported, "switch the locator light", "the BMC shows none for the system")
 	}
-	if _, err := h.c.open(unhurried(ctx)); err != nil {
+	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
 	_, err = h.c.do(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
@@ -171,7 +171,7 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 
 // resetBMC restarts the manager. Its sessions end with that, so ours is forgotten.
 func (h *redfishHost) resetBMC(ctx context.Context) error {
-	reset, err := h.managerReset(unhurried(ctx))
+	reset, err := h.managerReset(providers.Unhurried(ctx))
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	if url == "" {
 		return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL is empty")
 	}
-	v, err := h.knownSlot(unhurried(ctx))
+	v, err := h.knownSlot(providers.Unhurried(ctx))
 	switch {
 	case err != nil:
 		return err
@@ -155,12 +155,12 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	return h.seeMedia(unhurried(ctx), url)
+	return h.seeMedia(providers.Unhurried(ctx), url)
 }
 
 // eject empties the slot and sees that it is empty. An empty slot is left alone.
 func (h *redfishHost) eject(ctx context.Context) error {
-	v, err := h.knownSlot(unhurried(ctx))
+	v, err := h.knownSlot(providers.Unhurried(ctx))
 	if err != nil || v.inserted() == "" {
 		return err
 	}
@@ -173,7 +173,7 @@ func (h *redfishHost) eject(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.seeMedia(unhurried(ctx), "")
+	return h.seeMedia(providers.Unhurried(ctx), "")
 }
 
 func (h *redfishHost) patchSlot(ctx context.Context, v *virtualMedia, body any) error {

@@ -36,7 +36,7 @@ func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) err
 	if a == providers.ActionOn {
 		want = providers.PowerOn
 	}
-	prepare := unhurried(ctx)
+	prepare := providers.Unhurried(ctx)
 	s, err := h.known(prepare, time.Hour)
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (c *redfishClient) open(ctx context.Context) (*session, error) {
 		f = &flight{done: make(chan struct{})}
 		c.flight = f
 		c.work.Go(func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(unhurried(ctx)), loginTime)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(providers.Unhurried(ctx)), loginTime)
 			defer cancel()
 			s, err := c.logIn(ctx)
 			c.mu.Lock()

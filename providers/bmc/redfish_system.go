@@ -235,7 +235,7 @@ func pick(what string, allowed []string, wanted ...string) (string, error) {
 
 // post sends an action. It is an effect: it leaves in time or not at all.
 func (h *redfishHost) post(ctx context.Context, target string, body any) error {
-	if _, err := h.c.open(unhurried(ctx)); err != nil {
+	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
 	if body == nil {

@@ -64,7 +64,7 @@ func (p *Provider) SetBootDevice(ctx context.Context, _ providers.Op, m provider
 		if err := nodes.SetBootDevice(ctx, s.ServiceClient, id, nodes.BootDeviceOpts{BootDevice: name, Persistent: d.Persistent}).ExtractErr(); err != nil {
 			return err
 		}
-		got, err := p.bootDevice(unhurried(ctx), s, id)
+		got, err := p.bootDevice(providers.Unhurried(ctx), s, id)
 		if err == nil && (got.Mode != d.Mode || got.Persistent != d.Persistent) {
 			err = providers.Errorf(providers.Transient, "set the boot device of "+m.GetMachineId(), "%w", fmt.Errorf(
 				"it was taken by Ironic, and it reads back as %s (persistent: %v)", clip(got.Mode), got.Persistent))

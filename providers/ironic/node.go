@@ -106,7 +106,7 @@ func (p *Provider) known(ctx context.Context, s *session, id string) (*node, err
 	if n != nil && time.Since(n.at) < fresh {
 		return n, nil
 	}
-	return p.read(unhurried(ctx), s, id)
+	return p.read(providers.Unhurried(ctx), s, id)
 }
 
 func (p *Provider) forget(id string) {

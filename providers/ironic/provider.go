@@ -65,14 +65,6 @@ func (p *Provider) Close() { p.door.http.CloseIdleConnections() }
 // Settle is how late an accepted request can show.
 func (p *Provider) Settle(providers.Machine) time.Duration { return time.Duration(p.cfg.SettleTime) }
 
-// unhurried is ctx without its not-after time, for what only prepares an effect.
-func unhurried(ctx context.Context) context.Context {
-	if _, ok := providers.NotAfter(ctx); !ok {
-		return ctx
-	}
-	return providers.WithNotAfter(ctx, time.Now().Add(24*time.Hour))
-}
-
 // call does one thing about a node: f gets a session, and may be called again when Ironic has refused and nothing was done, because the session had expired,
 // it speaks other versions than before, or the node was locked.
 func (p *Provider) call(ctx context.Context, m providers.Machine, what string, effect bool, f func(ctx context.Context, s *session, id string) error) error {
@@ -101,7 +93,7 @@ func (p *Provider) call(ctx context.Context, m providers.Machine, what string, e
 func (p *Provider) try(ctx context.Context, what, id string, f func(ctx context.Context, s *session, id string) error) error {
 	patience := time.Now().Add(time.Duration(p.cfg.LockTime))
 	for again := true; ; {
-		s, err := p.door.open(unhurried(ctx))
+		s, err := p.door.open(providers.Unhurried(ctx))
 		if err != nil {
 			return classify(what, err, false) // nothing was sent
 		}
@@ -116,7 +108,7 @@ func (p *Provider) try(ctx context.Context, what, id string, f func(ctx context.
 			p.door.leave(s)
 			again = false
 		case locked(err) && time.Now().Before(patience):
-			if waited := p.unlocked(unhurried(ctx), s, id, patience); waited != nil {
+			if waited := p.unlocked(providers.Unhurried(ctx), s, id, patience); waited != nil {
 				return err
 			}
 		default:
