@@ -1,0 +1,99 @@
+package prometheusapi
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// group is a target with its labels. Those that begin with __meta_ are there for relabeling, and are gone after it.
+type group struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// prefix is that of all labels.
+const prefix = "__meta_holdfast_"
+
+// addresses are the values of ?address=, with where to look; empty when a machine has none.
+func addresses() map[string]func(*holdfastv1.Machine) string {
+	return map[string]func(*holdfastv1.Machine) string{"": hostAddress, "host": hostAddress, "bmc": bmcAddress}
+}
+
+// hostAddress gives the address of a machine's system: what its agent says, else what its installer reported, else where operators reach it.
+func hostAddress(m *holdfastv1.Machine) string {
+	for _, s := range []string{m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress(), hostOf(m.GetSpec().GetSshEndpoint())} {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func bmcAddress(m *holdfastv1.Machine) string { return hostOf(m.GetSpec().GetBmcEndpoint()) }
+
+// hostOf takes the host out of an endpoint: host, host:port, user@host:port, [2001:db8::1]:22, https://host/redfish.
+func hostOf(endpoint string) string {
+	if _, rest, ok := strings.Cut(endpoint, "://"); ok {
+		u, err := url.Parse("x://" + rest)
+		if err != nil {
+			return ""
+		}
+		return u.Hostname()
+	}
+	if i := strings.LastIndexByte(endpoint, '@'); i >= 0 {
+		endpoint = endpoint[i+1:]
+	}
+	if host, _, err := net.SplitHostPort(endpoint); err == nil {
+		return host
+	}
+	return strings.Trim(endpoint, "[]")
+}
+
+// groupOf gives the target of a machine. Every label is always there, empty where nothing is known: rules need not ask.
+func groupOf(m *holdfastv1.Machine, host string, port int) group {
+	labels := map[string]string{
+		prefix + "machine_id":      m.GetMachineId(),
+		prefix + "pool":            m.GetSpec().GetPool(),
+		prefix + "rack":            m.GetSpec().GetRack(),
+		prefix + "location":        m.GetSpec().GetLocation(),
+		prefix + "provider":        m.GetSpec().GetProvider(),
+		prefix + "cluster":         m.GetSpec().GetTargetClusterRef(),
+		prefix + "hostname":        hostname(m),
+		prefix + "phase":           m.GetStatus().GetPhase().String(),
+		prefix + "effective_state": m.GetStatus().GetEffectiveState().String(),
+		prefix + "node_state":      facet(m.GetStatus().GetNodeState().String(), "NODE_STATE_UNSPECIFIED"),
+		prefix + "agent_state":     facet(m.GetStatus().GetAgentState().String(), "AGENT_STATE_UNSPECIFIED"),
+	}
+	for name, value := range m.GetLabels() {
+		labels[prefix+"label_"+labelName(name)] = value
+	}
+	return group{[]string{net.JoinHostPort(host, strconv.Itoa(port))}, labels}
+}
+
+func hostname(m *holdfastv1.Machine) string {
+	if h := m.GetAgent().GetHostname(); h != "" {
+		return h
+	}
+	return m.GetNode().GetHostname()
+}
+
+func facet(state, none string) string {
+	if state == none {
+		return ""
+	}
+	return state
+}
+
+// labelName makes a name that Prometheus takes: what is no letter, digit or underscore becomes an underscore, as in its own discoveries.
+func labelName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, name)
+}

@@ -1,0 +1,79 @@
+package prometheusapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
+)
+
+// Pattern is the one route.
+const Pattern = "GET /api/v1/sd/prometheus"
+
+// defaultPort is where Prometheus's node exporter listens.
+const defaultPort = 9100
+
+type api struct {
+	machines holdfastv1.MachineServiceClient
+}
+
+// Register adds the route to a mux. The services are called through rpc.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
+	a := &api{machines: holdfastv1.NewMachineServiceClient(rpc)}
+	httpjson.Add(m, refused, httpjson.Route{Pattern: Pattern, RPC: "MachineService/ListMachines", Handler: a.targets})
+}
+
+// failure is the body of every error. Prometheus logs it and keeps the targets that it has.
+type failure struct {
+	Error string `json:"error"`
+}
+
+func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+	httpjson.Write(w, code, failure{err.Message})
+}
+
+// targets answers the machines that match ?filter= (all) and have an address, each with ?port= (9100): the host's, or that of the BMC with
+// ?address=bmc. Prometheus takes no pages, so all of them are in one answer.
+func (a *api) targets(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	port, ok := portOf(q.Get("port"))
+	if !ok {
+		httpjson.Write(w, http.StatusBadRequest, failure{"port: want a number from 1 to 65535, not " + strconv.Quote(q.Get("port"))})
+		return
+	}
+	address, ok := addresses()[q.Get("address")]
+	if !ok {
+		httpjson.Write(w, http.StatusBadRequest, failure{"address: want host or bmc, not " + strconv.Quote(q.Get("address"))})
+		return
+	}
+	all := []group{} // never null: Prometheus wants a list
+	req := &holdfastv1.ListMachinesRequest{Filter: q.Get("filter"), PageSize: 1000}
+	for {
+		resp, err := a.machines.ListMachines(r.Context(), req)
+		if err != nil {
+			httpjson.Write(w, httpjson.Status(err), failure{httpjson.Message(err)})
+			return
+		}
+		for _, m := range resp.GetMachines() {
+			if host := address(m); host != "" {
+				all = append(all, groupOf(m, host, port))
+			}
+		}
+		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+			break
+		}
+	}
+	httpjson.Write(w, http.StatusOK, all)
+}
+
+func portOf(text string) (int, bool) {
+	if text == "" {
+		return defaultPort, true
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n > 0 && n < 1<<16
+}
