@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -61,8 +62,10 @@ func NewReconciler(cfg ReconcilerConfig, p Proposer, s State, set *providers.Set
 }
 
 const (
-	maxPerCommand = 200                    // machines whose conditions go into one command
+	maxPerCommand = 2000                   // machines whose conditions go into one command
+	maxNews       = 256 << 10              // bytes of them: an entry of the log takes twice as many
 	linger        = 200 * time.Millisecond // how long news wait for others to go with them
+	lingerBusy    = time.Second            // the same where the last ones are no older: a fleet that comes up has news for minutes
 	scanEvery     = time.Second            // how often new machines are looked for
 	recordBudget  = 2000                   // machines a second that are read from the record, in the long run
 	recordPace    = 10_000                 // the same when a term begins
@@ -136,9 +139,12 @@ func (o *lookout) ended(view *fsm.View, cursor uint64) uint64 {
 	}
 }
 
-// commit puts news on record, those of many machines at once.
+// commit puts news on record, those of many machines at once. The first after a pause wait for linger; where there is always something new, once a
+// second is enough: each entry of the log costs every peer a disk write.
 func (o *lookout) commit(ctx context.Context) error {
 	var batch []*internalv1.MachineConditions
+	var size int
+	var last time.Time
 	flush := time.NewTimer(time.Hour)
 	defer flush.Stop()
 	for {
@@ -146,10 +152,11 @@ func (o *lookout) commit(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case news := <-o.news:
+			size += proto.Size(news)
 			if batch = append(batch, news); len(batch) == 1 {
-				flush.Reset(linger)
+				flush.Reset(max(linger, time.Until(last.Add(lingerBusy))))
 			}
-			if len(batch) < maxPerCommand {
+			if len(batch) < maxPerCommand && size < maxNews {
 				continue
 			}
 		case <-flush.C:
@@ -159,7 +166,7 @@ func (o *lookout) commit(ctx context.Context) error {
 		}
 		cmd := &internalv1.Command{FeatureLevel: 1, Epoch: o.epoch, Op: &internalv1.Command_ObserveConditions{
 			ObserveConditions: &internalv1.ObserveConditions{Machines: batch}}}
-		batch = nil
+		batch, size, last = nil, 0, time.Now()
 		_, err := o.proposer.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
 		if err != nil && !errors.As(err, &out) { // else the next look sees it again

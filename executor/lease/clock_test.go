@@ -78,3 +78,19 @@ func TestMeter(t *testing.T) {
 		t.Errorf("after 200 s of silence: load %v, quiet %v", m.load, m.quiet())
 	}
 }
+
+// However many agents beat once a minute: the entries that this makes stay few, and who waits for one waits for much less than it takes to call a leader hung.
+func TestGapFor(t *testing.T) {
+	for _, n := range []int{0, 1, 10, 100, 600, 1000, 5000, 10_000, 30_000, 100_000, 1_000_000} {
+		gap := gapFor(n).Seconds()
+		if rate := min(float64(n)/60, 1/gap); rate > 11 {
+			t.Errorf("%d leases: %.1f entries a second, want 11 at most", n, rate)
+		}
+		if gap > 0.7*lostAfter.Seconds() {
+			t.Errorf("%d leases: a commit waits for %.2f s, and a leader who has not answered for %s is left", n, gap, lostAfter)
+		}
+	}
+	if got := 1 / gapFor(spacingFleet).Seconds(); got > 0.85 {
+		t.Errorf("%d leases: %.2f entries a second, want 0.8: there are others", spacingFleet, got)
+	}
+}
