@@ -1,0 +1,51 @@
+# Copyright The Holdfast authors
+# SPDX-License-Identifier: Apache-2.0
+"""How the plugins ask a cluster: through `holdfast`, which knows contexts, certificates and what to do when a peer is away."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+import json
+import os
+import subprocess
+
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.text.converters import to_native
+
+
+def ask(options, *words):
+    """Gives what `holdfast WORDS -o json` prints. The token goes through the environment: an argument could be seen by other users."""
+    command = [options.get("binary") or "holdfast"] + list(words) + ["-o", "json"]
+    env = dict(os.environ)
+    for option, name in (("addr", "HOLDFAST_ADDR"), ("token", "HOLDFAST_TOKEN"), ("context", "HOLDFAST_CONTEXT"),
+                         ("ca", "HOLDFAST_CA"), ("cert", "HOLDFAST_CERT"), ("key", "HOLDFAST_KEY")):
+        if options.get(option):
+            env[name] = options[option]
+    try:
+        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=int(options.get("timeout") or 60), check=False)
+    except OSError as e:
+        raise AnsibleError("run %s: %s: install holdfast on this host, or say where it is with the option binary" % (command[0], to_native(e)))
+    except subprocess.TimeoutExpired as e:
+        raise AnsibleError("run %s: no answer within %s s" % (command[0], e.timeout))
+    if done.returncode != 0:
+        raise AnsibleError("%s: %s" % (" ".join(command[:3]), to_native(done.stderr).strip()))
+    try:
+        return json.loads(done.stdout)
+    except ValueError as e:
+        raise AnsibleError("%s: its answer is not JSON: %s" % (" ".join(command[:3]), to_native(e)))
+
+
+def address_of(machine):
+    """Gives where a machine's system is reached, "" when nobody knows: where operators say, else what its agent or its installer reported."""
+    spec = machine.get("spec") or {}
+    return split_endpoint(spec.get("ssh_endpoint") or "")[1] or (machine.get("agent") or {}).get("private_ip") or (machine.get("node") or {}).get("ip_address") or ""
+
+
+def split_endpoint(endpoint):
+    """Takes an endpoint of SSH apart, [user@]host[:port]: user, host, port as a number. "", "" and 0 where there is none."""
+    user, at, rest = endpoint.rpartition("@")
+    host, colon, port = rest.rpartition(":")
+    if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):  # an IPv6 address alone has no port
+        host, port = rest, "0"
+    return user, host.strip("[]"), int(port)

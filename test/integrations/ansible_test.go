@@ -1,0 +1,88 @@
+package integrations
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// ansible gives the environment that has Ansible take the collection from this repository.
+func ansible(t *testing.T, l *lab) []string {
+	t.Helper()
+	collection, err := filepath.Abs("../../deploy/ansible")
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := filepath.Join(l.dir, "collections")
+	link := filepath.Join(where, "ansible_collections", "holdfast_metal", "holdfast")
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(collection, link); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+	return []string{"ANSIBLE_COLLECTIONS_PATH=" + where, "ANSIBLE_LOCALHOST_WARNING=false", "ANSIBLE_NOCOLOR=1", "PYTHONDONTWRITEBYTECODE=1", "LC_ALL=C.UTF-8"}
+}
+
+func inventory(t *testing.T, l *lab) {
+	env := ansible(t, l)
+	ask := func(config string) (map[string]json.RawMessage, error) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(l.dir, "test.holdfast.yml"), []byte("plugin: holdfast_metal.holdfast.machines\n"+config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := l.try(env, "ansible-inventory", "-i", "test.holdfast.yml", "--list")
+		var got map[string]json.RawMessage
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &got)
+		}
+		return got, err
+	}
+	got, err := ask("keyed_groups: [{key: holdfast.labels.env, prefix: env}]\ncompose: {rack: holdfast.spec.rack}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for group, want := range map[string][]string{"phase_ready": {"m-1", "m-2"}, "pool_gpu": {"m-1"}, "rack_r8": {"m-2"}, "env_prod": {"m-1"}} {
+		var has struct{ Hosts []string }
+		if err := json.Unmarshal(got[group], &has); err != nil || !cmp.Equal(has.Hosts, want) {
+			t.Errorf("group %s: got %v (%v), want %v", group, has.Hosts, err, want)
+		}
+	}
+	var meta struct {
+		Hostvars map[string]struct {
+			Host string `json:"ansible_host"`
+			User string `json:"ansible_user"`
+			Port int    `json:"ansible_port"`
+			Rack string `json:"rack"`
+		} `json:"hostvars"`
+	}
+	if err := json.Unmarshal(got["_meta"], &meta); err != nil {
+		t.Fatal(err)
+	}
+	m := meta.Hostvars["m-1"]
+	if m.Host != "10.0.0.1" || m.User != "admin" || m.Port != 2222 || m.Rack != "r7" || meta.Hostvars["m-2"].Host != "10.0.0.2" {
+		t.Errorf("variables: got %+v", meta.Hostvars)
+	}
+	if got, err = ask("filter: rack = r8\n"); err != nil || strings.Contains(string(got["_meta"]), `"m-1"`) || !strings.Contains(string(got["_meta"]), `"m-2"`) {
+		t.Errorf("with a filter: got %s (%v), want m-2 alone", got["_meta"], err)
+	}
+}
+
+func lookup(t *testing.T, l *lab) {
+	env := ansible(t, l)
+	say := func(message string) (string, error) {
+		return l.try(env, "ansible", "localhost", "-m", "ansible.builtin.debug", "-a", "msg='"+message+"'")
+	}
+	out, err := say(`{{ lookup("holdfast_metal.holdfast.machines", "m-1").spec.rack }} {{ query("holdfast_metal.holdfast.machines", filter="rack = r8") | map(attribute="machine_id") | join(",") }}`)
+	if want := `"msg": "r7 m-2"`; err != nil || !strings.Contains(out, want) {
+		t.Errorf("got %s (%v), want %s", out, err, want)
+	}
+	_, err = say(`{{ lookup("holdfast_metal.holdfast.machines", "m-9") }}`)
+	if err == nil || !strings.Contains(err.Error(), "m-9") || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("a machine that is not known: got %v, want what the cluster says", err)
+	}
+}

@@ -1,0 +1,119 @@
+package integrations
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
+)
+
+// lab is a directory with the binary in it, and the environment that leads `holdfast` to ports of its own.
+type lab struct {
+	*testing.T
+	dir        string
+	env        []string
+	grpc, http string
+}
+
+// newLab builds the binary and claims ports.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a machine that is busy builds slowly
+	defer cancel()
+	l := &lab{T: t, dir: t.TempDir()}
+	bin := filepath.Join(l.dir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if given := os.Getenv("HOLDFAST_TEST_BINARY"); given != "" {
+		if err := os.Symlink(given, filepath.Join(bin, "holdfast")); err != nil {
+			t.Fatal(err)
+		}
+	} else if out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(bin, "holdfast"), "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	block, err := freeport.Claim(ctx, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = block.Release() })
+	at := func() string { return block.Address("127.0.0.1") }
+	l.grpc, l.http = at(), at()
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "HOLDFAST_") && !strings.HasPrefix(e, "ANSIBLE_") && !strings.HasPrefix(e, "HOME=") && !strings.HasPrefix(e, "PATH=") {
+			l.env = append(l.env, e)
+		}
+	}
+	l.env = append(l.env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+l.dir, "HOLDFAST_ADDR="+l.grpc, "HOLDFAST_GRPC_ADDR="+l.grpc, "HOLDFAST_HTTP_ADDR="+l.http,
+		"HOLDFAST_RAFT_ADDR="+at(), "HOLDFAST_GOSSIP_ADDR="+at())
+	return l
+}
+
+// try runs a program in the lab's directory.
+func (l *lab) try(env []string, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(l.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = l.dir, append(l.env[:len(l.env):len(l.env)], env...)
+	cmd.WaitDelay = 10 * time.Second // what a script left behind may hold its output open
+	if found, err := exec.LookPath(filepath.Join(l.dir, "bin", name)); err == nil {
+		cmd.Path, cmd.Err = found, nil
+	}
+	var failed strings.Builder
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out, failed.String())
+	}
+	return string(out), err
+}
+
+// run is try for what has to work.
+func (l *lab) run(name string, args ...string) string {
+	l.Helper()
+	out, err := l.try(nil, name, args...)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return out
+}
+
+// serve starts a peer, and waits until it is ready.
+func (l *lab) serve() {
+	l.Helper()
+	log, err := os.Create(filepath.Join(l.dir, "peer.log"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(l.dir, "bin", "holdfast"), "server", "--dev")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.dir, l.env, log, log
+	if err := cmd.Start(); err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		_ = log.Close()
+	})
+	for deadline := time.Now().Add(time.Minute); ; {
+		resp, err := http.Get("http://" + l.http + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(log.Name())
+			l.Fatalf("the peer is not ready within a minute: %v\n%s", err, text)
+		}
+		time.Sleep(50 * time.Millisecond) // sleep: between two looks at another process
+	}
+}
