@@ -124,12 +124,12 @@ func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
 // Identity is who makes a call.
 type Identity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"` // user:alice, token:ci, agent:m-1, pool:gpu, service:tools, peer:n1, anonymous
-	Role          Role_Value             `protobuf:"varint,2,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`
-	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`                          // what an operator or viewer is scoped to; empty: all
-	TokenId       string                 `protobuf:"bytes,4,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`       // empty for certificates and external issuers
-	MachineId     string                 `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // of a machine's agent: good for that machine alone
-	Method        string                 `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`                        // certificate, token, oidc, insecure
+	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`                    // user:alice, token:ci, agent:m-1, pool:gpu, service:tools, peer:n1, anonymous
+	Role          Role_Value             `protobuf:"varint,2,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"` // what it may do
+	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`                            // what an operator or viewer is scoped to; empty: all
+	TokenId       string                 `protobuf:"bytes,4,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`         // empty for certificates and external issuers
+	MachineId     string                 `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`   // of a machine's agent: good for that machine alone
+	Method        string                 `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`                          // certificate, token, oidc, insecure
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,18 +246,18 @@ func (*Role) Descriptor() ([]byte, []int) {
 // Token is what is on record of a bearer token, or of a client of the built-in issuer.
 type Token struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of the principal: token:<name>
-	Role          Role_Value             `protobuf:"varint,3,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`
-	Pools         []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`                          // scope of viewers and operators; the one pool of POOL_AGENT
-	MachineId     string                 `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // of AGENT
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"` // unset: never
-	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"` // unset: good
-	CreatedBy     string                 `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	Bootstrap     bool                   `protobuf:"varint,10,opt,name=bootstrap,proto3" json:"bootstrap,omitempty"` // the first one of the cluster
-	Comment       string                 `protobuf:"bytes,11,opt,name=comment,proto3" json:"comment,omitempty"`
-	State         string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"` // active, revoked or expired; computed on read
+	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`         // its id, not its value
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                              // of the principal: token:<name>
+	Role          Role_Value             `protobuf:"varint,3,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"` // what it opens
+	Pools         []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`                            // scope of viewers and operators; the one pool of POOL_AGENT
+	MachineId     string                 `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`   // of AGENT
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`   // when it was made
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`   // unset: never
+	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`   // unset: good
+	CreatedBy     string                 `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`   // principal that made it
+	Bootstrap     bool                   `protobuf:"varint,10,opt,name=bootstrap,proto3" json:"bootstrap,omitempty"`                  // the first one of the cluster
+	Comment       string                 `protobuf:"bytes,11,opt,name=comment,proto3" json:"comment,omitempty"`                       // why, in words; kept on record
+	State         string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`                           // active, revoked or expired; computed on read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,12 +378,12 @@ func (x *Token) GetState() string {
 
 type CreateTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Role          Role_Value             `protobuf:"varint,2,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`
-	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
-	MachineId     string                 `protobuf:"bytes,4,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                // of the principal: token:<name>
+	Role          Role_Value             `protobuf:"varint,2,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`   // what it opens
+	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`                              // scope of viewers and operators; the one pool of POOL_AGENT
+	MachineId     string                 `protobuf:"bytes,4,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`     // of AGENT: the machine that it is good for
 	TtlSeconds    int64                  `protobuf:"varint,5,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"` // 0: never expires
-	Comment       string                 `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	Comment       string                 `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`                          // why, in words; kept on record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,7 +462,7 @@ func (x *CreateTokenRequest) GetComment() string {
 
 type CreateTokenResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`   // what is on record of it
 	Secret        string                 `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"` // 64 random bytes, base64url; never shown again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -514,9 +514,9 @@ func (x *CreateTokenResponse) GetSecret() string {
 
 type ListTokensRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on token_id, name, role, pools, machine_id, state, created_by, and the times
-	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                        // AIP-160 on token_id, name, role, pools, machine_id, state, created_by, and the times
+	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -574,8 +574,8 @@ func (x *ListTokensRequest) GetPageToken() string {
 
 type ListTokensResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tokens        []*Token               `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Tokens        []*Token               `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`                                      // by id
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -626,7 +626,7 @@ func (x *ListTokensResponse) GetNextPageToken() string {
 
 type RevokeTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"` // its id, not its value
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -27,21 +27,21 @@ const (
 // AuditEvent is one mutation and what became of it. Events are chained: each hash covers the one before.
 type AuditEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // counts from 1 without a hole
-	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	Principal     string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
-	Source        string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`                        // address of the caller
-	Peer          string                 `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"`                            // the peer that took the call
-	Method        string                 `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`                        // holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
-	Resource      string                 `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`                    // machines/m-1, machines/m-1/runs/run-…, tokens/…: made of ids alone; what cannot be one is "?"
-	RequestId     string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // of the call, where it has one
-	Outcome       string                 `protobuf:"bytes,9,opt,name=outcome,proto3" json:"outcome,omitempty"`                      // OK, or the refusal's code: PERMISSION_DENIED, FAILED_PRECONDITION, …
-	Reason        string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`                       // of the refusal
-	Index         uint64                 `protobuf:"varint,11,opt,name=index,proto3" json:"index,omitempty"`                        // of the log entry
-	Count         uint32                 `protobuf:"varint,12,opt,name=count,proto3" json:"count,omitempty"`                        // how many calls this event stands for: above 1 for refused ones that came in a burst
-	PreviousHash  []byte                 `protobuf:"bytes,13,opt,name=previous_hash,json=previousHash,proto3" json:"previous_hash,omitempty"`
-	Hash          []byte                 `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"` // SHA-256, see AuditHash in audit.go
-	TokenId       string                 `protobuf:"bytes,15,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`                             // counts from 1 without a hole
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`                                          // when it went on record
+	Principal     string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`                            // who called
+	Source        string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`                                  // address of the caller
+	Peer          string                 `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"`                                      // the peer that took the call
+	Method        string                 `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`                                  // holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
+	Resource      string                 `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`                              // machines/m-1, machines/m-1/runs/run-…, tokens/…: made of ids alone; what cannot be one is "?"
+	RequestId     string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`           // of the call, where it has one
+	Outcome       string                 `protobuf:"bytes,9,opt,name=outcome,proto3" json:"outcome,omitempty"`                                // OK, or the refusal's code: PERMISSION_DENIED, FAILED_PRECONDITION, …
+	Reason        string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`                                 // of the refusal
+	Index         uint64                 `protobuf:"varint,11,opt,name=index,proto3" json:"index,omitempty"`                                  // of the log entry
+	Count         uint32                 `protobuf:"varint,12,opt,name=count,proto3" json:"count,omitempty"`                                  // how many calls this event stands for: above 1 for refused ones that came in a burst
+	PreviousHash  []byte                 `protobuf:"bytes,13,opt,name=previous_hash,json=previousHash,proto3" json:"previous_hash,omitempty"` // hash of the event before
+	Hash          []byte                 `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`                                     // SHA-256, see AuditHash in audit.go
+	TokenId       string                 `protobuf:"bytes,15,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                // of the token that the caller showed; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,9 +183,9 @@ func (x *AuditEvent) GetTokenId() string {
 
 type ListAuditEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on principal, method, resource, outcome, reason, peer, source, request_id, token_id, sequence, index, count, at
-	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                        // AIP-160 on principal, method, resource, outcome, reason, peer, source, request_id, token_id, sequence, index, count, at
+	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,8 +243,8 @@ func (x *ListAuditEventsRequest) GetPageToken() string {
 
 type ListAuditEventsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Events        []*AuditEvent          `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Events        []*AuditEvent          `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`                                      // newest first
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

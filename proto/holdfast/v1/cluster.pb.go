@@ -69,7 +69,7 @@ func (x *CollectDebugRequest) GetCpuSeconds() int32 {
 type DebugFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // e.g. metrics.txt
-	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"` // the next bytes of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -156,13 +156,13 @@ func (*GetClusterStatusRequest) Descriptor() ([]byte, []int) {
 
 type ClusterStatus struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId        string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Leader           string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"` // peer id, empty when there is none
-	Term             uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
-	FeatureLevel     uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	ClusterId        string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`                       // made when the cluster formed; it never changes
+	Leader           string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`                                              // peer id, empty when there is none
+	Term             uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`                                                 // Raft term of the peer that answers
+	FeatureLevel     uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`             // what all peers understand: commands beyond it are not proposed
 	FailureTolerance int32                  `protobuf:"varint,5,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"` // peers that may fail now without losing the quorum, counting voters that answer and may vote
 	Peers            []*Peer                `protobuf:"bytes,6,rep,name=peers,proto3" json:"peers,omitempty"`                                                // by id
-	AnsweredBy       string                 `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	AnsweredBy       string                 `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`                    // id of the peer that answers
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -248,20 +248,20 @@ func (x *ClusterStatus) GetAnsweredBy() string {
 
 type Peer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Suffrage        string                 `protobuf:"bytes,2,opt,name=suffrage,proto3" json:"suffrage,omitempty"` // voter, nonvoter, none (seen in gossip only)
-	Leader          bool                   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`
-	Alive           bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"` // as gossip sees it
-	GrpcAddr        string                 `protobuf:"bytes,5,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
-	HttpAddr        string                 `protobuf:"bytes,6,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
-	RaftAddr        string                 `protobuf:"bytes,7,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`
-	GossipAddr      string                 `protobuf:"bytes,8,opt,name=gossip_addr,json=gossipAddr,proto3" json:"gossip_addr,omitempty"`
-	Version         string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
-	AppliedIndex    uint64                 `protobuf:"varint,10,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"` // 0 when it could not be asked
-	LastIndex       uint64                 `protobuf:"varint,11,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	LastContactMs   int64                  `protobuf:"varint,12,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // with the leader, as the peer itself says; -1 unknown
-	MaxFeatureLevel uint32                 `protobuf:"varint,13,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"`
-	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"` // why it could not be asked
+	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                                      // its node id
+	Suffrage        string                 `protobuf:"bytes,2,opt,name=suffrage,proto3" json:"suffrage,omitempty"`                                          // voter, nonvoter, none (seen in gossip only)
+	Leader          bool                   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`                                             // it leads, as the peer that answers knows
+	Alive           bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`                                               // as gossip sees it
+	GrpcAddr        string                 `protobuf:"bytes,5,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`                          // host:port of its API
+	HttpAddr        string                 `protobuf:"bytes,6,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`                          // host:port of its HTTP APIs and dashboard
+	RaftAddr        string                 `protobuf:"bytes,7,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`                          // host:port of Raft
+	GossipAddr      string                 `protobuf:"bytes,8,opt,name=gossip_addr,json=gossipAddr,proto3" json:"gossip_addr,omitempty"`                    // host:port of gossip
+	Version         string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`                                            // of its binary
+	AppliedIndex    uint64                 `protobuf:"varint,10,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`            // 0 when it could not be asked
+	LastIndex       uint64                 `protobuf:"varint,11,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`                     // last entry of its log
+	LastContactMs   int64                  `protobuf:"varint,12,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`       // with the leader, as the peer itself says; -1 unknown
+	MaxFeatureLevel uint32                 `protobuf:"varint,13,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"` // what its binary understands
+	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`                                               // why it could not be asked
 	// Its data let it vote, as the peer itself says. One that has lost them stays a voter of the configuration until the
 	// leader has seen it, and gives no vote until it has caught up. False when it could not be asked.
 	MayVote bool `protobuf:"varint,50,opt,name=may_vote,json=mayVote,proto3" json:"may_vote,omitempty"`

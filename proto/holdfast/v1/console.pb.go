@@ -91,7 +91,7 @@ func (x *AttachRequest) GetLeave() bool {
 
 type AttachResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`          // what the console shows
 	Attached      bool                   `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"` // in the first message: the console is open
 	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`          // in the first message: the peer that holds it
 	unknownFields protoimpl.UnknownFields

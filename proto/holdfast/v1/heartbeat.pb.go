@@ -27,11 +27,11 @@ const (
 
 type KeepMachineAliveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	ProviderName  string                 `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
-	PoolName      string                 `protobuf:"bytes,3,opt,name=pool_name,json=poolName,proto3" json:"pool_name,omitempty"`
-	AgentVersion  string                 `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
-	Metrics       *AgentMetrics          `protobuf:"bytes,5,opt,name=metrics,proto3" json:"metrics,omitempty"` // optional
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`          // the machine
+	ProviderName  string                 `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"` // who provides the machine
+	PoolName      string                 `protobuf:"bytes,3,opt,name=pool_name,json=poolName,proto3" json:"pool_name,omitempty"`             // the pool
+	AgentVersion  string                 `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"` // version of the agent
+	Metrics       *AgentMetrics          `protobuf:"bytes,5,opt,name=metrics,proto3" json:"metrics,omitempty"`                               // optional
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -103,12 +103,12 @@ func (x *KeepMachineAliveRequest) GetMetrics() *AgentMetrics {
 
 type KeepMachineAliveResponse struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	MachineId       string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	State           Agent_State            `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.Agent_State" json:"state,omitempty"` // READY
-	PoolName        string                 `protobuf:"bytes,3,opt,name=pool_name,json=poolName,proto3" json:"pool_name,omitempty"`
-	LastKeepalive   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_keepalive,json=lastKeepalive,proto3" json:"last_keepalive,omitempty"` // when the leader took it
-	TtlSeconds      int64                  `protobuf:"varint,5,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
-	AgentVersion    string                 `protobuf:"bytes,6,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	MachineId       string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                      // the machine
+	State           Agent_State            `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.Agent_State" json:"state,omitempty"`                 // READY
+	PoolName        string                 `protobuf:"bytes,3,opt,name=pool_name,json=poolName,proto3" json:"pool_name,omitempty"`                         // the pool
+	LastKeepalive   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_keepalive,json=lastKeepalive,proto3" json:"last_keepalive,omitempty"`          // when the leader took it
+	TtlSeconds      int64                  `protobuf:"varint,5,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`                  // for how long it counts as alive without another sign
+	AgentVersion    string                 `protobuf:"bytes,6,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`             // version of the agent
 	NextKeepaliveMs int64                  `protobuf:"varint,7,opt,name=next_keepalive_ms,json=nextKeepaliveMs,proto3" json:"next_keepalive_ms,omitempty"` // what the server would like
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -195,12 +195,12 @@ func (x *KeepMachineAliveResponse) GetNextKeepaliveMs() int64 {
 
 type HeartbeatPoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
-	Gpus          []*Gpu                 `protobuf:"bytes,2,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	WorkersTotal  int32                  `protobuf:"varint,3,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`
-	WorkersReady  int32                  `protobuf:"varint,4,opt,name=workers_ready,json=workersReady,proto3" json:"workers_ready,omitempty"`
-	WorkersBusy   int32                  `protobuf:"varint,5,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`
-	UptimeSeconds int64                  `protobuf:"varint,6,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`
+	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`                       // the pool
+	Gpus          []*Gpu                 `protobuf:"bytes,2,rep,name=gpus,proto3" json:"gpus,omitempty"`                                         // each GPU of the pool
+	WorkersTotal  int32                  `protobuf:"varint,3,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`    // workers of the pool
+	WorkersReady  int32                  `protobuf:"varint,4,opt,name=workers_ready,json=workersReady,proto3" json:"workers_ready,omitempty"`    // of these, ready for work
+	WorkersBusy   int32                  `protobuf:"varint,5,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`       // of these, at work
+	UptimeSeconds int64                  `protobuf:"varint,6,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"` // how long the pool manager runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,8 +279,8 @@ func (x *HeartbeatPoolRequest) GetUptimeSeconds() int64 {
 
 type HeartbeatPoolResponse struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Status          string                 `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"` // healthy
-	NextHeartbeatMs int64                  `protobuf:"varint,2,opt,name=next_heartbeat_ms,json=nextHeartbeatMs,proto3" json:"next_heartbeat_ms,omitempty"`
+	Status          string                 `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`                                             // healthy
+	NextHeartbeatMs int64                  `protobuf:"varint,2,opt,name=next_heartbeat_ms,json=nextHeartbeatMs,proto3" json:"next_heartbeat_ms,omitempty"` // when the server would like the next one
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -331,7 +331,7 @@ func (x *HeartbeatPoolResponse) GetNextHeartbeatMs() int64 {
 
 type PingServiceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`       // of the service
 	State         *ServiceState          `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // optional
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -28,8 +28,8 @@ type Image_Format int32
 
 const (
 	Image_FORMAT_UNSPECIFIED Image_Format = 0
-	Image_RAW                Image_Format = 1
-	Image_QCOW2              Image_Format = 2
+	Image_RAW                Image_Format = 1 // byte for byte what is on the disk
+	Image_QCOW2              Image_Format = 2 // QEMU's format
 	Image_TAR                Image_Format = 3 // of a root file system
 )
 
@@ -80,9 +80,9 @@ type Image_Compression int32
 
 const (
 	Image_COMPRESSION_UNSPECIFIED Image_Compression = 0
-	Image_NONE                    Image_Compression = 1
-	Image_GZIP                    Image_Compression = 2
-	Image_ZSTD                    Image_Compression = 3
+	Image_NONE                    Image_Compression = 1 // as it is
+	Image_GZIP                    Image_Compression = 2 // RFC 1952
+	Image_ZSTD                    Image_Compression = 3 // RFC 8878
 )
 
 // Enum value maps for Image_Compression.
@@ -131,18 +131,18 @@ func (Image_Compression) EnumDescriptor() ([]byte, []int) {
 // Image is what a machine is installed with. It has a disk, or a kernel and an initrd, or all three.
 type Image struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // 1 to 64 letters, digits, '.', '_', '-'; the installer itself is the image "installer" (kernel and initrd)
-	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                                   // 1 to 64 letters, digits, '.', '_', '-'; the installer itself is the image "installer" (kernel and initrd)
+	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`                                     // what it is, in words
 	Arch          string                 `protobuf:"bytes,3,opt,name=arch,proto3" json:"arch,omitempty"`                                                   // amd64 (default), arm64
 	Format        Image_Format           `protobuf:"varint,4,opt,name=format,proto3,enum=holdfast.v1.Image_Format" json:"format,omitempty"`                // of the disk; default RAW
 	Compression   Image_Compression      `protobuf:"varint,5,opt,name=compression,proto3,enum=holdfast.v1.Image_Compression" json:"compression,omitempty"` // of the disk; default NONE
-	Disk          *Image_File            `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`
-	Kernel        *Image_File            `protobuf:"bytes,7,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	Initrd        *Image_File            `protobuf:"bytes,8,opt,name=initrd,proto3" json:"initrd,omitempty"`
-	Cmdline       string                 `protobuf:"bytes,9,opt,name=cmdline,proto3" json:"cmdline,omitempty"` // of the kernel
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	CreatedBy     string                 `protobuf:"bytes,12,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	Disk          *Image_File            `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                                   // what is written to the disk
+	Kernel        *Image_File            `protobuf:"bytes,7,opt,name=kernel,proto3" json:"kernel,omitempty"`                                               // what is booted
+	Initrd        *Image_File            `protobuf:"bytes,8,opt,name=initrd,proto3" json:"initrd,omitempty"`                                               // what is booted with it
+	Cmdline       string                 `protobuf:"bytes,9,opt,name=cmdline,proto3" json:"cmdline,omitempty"`                                             // of the kernel
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                       // when it was made
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                       // when it last changed
+	CreatedBy     string                 `protobuf:"bytes,12,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`                       // principal that made it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -263,7 +263,7 @@ func (x *Image) GetCreatedBy() string {
 
 type AddImageRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Image         *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	Image         *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`                                    // what is added
 	Replace       bool                   `protobuf:"varint,2,opt,name=replace,proto3" json:"replace,omitempty"`                               // take the place of another one of this name
 	ValidateOnly  bool                   `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"` // check it and answer what would be stored
 	unknownFields protoimpl.UnknownFields
@@ -323,7 +323,7 @@ func (x *AddImageRequest) GetValidateOnly() bool {
 
 type GetImageRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the image
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -367,8 +367,8 @@ func (x *GetImageRequest) GetName() string {
 
 type ListImagesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"` // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,8 +419,8 @@ func (x *ListImagesRequest) GetPageToken() string {
 
 type ListImagesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Images        []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Images        []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`                                      // by name
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -471,7 +471,7 @@ func (x *ListImagesResponse) GetNextPageToken() string {
 
 type DeleteImageRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the image
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -621,7 +621,7 @@ type isUploadFileRequest_Part interface {
 }
 
 type UploadFileRequest_Header_ struct {
-	Header *UploadFileRequest_Header `protobuf:"bytes,1,opt,name=header,proto3,oneof"`
+	Header *UploadFileRequest_Header `protobuf:"bytes,1,opt,name=header,proto3,oneof"` // in the first message
 }
 
 type UploadFileRequest_Data struct {
@@ -636,7 +636,7 @@ type UploadFileResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReceivedBytes int64                  `protobuf:"varint,1,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"` // by the peer that takes the call: in the first answer, where to go on
 	Peers         []string               `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`                                       // that have all of it
-	Done          bool                   `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	Done          bool                   `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`                                        // a majority of voters has the file
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -764,7 +764,7 @@ func (x *Image_File) GetCopies() []*Image_Copy {
 // Copy is how far a peer is with a file.
 type Image_Copy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`                       // the peer
 	Present       bool                   `protobuf:"varint,2,opt,name=present,proto3" json:"present,omitempty"`                                  // all of it, and its sum is right
 	ReceivedBytes int64                  `protobuf:"varint,3,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"` // of a fetch under way
 	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`                                       // why the last fetch failed, or the peer did not answer

@@ -30,13 +30,13 @@ type MachineStatus_Phase int32
 
 const (
 	MachineStatus_PHASE_UNSPECIFIED MachineStatus_Phase = 0
-	MachineStatus_FACTORY_READY     MachineStatus_Phase = 1
-	MachineStatus_READY             MachineStatus_Phase = 2
-	MachineStatus_PROVISIONING      MachineStatus_Phase = 3
-	MachineStatus_IN_SERVICE        MachineStatus_Phase = 4
-	MachineStatus_MAINTENANCE       MachineStatus_Phase = 5
-	MachineStatus_RMA               MachineStatus_Phase = 6
-	MachineStatus_RETIRED           MachineStatus_Phase = 7
+	MachineStatus_FACTORY_READY     MachineStatus_Phase = 1 // registered, never touched
+	MachineStatus_READY             MachineStatus_Phase = 2 // free to be provisioned
+	MachineStatus_PROVISIONING      MachineStatus_Phase = 3 // a run is at work on it
+	MachineStatus_IN_SERVICE        MachineStatus_Phase = 4 // it does its work
+	MachineStatus_MAINTENANCE       MachineStatus_Phase = 5 // somebody has to look at it, or does
+	MachineStatus_RMA               MachineStatus_Phase = 6 // it goes back to its maker
+	MachineStatus_RETIRED           MachineStatus_Phase = 7 // it never comes back
 )
 
 // Enum value maps for MachineStatus_Phase.
@@ -94,13 +94,13 @@ type EffectiveState_Value int32
 
 const (
 	EffectiveState_EFFECTIVE_STATE_UNSPECIFIED EffectiveState_Value = 0
-	EffectiveState_FACTORY_READY               EffectiveState_Value = 1
-	EffectiveState_READY                       EffectiveState_Value = 2
-	EffectiveState_PROVISIONING                EffectiveState_Value = 3
-	EffectiveState_IN_SERVICE                  EffectiveState_Value = 4
-	EffectiveState_MAINTENANCE                 EffectiveState_Value = 5
-	EffectiveState_RMA                         EffectiveState_Value = 6
-	EffectiveState_RETIRED                     EffectiveState_Value = 7
+	EffectiveState_FACTORY_READY               EffectiveState_Value = 1 // registered, never touched
+	EffectiveState_READY                       EffectiveState_Value = 2 // free to be provisioned
+	EffectiveState_PROVISIONING                EffectiveState_Value = 3 // a run is at work on it
+	EffectiveState_IN_SERVICE                  EffectiveState_Value = 4 // it does its work
+	EffectiveState_MAINTENANCE                 EffectiveState_Value = 5 // somebody has to look at it, or does
+	EffectiveState_RMA                         EffectiveState_Value = 6 // it goes back to its maker
+	EffectiveState_RETIRED                     EffectiveState_Value = 7 // it never comes back
 )
 
 // Enum value maps for EffectiveState_Value.
@@ -158,16 +158,16 @@ type Node_State int32
 
 const (
 	Node_NODE_STATE_UNSPECIFIED Node_State = 0
-	Node_DISCOVERED             Node_State = 1
-	Node_PENDING                Node_State = 2
-	Node_INSTALLING             Node_State = 3
-	Node_INSTALL_FAILED         Node_State = 4
-	Node_INSTALLED              Node_State = 5
-	Node_ACTIVE                 Node_State = 6
-	Node_REPROVISION            Node_State = 7
-	Node_DEPROVISIONING         Node_State = 8
-	Node_MIGRATING              Node_State = 9
-	Node_RETIRED                Node_State = 10
+	Node_DISCOVERED             Node_State = 1  // it was seen, and nobody has taken it in
+	Node_PENDING                Node_State = 2  // it waits for its install
+	Node_INSTALLING             Node_State = 3  // an installer is at work
+	Node_INSTALL_FAILED         Node_State = 4  // the installer gave up
+	Node_INSTALLED              Node_State = 5  // the installer is done; the system was not seen yet
+	Node_ACTIVE                 Node_State = 6  // it runs what was installed
+	Node_REPROVISION            Node_State = 7  // it is to be installed anew
+	Node_DEPROVISIONING         Node_State = 8  // it is being taken out
+	Node_MIGRATING              Node_State = 9  // its work is moved to another machine
+	Node_RETIRED                Node_State = 10 // it never comes back
 )
 
 // Enum value maps for Node_State.
@@ -231,10 +231,10 @@ type Agent_State int32
 
 const (
 	Agent_AGENT_STATE_UNSPECIFIED Agent_State = 0 // no agent is expected
-	Agent_PENDING                 Agent_State = 1
-	Agent_REGISTERED              Agent_State = 2
-	Agent_READY                   Agent_State = 3
-	Agent_EXPIRED                 Agent_State = 4
+	Agent_PENDING                 Agent_State = 1 // its token was made, nothing was heard
+	Agent_REGISTERED              Agent_State = 2 // it registered, and sent no keepalive yet
+	Agent_READY                   Agent_State = 3 // it keeps itself alive
+	Agent_EXPIRED                 Agent_State = 4 // nothing was heard of it for its whole TTL
 )
 
 // Enum value maps for Agent_State.
@@ -328,7 +328,7 @@ func (x *RegisterMachineRequest) GetMachine() *Machine {
 
 type GetMachineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // the machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -432,8 +432,8 @@ func (x *ListMachinesRequest) GetPageToken() string {
 
 type ListMachinesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`                                  // by id
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,9 +538,9 @@ func (x *UpdateMachineRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
 
 type SetMachinePhaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	Phase         MachineStatus_Phase    `protobuf:"varint,2,opt,name=phase,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"phase,omitempty"`
-	Comment       string                 `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"` // kept in the history
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`              // the machine
+	Phase         MachineStatus_Phase    `protobuf:"varint,2,opt,name=phase,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"phase,omitempty"` // where it goes; not every phase leads to every other
+	Comment       string                 `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`                                   // kept in the history
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -598,7 +598,7 @@ func (x *SetMachinePhaseRequest) GetComment() string {
 
 type DeleteMachineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // the machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,9 +678,9 @@ func (*DeleteMachineResponse) Descriptor() ([]byte, []int) {
 
 type ListMachineHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // the machine
+	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,8 +738,8 @@ func (x *ListMachineHistoryRequest) GetPageToken() string {
 
 type ListMachineHistoryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*HistoryEntry        `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"` // newest first
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Entries       []*HistoryEntry        `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`                                    // newest first
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -790,7 +790,7 @@ func (x *ListMachineHistoryResponse) GetNextPageToken() string {
 
 type ExplainMachineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // the machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -835,21 +835,21 @@ func (x *ExplainMachineRequest) GetMachineId() string {
 // MachineExplanation answers "why is this machine where it is?".
 type MachineExplanation struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	MachineId      string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	EffectiveState EffectiveState_Value   `protobuf:"varint,2,opt,name=effective_state,json=effectiveState,proto3,enum=holdfast.v1.EffectiveState_Value" json:"effective_state,omitempty"`
-	Banners        []string               `protobuf:"bytes,3,rep,name=banners,proto3" json:"banners,omitempty"`
-	Summary        string                 `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`          // one sentence
-	RunId          string                 `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // the active run, or the last one
-	Step           string                 `protobuf:"bytes,6,opt,name=step,proto3" json:"step,omitempty"`
-	Attempt        int32                  `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	WaitingFor     string                 `protobuf:"bytes,8,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
-	Since          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
-	Deadline       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	NextActionAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`
-	LastError      string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	QueuePosition  int32                  `protobuf:"varint,13,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"`
-	Suggestions    []string               `protobuf:"bytes,14,rep,name=suggestions,proto3" json:"suggestions,omitempty"` // what an operator can do next, as commands
-	Conditions     []*Condition           `protobuf:"bytes,50,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	MachineId      string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                       // the machine
+	EffectiveState EffectiveState_Value   `protobuf:"varint,2,opt,name=effective_state,json=effectiveState,proto3,enum=holdfast.v1.EffectiveState_Value" json:"effective_state,omitempty"` // what a user interface shows
+	Banners        []string               `protobuf:"bytes,3,rep,name=banners,proto3" json:"banners,omitempty"`                                                                            // what is wrong beside it, with the reason
+	Summary        string                 `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`                                                                            // one sentence
+	RunId          string                 `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                   // the active run, or the last one
+	Step           string                 `protobuf:"bytes,6,opt,name=step,proto3" json:"step,omitempty"`                                                                                  // of the run, that it is at
+	Attempt        int32                  `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`                                                                           // of that step, from 1
+	WaitingFor     string                 `protobuf:"bytes,8,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`                                                    // what has to happen next
+	Since          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`                                                                                // since when it waits
+	Deadline       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`                                                                         // when the attempt is given up
+	NextActionAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                           // when the executor acts next, at the latest
+	LastError      string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                                                      // of the attempts so far
+	QueuePosition  int32                  `protobuf:"varint,13,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"`                                         // 1 is next; 0: not queued
+	Suggestions    []string               `protobuf:"bytes,14,rep,name=suggestions,proto3" json:"suggestions,omitempty"`                                                                   // what an operator can do next, as commands
+	Conditions     []*Condition           `protobuf:"bytes,50,rep,name=conditions,proto3" json:"conditions,omitempty"`                                                                     // what was observed of the machine
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -991,16 +991,16 @@ func (x *MachineExplanation) GetConditions() []*Condition {
 
 type Machine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	Labels        map[string]string      `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Spec          *MachineSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
-	Status        *MachineStatus         `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	Revision      uint64                 `protobuf:"varint,52,opt,name=revision,proto3" json:"revision,omitempty"` // Raft index of the last change
-	Node          *NodeRecord            `protobuf:"bytes,53,opt,name=node,proto3" json:"node,omitempty"`          // of the node facet; absent while nothing is known
-	Agent         *AgentRecord           `protobuf:"bytes,54,opt,name=agent,proto3" json:"agent,omitempty"`        // of the agent facet; absent while no agent is expected
-	Hardware      *HardwareInventory     `protobuf:"bytes,55,opt,name=hardware,proto3" json:"hardware,omitempty"`  // as its BMC tells; absent while nobody has read it. Lists leave it out
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                    // 8 hexadecimal digits when the server makes it; it never changes
+	Labels        map[string]string      `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // free words of operators, to filter by
+	Spec          *MachineSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                                                                               // what operators declare
+	Status        *MachineStatus         `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`                                                                           // what is known; the server's alone
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                                                   // when it was made
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                                                   // when it last changed
+	Revision      uint64                 `protobuf:"varint,52,opt,name=revision,proto3" json:"revision,omitempty"`                                                                     // Raft index of the last change
+	Node          *NodeRecord            `protobuf:"bytes,53,opt,name=node,proto3" json:"node,omitempty"`                                                                              // of the node facet; absent while nothing is known
+	Agent         *AgentRecord           `protobuf:"bytes,54,opt,name=agent,proto3" json:"agent,omitempty"`                                                                            // of the agent facet; absent while no agent is expected
+	Hardware      *HardwareInventory     `protobuf:"bytes,55,opt,name=hardware,proto3" json:"hardware,omitempty"`                                                                      // as its BMC tells; absent while nobody has read it. Lists leave it out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,15 +1107,15 @@ func (x *Machine) GetHardware() *HardwareInventory {
 
 type MachineSpec struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
-	SshEndpoint       string                 `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`
-	BmcEndpoint       string                 `protobuf:"bytes,2,opt,name=bmc_endpoint,json=bmcEndpoint,proto3" json:"bmc_endpoint,omitempty"`
-	TargetClusterRef  string                 `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"`
-	MacAddresses      []string               `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"` // lower case, colons
-	Provider          string                 `protobuf:"bytes,50,opt,name=provider,proto3" json:"provider,omitempty"`                            // instance name; else the label "provider"; else "fake"
-	Location          string                 `protobuf:"bytes,51,opt,name=location,proto3" json:"location,omitempty"`
-	Rack              string                 `protobuf:"bytes,52,opt,name=rack,proto3" json:"rack,omitempty"`
-	Serial            string                 `protobuf:"bytes,53,opt,name=serial,proto3" json:"serial,omitempty"`
-	CustomerId        string                 `protobuf:"bytes,54,opt,name=customer_id,json=customerId,proto3" json:"customer_id,omitempty"`
+	SshEndpoint       string                 `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`                      // [user@]host[:port]
+	BmcEndpoint       string                 `protobuf:"bytes,2,opt,name=bmc_endpoint,json=bmcEndpoint,proto3" json:"bmc_endpoint,omitempty"`                      // host[:port], or a URL whose scheme says the protocol
+	TargetClusterRef  string                 `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"`     // the cluster that it is for
+	MacAddresses      []string               `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"`                   // lower case, colons
+	Provider          string                 `protobuf:"bytes,50,opt,name=provider,proto3" json:"provider,omitempty"`                                              // instance name; else the label "provider"; else "fake"
+	Location          string                 `protobuf:"bytes,51,opt,name=location,proto3" json:"location,omitempty"`                                              // where it is, e.g. a datacenter
+	Rack              string                 `protobuf:"bytes,52,opt,name=rack,proto3" json:"rack,omitempty"`                                                      // the rack that it is in
+	Serial            string                 `protobuf:"bytes,53,opt,name=serial,proto3" json:"serial,omitempty"`                                                  // serial number; at most one machine has it
+	CustomerId        string                 `protobuf:"bytes,54,opt,name=customer_id,json=customerId,proto3" json:"customer_id,omitempty"`                        // whom it is for
 	Pool              string                 `protobuf:"bytes,55,opt,name=pool,proto3" json:"pool,omitempty"`                                                      // the pool it is in
 	BmcCredentialsRef string                 `protobuf:"bytes,56,opt,name=bmc_credentials_ref,json=bmcCredentialsRef,proto3" json:"bmc_credentials_ref,omitempty"` // name of a secret
 	SshCredentialsRef string                 `protobuf:"bytes,57,opt,name=ssh_credentials_ref,json=sshCredentialsRef,proto3" json:"ssh_credentials_ref,omitempty"` // the same
@@ -1248,14 +1248,14 @@ func (x *MachineSpec) GetSshHostKeys() []string {
 
 type MachineStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Phase          MachineStatus_Phase    `protobuf:"varint,1,opt,name=phase,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"phase,omitempty"`
-	Conditions     []*Condition           `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`
-	ActiveRunId    string                 `protobuf:"bytes,3,opt,name=active_run_id,json=activeRunId,proto3" json:"active_run_id,omitempty"`
+	Phase          MachineStatus_Phase    `protobuf:"varint,1,opt,name=phase,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"phase,omitempty"`                                           // what operators want of it
+	Conditions     []*Condition           `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`                                                                       // what was observed of it
+	ActiveRunId    string                 `protobuf:"bytes,3,opt,name=active_run_id,json=activeRunId,proto3" json:"active_run_id,omitempty"`                                                // empty: no run is active
 	EffectiveState EffectiveState_Value   `protobuf:"varint,50,opt,name=effective_state,json=effectiveState,proto3,enum=holdfast.v1.EffectiveState_Value" json:"effective_state,omitempty"` // computed on read
 	Banners        []string               `protobuf:"bytes,51,rep,name=banners,proto3" json:"banners,omitempty"`                                                                            // computed on read: NeedsIntervention, Degraded, with their reasons
-	NodeState      Node_State             `protobuf:"varint,52,opt,name=node_state,json=nodeState,proto3,enum=holdfast.v1.Node_State" json:"node_state,omitempty"`
-	AgentState     Agent_State            `protobuf:"varint,53,opt,name=agent_state,json=agentState,proto3,enum=holdfast.v1.Agent_State" json:"agent_state,omitempty"`
-	PhaseChangedAt *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=phase_changed_at,json=phaseChangedAt,proto3" json:"phase_changed_at,omitempty"`
+	NodeState      Node_State             `protobuf:"varint,52,opt,name=node_state,json=nodeState,proto3,enum=holdfast.v1.Node_State" json:"node_state,omitempty"`                          // what is on its disk
+	AgentState     Agent_State            `protobuf:"varint,53,opt,name=agent_state,json=agentState,proto3,enum=holdfast.v1.Agent_State" json:"agent_state,omitempty"`                      // whether its agent is there
+	PhaseChangedAt *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=phase_changed_at,json=phaseChangedAt,proto3" json:"phase_changed_at,omitempty"`                                      // when the phase last changed
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1423,26 +1423,26 @@ func (*Node) Descriptor() ([]byte, []int) {
 // NodeRecord is what is known of the node facet beside its state (node state machine §Data Model).
 type NodeRecord struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
-	Hostname         string                 `protobuf:"bytes,1,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	IpAddress        string                 `protobuf:"bytes,2,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
-	WorkflowId       string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"` // names a plan
-	Vendor           string                 `protobuf:"bytes,4,opt,name=vendor,proto3" json:"vendor,omitempty"`
-	Model            string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	SerialNumber     string                 `protobuf:"bytes,6,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`
-	SystemUuid       string                 `protobuf:"bytes,7,opt,name=system_uuid,json=systemUuid,proto3" json:"system_uuid,omitempty"`
-	Arch             string                 `protobuf:"bytes,8,opt,name=arch,proto3" json:"arch,omitempty"`
-	BootMode         string                 `protobuf:"bytes,9,opt,name=boot_mode,json=bootMode,proto3" json:"boot_mode,omitempty"` // bios, uefi
-	GroupId          string                 `protobuf:"bytes,10,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`
-	Tags             []string               `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
-	InstallAttempts  int32                  `protobuf:"varint,12,opt,name=install_attempts,json=installAttempts,proto3" json:"install_attempts,omitempty"`
-	LastInstallError string                 `protobuf:"bytes,13,opt,name=last_install_error,json=lastInstallError,proto3" json:"last_install_error,omitempty"`
-	StateChangedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"`
-	LastSeenAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
-	InstallProgress  int32                  `protobuf:"varint,16,opt,name=install_progress,json=installProgress,proto3" json:"install_progress,omitempty"` // 0 to 100, of the installation that is going on
+	Hostname         string                 `protobuf:"bytes,1,opt,name=hostname,proto3" json:"hostname,omitempty"`                                            // the host's own name
+	IpAddress        string                 `protobuf:"bytes,2,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`                         // as its installer or its system reported
+	WorkflowId       string                 `protobuf:"bytes,3,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`                      // names a plan
+	Vendor           string                 `protobuf:"bytes,4,opt,name=vendor,proto3" json:"vendor,omitempty"`                                                // maker of the machine
+	Model            string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`                                                  // model of the machine
+	SerialNumber     string                 `protobuf:"bytes,6,opt,name=serial_number,json=serialNumber,proto3" json:"serial_number,omitempty"`                // as the system reads it
+	SystemUuid       string                 `protobuf:"bytes,7,opt,name=system_uuid,json=systemUuid,proto3" json:"system_uuid,omitempty"`                      // as the firmware has it
+	Arch             string                 `protobuf:"bytes,8,opt,name=arch,proto3" json:"arch,omitempty"`                                                    // e.g. x86_64
+	BootMode         string                 `protobuf:"bytes,9,opt,name=boot_mode,json=bootMode,proto3" json:"boot_mode,omitempty"`                            // bios, uefi
+	GroupId          string                 `protobuf:"bytes,10,opt,name=group_id,json=groupId,proto3" json:"group_id,omitempty"`                              // a group, in the words of clients of the node API
+	Tags             []string               `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`                                                   // lower case, in order
+	InstallAttempts  int32                  `protobuf:"varint,12,opt,name=install_attempts,json=installAttempts,proto3" json:"install_attempts,omitempty"`     // failed installs in a row; three are tried before a person is needed
+	LastInstallError string                 `protobuf:"bytes,13,opt,name=last_install_error,json=lastInstallError,proto3" json:"last_install_error,omitempty"` // why the last one failed
+	StateChangedAt   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"`       // when node_state last changed
+	LastSeenAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`                   // when it last reported
+	InstallProgress  int32                  `protobuf:"varint,16,opt,name=install_progress,json=installProgress,proto3" json:"install_progress,omitempty"`     // 0 to 100, of the installation that is going on
 	// The last report about an installation, and the run that was active then: what a step that installs waits for.
-	InstallStatus   string                 `protobuf:"bytes,17,opt,name=install_status,json=installStatus,proto3" json:"install_status,omitempty"` // started, progress, complete, failed
-	InstallStatusAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=install_status_at,json=installStatusAt,proto3" json:"install_status_at,omitempty"`
-	InstallRunId    string                 `protobuf:"bytes,19,opt,name=install_run_id,json=installRunId,proto3" json:"install_run_id,omitempty"`
+	InstallStatus   string                 `protobuf:"bytes,17,opt,name=install_status,json=installStatus,proto3" json:"install_status,omitempty"`         // started, progress, complete, failed
+	InstallStatusAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=install_status_at,json=installStatusAt,proto3" json:"install_status_at,omitempty"` // when that report came
+	InstallRunId    string                 `protobuf:"bytes,19,opt,name=install_run_id,json=installRunId,proto3" json:"install_run_id,omitempty"`          // the run that was active then
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1613,19 +1613,19 @@ func (x *NodeRecord) GetInstallRunId() string {
 // AgentRecord is what a machine's agent has said (machine registration).
 type AgentRecord struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	ProviderName   string                 `protobuf:"bytes,1,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
-	Hostname       string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	CpuMillicores  int64                  `protobuf:"varint,3,opt,name=cpu_millicores,json=cpuMillicores,proto3" json:"cpu_millicores,omitempty"`
-	MemoryMib      int64                  `protobuf:"varint,4,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`
-	GpuCount       int32                  `protobuf:"varint,5,opt,name=gpu_count,json=gpuCount,proto3" json:"gpu_count,omitempty"`
-	PrivateIp      string                 `protobuf:"bytes,6,opt,name=private_ip,json=privateIp,proto3" json:"private_ip,omitempty"`
-	AgentVersion   string                 `protobuf:"bytes,7,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
-	Metrics        *AgentMetrics          `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	RegisteredAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
-	LastKeepalive  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_keepalive,json=lastKeepalive,proto3" json:"last_keepalive,omitempty"` // at most 30 s behind
-	StateChangedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"`
-	MacAddress     string                 `protobuf:"bytes,13,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"` // of the interface that private_ip is on, as the agent says: it claims nothing
+	ProviderName   string                 `protobuf:"bytes,1,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`          // who provides the machine
+	Hostname       string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`                                      // the host's own name
+	CpuMillicores  int64                  `protobuf:"varint,3,opt,name=cpu_millicores,json=cpuMillicores,proto3" json:"cpu_millicores,omitempty"`      // processors: 1000 are one
+	MemoryMib      int64                  `protobuf:"varint,4,opt,name=memory_mib,json=memoryMib,proto3" json:"memory_mib,omitempty"`                  // memory
+	GpuCount       int32                  `protobuf:"varint,5,opt,name=gpu_count,json=gpuCount,proto3" json:"gpu_count,omitempty"`                     // how many GPUs
+	PrivateIp      string                 `protobuf:"bytes,6,opt,name=private_ip,json=privateIp,proto3" json:"private_ip,omitempty"`                   // address on the network of the machines
+	AgentVersion   string                 `protobuf:"bytes,7,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`          // version of the agent
+	Metrics        *AgentMetrics          `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`                                        // of its last keepalive
+	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                   // when its machine was made
+	RegisteredAt   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`         // when it registered last
+	LastKeepalive  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_keepalive,json=lastKeepalive,proto3" json:"last_keepalive,omitempty"`      // at most 30 s behind
+	StateChangedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"` // when agent_state last changed
+	MacAddress     string                 `protobuf:"bytes,13,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`               // of the interface that private_ip is on, as the agent says: it claims nothing
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1754,11 +1754,11 @@ func (x *AgentRecord) GetMacAddress() string {
 // AgentMetrics is what a keepalive brings.
 type AgentMetrics struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
-	CpuUtilizationPct    float64                `protobuf:"fixed64,1,opt,name=cpu_utilization_pct,json=cpuUtilizationPct,proto3" json:"cpu_utilization_pct,omitempty"`
-	MemoryUtilizationPct float64                `protobuf:"fixed64,2,opt,name=memory_utilization_pct,json=memoryUtilizationPct,proto3" json:"memory_utilization_pct,omitempty"`
-	TotalCpuAvailable    int64                  `protobuf:"varint,3,opt,name=total_cpu_available,json=totalCpuAvailable,proto3" json:"total_cpu_available,omitempty"`          // millicores
-	TotalMemoryAvailable int64                  `protobuf:"varint,4,opt,name=total_memory_available,json=totalMemoryAvailable,proto3" json:"total_memory_available,omitempty"` // MiB
-	FreeGpuCount         int32                  `protobuf:"varint,5,opt,name=free_gpu_count,json=freeGpuCount,proto3" json:"free_gpu_count,omitempty"`
+	CpuUtilizationPct    float64                `protobuf:"fixed64,1,opt,name=cpu_utilization_pct,json=cpuUtilizationPct,proto3" json:"cpu_utilization_pct,omitempty"`          // 0 to 100
+	MemoryUtilizationPct float64                `protobuf:"fixed64,2,opt,name=memory_utilization_pct,json=memoryUtilizationPct,proto3" json:"memory_utilization_pct,omitempty"` // 0 to 100
+	TotalCpuAvailable    int64                  `protobuf:"varint,3,opt,name=total_cpu_available,json=totalCpuAvailable,proto3" json:"total_cpu_available,omitempty"`           // millicores
+	TotalMemoryAvailable int64                  `protobuf:"varint,4,opt,name=total_memory_available,json=totalMemoryAvailable,proto3" json:"total_memory_available,omitempty"`  // MiB
+	FreeGpuCount         int32                  `protobuf:"varint,5,opt,name=free_gpu_count,json=freeGpuCount,proto3" json:"free_gpu_count,omitempty"`                          // GPUs that nobody uses
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -1832,15 +1832,15 @@ func (x *AgentMetrics) GetFreeGpuCount() int32 {
 // node and agent. It is bounded: see left_out.
 type HardwareInventory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"` // bmc
-	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
-	RunId         string                 `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // that read it
-	Manufacturer  string                 `protobuf:"bytes,4,opt,name=manufacturer,proto3" json:"manufacturer,omitempty"`
-	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	Serial        string                 `protobuf:"bytes,6,opt,name=serial,proto3" json:"serial,omitempty"`
-	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	BiosVersion   string                 `protobuf:"bytes,8,opt,name=bios_version,json=biosVersion,proto3" json:"bios_version,omitempty"`
-	BmcVersion    string                 `protobuf:"bytes,9,opt,name=bmc_version,json=bmcVersion,proto3" json:"bmc_version,omitempty"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                                // bmc
+	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`      // when it was read
+	RunId         string                 `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                     // that read it
+	Manufacturer  string                 `protobuf:"bytes,4,opt,name=manufacturer,proto3" json:"manufacturer,omitempty"`                    // maker of the machine
+	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`                                  // model of the machine
+	Serial        string                 `protobuf:"bytes,6,opt,name=serial,proto3" json:"serial,omitempty"`                                // serial number of the machine
+	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`                                    // of the system
+	BiosVersion   string                 `protobuf:"bytes,8,opt,name=bios_version,json=biosVersion,proto3" json:"bios_version,omitempty"`   // of the firmware
+	BmcVersion    string                 `protobuf:"bytes,9,opt,name=bmc_version,json=bmcVersion,proto3" json:"bmc_version,omitempty"`      // of the BMC's own firmware
 	MemoryBytes   int64                  `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // of all modules
 	Parts         []*HardwarePart        `protobuf:"bytes,11,rep,name=parts,proto3" json:"parts,omitempty"`                                 // processors, memory modules, drives and network ports, in this order
 	Missing       []string               `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`                             // what could not be read, and why
@@ -1973,17 +1973,17 @@ func (x *HardwareInventory) GetLeftOut() int32 {
 // HardwarePart is one part of a machine.
 type HardwarePart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // cpu, memory, disk, nic
-	Slot          string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`
-	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	Serial        string                 `protobuf:"bytes,4,opt,name=serial,proto3" json:"serial,omitempty"`
-	Firmware      string                 `protobuf:"bytes,5,opt,name=firmware,proto3" json:"firmware,omitempty"`
-	Mac           string                 `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`      // of a network port: lower case, with colons
-	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of a memory module or a drive
-	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`
-	Threads       int32                  `protobuf:"varint,9,opt,name=threads,proto3" json:"threads,omitempty"`
-	Mbps          int32                  `protobuf:"varint,10,opt,name=mbps,proto3" json:"mbps,omitempty"`  // of a network port that is up
-	State         string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"` // ok, failed; of a network port up, down
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`         // cpu, memory, disk, nic
+	Slot          string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`         // where it sits, in the BMC's words
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`       // in the BMC's words
+	Serial        string                 `protobuf:"bytes,4,opt,name=serial,proto3" json:"serial,omitempty"`     // serial number
+	Firmware      string                 `protobuf:"bytes,5,opt,name=firmware,proto3" json:"firmware,omitempty"` // its version
+	Mac           string                 `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`           // of a network port: lower case, with colons
+	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`      // of a memory module or a drive
+	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`      // of a processor
+	Threads       int32                  `protobuf:"varint,9,opt,name=threads,proto3" json:"threads,omitempty"`  // of a processor
+	Mbps          int32                  `protobuf:"varint,10,opt,name=mbps,proto3" json:"mbps,omitempty"`       // of a network port that is up
+	State         string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`      // ok, failed; of a network port up, down
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2135,15 +2135,15 @@ func (*Agent) Descriptor() ([]byte, []int) {
 // Condition is something observed of a machine. It is true, false or unknown.
 type Condition struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`      // Reachable, BMCReachable, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention
-	Status         bool                   `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // while it is unknown: what was last known, false when nothing ever was
-	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                           // Reachable, BMCReachable, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention
+	Status         bool                   `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`                                      // while it is unknown: what was last known, false when nothing ever was
+	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                       // one word in CamelCase
 	LastTransition *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_transition,json=lastTransition,proto3" json:"last_transition,omitempty"` // of status
 	ObservedAt     *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`            // when somebody last looked
 	Unknown        bool                   `protobuf:"varint,51,opt,name=unknown,proto3" json:"unknown,omitempty"`                                   // nobody can tell now whether it holds; the reason says why
-	UnknownSince   *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=unknown_since,json=unknownSince,proto3" json:"unknown_since,omitempty"`
-	Message        string                 `protobuf:"bytes,53,opt,name=message,proto3" json:"message,omitempty"`                         // in words, e.g. which parts have failed
-	FreshUntil     *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=fresh_until,json=freshUntil,proto3" json:"fresh_until,omitempty"` // without another observation it is unknown from then on (reason Stale); unset: what set it changes it
+	UnknownSince   *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=unknown_since,json=unknownSince,proto3" json:"unknown_since,omitempty"`      // since when nobody can tell; unset while somebody can
+	Message        string                 `protobuf:"bytes,53,opt,name=message,proto3" json:"message,omitempty"`                                    // in words, e.g. which parts have failed
+	FreshUntil     *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=fresh_until,json=freshUntil,proto3" json:"fresh_until,omitempty"`            // without another observation it is unknown from then on (reason Stale); unset: what set it changes it
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2244,17 +2244,17 @@ func (x *Condition) GetFreshUntil() *timestamppb.Timestamp {
 // HistoryEntry is one change of one facet of a machine. Entries are never lost.
 type HistoryEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"` // counts from 1 for each machine
-	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	Facet         string                 `protobuf:"bytes,4,opt,name=facet,proto3" json:"facet,omitempty"` // phase, node, agent, condition, inventory
-	From          string                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
-	To            string                 `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`
-	TriggeredBy   string                 `protobuf:"bytes,7,opt,name=triggered_by,json=triggeredBy,proto3" json:"triggered_by,omitempty"` // operator, run, system, node_report, agent
-	Principal     string                 `protobuf:"bytes,8,opt,name=principal,proto3" json:"principal,omitempty"`
-	RunId         string                 `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Comment       string                 `protobuf:"bytes,10,opt,name=comment,proto3" json:"comment,omitempty"`
-	Metadata      map[string]string      `protobuf:"bytes,11,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                         // the machine
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                                           // counts from 1 for each machine
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`                                                                                        // when it changed
+	Facet         string                 `protobuf:"bytes,4,opt,name=facet,proto3" json:"facet,omitempty"`                                                                                  // phase, node, agent, condition, inventory
+	From          string                 `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`                                                                                    // what it was
+	To            string                 `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`                                                                                        // what it became
+	TriggeredBy   string                 `protobuf:"bytes,7,opt,name=triggered_by,json=triggeredBy,proto3" json:"triggered_by,omitempty"`                                                   // operator, run, system, node_report, agent
+	Principal     string                 `protobuf:"bytes,8,opt,name=principal,proto3" json:"principal,omitempty"`                                                                          // who asked for it
+	RunId         string                 `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                     // the run that did it; empty: none
+	Comment       string                 `protobuf:"bytes,10,opt,name=comment,proto3" json:"comment,omitempty"`                                                                             // in the words of whoever asked for it
+	Metadata      map[string]string      `protobuf:"bytes,11,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // more, depending on what changed it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -25,9 +25,9 @@ const (
 
 type CreateNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // generated when empty
-	MacAddress    string                 `protobuf:"bytes,2,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
-	Node          *NodeRecord            `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`    // generated when empty
+	MacAddress    string                 `protobuf:"bytes,2,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"` // lower case, with colons
+	Node          *NodeRecord            `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`                               // what is known of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -85,7 +85,7 @@ func (x *CreateNodeRequest) GetNode() *NodeRecord {
 
 type GetNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // machine id or MAC address
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -129,8 +129,8 @@ func (x *GetNodeRequest) GetId() string {
 
 type UpdateNodeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Node  *NodeRecord            `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // machine id or MAC address
+	Node  *NodeRecord            `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"` // the new values of what paths name
 	// Of NodeRecord: what is set. "tags.add" and "tags.remove" add and remove the tags given instead of replacing all. Without paths
 	// all that clients may set is replaced.
 	Paths         []string `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
@@ -191,10 +191,10 @@ func (x *UpdateNodeRequest) GetPaths() []string {
 
 type TransitionNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	State         Node_State             `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.Node_State" json:"state,omitempty"`
-	Comment       string                 `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
-	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                    // machine id or MAC address
+	State         Node_State             `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.Node_State" json:"state,omitempty"` // where it goes
+	Comment       string                 `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`                          // why, in words; kept on record
+	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`                             // also when it has been installed too often in vain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,12 +259,12 @@ func (x *TransitionNodeRequest) GetForce() bool {
 
 type ReportNodeRequest struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
-	MacAddress           string                 `protobuf:"bytes,1,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
-	Facts                *NodeRecord            `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
+	MacAddress           string                 `protobuf:"bytes,1,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`                                // of the machine, as it sees itself
+	Facts                *NodeRecord            `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`                                                            // what it says of itself
 	InstallationStatus   string                 `protobuf:"bytes,3,opt,name=installation_status,json=installationStatus,proto3" json:"installation_status,omitempty"`        // started, progress, complete, failed, or empty
 	InstallationProgress int32                  `protobuf:"varint,4,opt,name=installation_progress,json=installationProgress,proto3" json:"installation_progress,omitempty"` // 0 to 100
-	InstallationError    string                 `protobuf:"bytes,5,opt,name=installation_error,json=installationError,proto3" json:"installation_error,omitempty"`
-	HasProgress          bool                   `protobuf:"varint,6,opt,name=has_progress,json=hasProgress,proto3" json:"has_progress,omitempty"`
+	InstallationError    string                 `protobuf:"bytes,5,opt,name=installation_error,json=installationError,proto3" json:"installation_error,omitempty"`           // why the installation failed
+	HasProgress          bool                   `protobuf:"varint,6,opt,name=has_progress,json=hasProgress,proto3" json:"has_progress,omitempty"`                            // the progress says something
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -344,8 +344,8 @@ func (x *ReportNodeRequest) GetHasProgress() bool {
 type ListStalledNodesRequest struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	OlderThanSeconds int64                  `protobuf:"varint,1,opt,name=older_than_seconds,json=olderThanSeconds,proto3" json:"older_than_seconds,omitempty"` // default 3600
-	PageSize         int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken        string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize         int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`                           // default 100, at most 1000
+	PageToken        string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`                         // next_page_token of the page before
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -403,8 +403,8 @@ func (x *ListStalledNodesRequest) GetPageToken() string {
 
 type ListStalledNodesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`                                  // longest first
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

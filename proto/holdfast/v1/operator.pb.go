@@ -61,7 +61,7 @@ func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
 
 type SnapshotData struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // the next bytes of the file
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,11 +281,11 @@ func (*StageSnapshotResponse) Descriptor() ([]byte, []int) {
 
 type RestoreSnapshotRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RestoreId     string                 `protobuf:"bytes,1,opt,name=restore_id,json=restoreId,proto3" json:"restore_id,omitempty"`
-	Chunks        uint32                 `protobuf:"varint,2,opt,name=chunks,proto3" json:"chunks,omitempty"` // how many were staged
-	AbandonRuns   bool                   `protobuf:"varint,3,opt,name=abandon_runs,json=abandonRuns,proto3" json:"abandon_runs,omitempty"`
-	OtherCluster  bool                   `protobuf:"varint,4,opt,name=other_cluster,json=otherCluster,proto3" json:"other_cluster,omitempty"`
-	WithoutKeys   bool                   `protobuf:"varint,5,opt,name=without_keys,json=withoutKeys,proto3" json:"without_keys,omitempty"`
+	RestoreId     string                 `protobuf:"bytes,1,opt,name=restore_id,json=restoreId,proto3" json:"restore_id,omitempty"`           // that the parts were staged under
+	Chunks        uint32                 `protobuf:"varint,2,opt,name=chunks,proto3" json:"chunks,omitempty"`                                 // how many were staged
+	AbandonRuns   bool                   `protobuf:"varint,3,opt,name=abandon_runs,json=abandonRuns,proto3" json:"abandon_runs,omitempty"`    // also while runs are active: they end as FAILED
+	OtherCluster  bool                   `protobuf:"varint,4,opt,name=other_cluster,json=otherCluster,proto3" json:"other_cluster,omitempty"` // also a file of another cluster
+	WithoutKeys   bool                   `protobuf:"varint,5,opt,name=without_keys,json=withoutKeys,proto3" json:"without_keys,omitempty"`    // also without the keys of its secrets: they have to be put anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,12 +357,12 @@ func (x *RestoreSnapshotRequest) GetWithoutKeys() bool {
 
 type RestoreSnapshotResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // that the file was taken of
-	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`                         // that it was taken at
-	TakenAt       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=taken_at,json=takenAt,proto3" json:"taken_at,omitempty"`
-	TakenBy       string                 `protobuf:"bytes,4,opt,name=taken_by,json=takenBy,proto3" json:"taken_by,omitempty"`
-	Machines      uint64                 `protobuf:"varint,5,opt,name=machines,proto3" json:"machines,omitempty"`
-	Runs          uint64                 `protobuf:"varint,6,opt,name=runs,proto3" json:"runs,omitempty"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`             // that the file was taken of
+	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`                                     // that it was taken at
+	TakenAt       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=taken_at,json=takenAt,proto3" json:"taken_at,omitempty"`                   // when the file was taken
+	TakenBy       string                 `protobuf:"bytes,4,opt,name=taken_by,json=takenBy,proto3" json:"taken_by,omitempty"`                   // the peer that took it
+	Machines      uint64                 `protobuf:"varint,5,opt,name=machines,proto3" json:"machines,omitempty"`                               // in the state now
+	Runs          uint64                 `protobuf:"varint,6,opt,name=runs,proto3" json:"runs,omitempty"`                                       // in the state now
 	EndedRuns     []string               `protobuf:"bytes,7,rep,name=ended_runs,json=endedRuns,proto3" json:"ended_runs,omitempty"`             // active when the file was taken: they have FAILED
 	AbandonedRuns []string               `protobuf:"bytes,8,rep,name=abandoned_runs,json=abandonedRuns,proto3" json:"abandoned_runs,omitempty"` // active just before the restore: their machines that are on record await a person
 	RestoredAt    uint64                 `protobuf:"varint,9,opt,name=restored_at,json=restoredAt,proto3" json:"restored_at,omitempty"`         // index of the restore
@@ -509,9 +509,9 @@ func (x *TransferLeadershipRequest) GetTo() string {
 
 type TransferLeadershipResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	Took          *durationpb.Duration   `protobuf:"bytes,3,opt,name=took,proto3" json:"took,omitempty"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // the peer that led
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`     // the peer that leads
+	Took          *durationpb.Duration   `protobuf:"bytes,3,opt,name=took,proto3" json:"took,omitempty"` // how long it took
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -569,7 +569,7 @@ func (x *TransferLeadershipResponse) GetTook() *durationpb.Duration {
 
 type RemovePeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // node id
 	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"` // also when it is alive: it must then be stopped at once, or it joins again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -693,8 +693,8 @@ func (*ProbeRequest) Descriptor() ([]byte, []int) {
 
 type ProbeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	Leader        string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`  // of its log entry
+	Leader        string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"` // the peer that committed it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,10 +897,10 @@ func (x *SetAutopilotRequest) GetConfig() *AutopilotConfig {
 
 type Autopilot struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
-	Config           *AutopilotConfig       `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
-	Healthy          bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"` // every voter answers, may vote and keeps up
-	FailureTolerance int32                  `protobuf:"varint,3,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"`
-	Peers            []*AutopilotPeer       `protobuf:"bytes,4,rep,name=peers,proto3" json:"peers,omitempty"` // by id
+	Config           *AutopilotConfig       `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`                                              // the rules
+	Healthy          bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`                                           // every voter answers, may vote and keeps up
+	FailureTolerance int32                  `protobuf:"varint,3,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"` // peers that may fail now without losing the quorum
+	Peers            []*AutopilotPeer       `protobuf:"bytes,4,rep,name=peers,proto3" json:"peers,omitempty"`                                                // by id
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -965,9 +965,9 @@ func (x *Autopilot) GetPeers() []*AutopilotPeer {
 
 type AutopilotPeer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Suffrage      string                 `protobuf:"bytes,2,opt,name=suffrage,proto3" json:"suffrage,omitempty"`
-	Healthy       bool                   `protobuf:"varint,3,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                         // node id
+	Suffrage      string                 `protobuf:"bytes,2,opt,name=suffrage,proto3" json:"suffrage,omitempty"`                             // voter, nonvoter
+	Healthy       bool                   `protobuf:"varint,3,opt,name=healthy,proto3" json:"healthy,omitempty"`                              // it answers and keeps up
 	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`                                       // it is not, or what is waited for
 	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`                                   // it is as it is, as this leader has seen it
 	Behind        uint64                 `protobuf:"varint,6,opt,name=behind,proto3" json:"behind,omitempty"`                                // entries

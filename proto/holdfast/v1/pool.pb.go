@@ -29,7 +29,7 @@ type Pool_Status int32
 const (
 	Pool_STATUS_UNSPECIFIED Pool_Status = 0 // declared, no manager
 	Pool_REGISTERED         Pool_Status = 1 // no heartbeat yet
-	Pool_HEALTHY            Pool_Status = 2
+	Pool_HEALTHY            Pool_Status = 2 // its heartbeats come
 	Pool_UNAVAILABLE        Pool_Status = 3 // three intervals without a heartbeat
 	Pool_DRAINING           Pool_Status = 4 // deregistered, kept for five minutes
 	Pool_ARCHIVED           Pool_Status = 5 // deregistered longer ago
@@ -84,29 +84,29 @@ func (Pool_Status) EnumDescriptor() ([]byte, []int) {
 
 type Pool struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	PoolId string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	PoolId string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // names it
 	// Declared by an operator.
 	Declared bool              `protobuf:"varint,2,opt,name=declared,proto3" json:"declared,omitempty"`
-	Provider string            `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"` // of its machines; "generic" when unset
-	GpuType  string            `protobuf:"bytes,4,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`
-	Labels   map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Provider string            `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`                                                                       // of its machines; "generic" when unset
+	GpuType  string            `protobuf:"bytes,4,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`                                                          // what its machines have, in words
+	Labels   map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // free words of operators
 	// Registered by a pool manager.
 	Endpoint        string                 `protobuf:"bytes,6,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	NodeId          string                 `protobuf:"bytes,7,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	Region          string                 `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`
-	Version         string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
-	Gpus            []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	WorkersTotal    int32                  `protobuf:"varint,11,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`
-	WorkersReady    int32                  `protobuf:"varint,12,opt,name=workers_ready,json=workersReady,proto3" json:"workers_ready,omitempty"`
-	WorkersBusy     int32                  `protobuf:"varint,13,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`
-	UptimeSeconds   int64                  `protobuf:"varint,14,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`
-	Status          Pool_Status            `protobuf:"varint,15,opt,name=status,proto3,enum=holdfast.v1.Pool_Status" json:"status,omitempty"`
-	StatusReason    string                 `protobuf:"bytes,16,opt,name=status_reason,json=statusReason,proto3" json:"status_reason,omitempty"`
-	RegisteredAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
-	StatusChangedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=status_changed_at,json=statusChangedAt,proto3" json:"status_changed_at,omitempty"`
-	LastHeartbeat   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"` // at most 30 s behind
-	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	NodeId          string                 `protobuf:"bytes,7,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`                                // of the manager's host
+	Region          string                 `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`                                              // where it is, in the words of whoever registers it
+	Version         string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`                                            // of the pool manager
+	Gpus            []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`                                                 // each GPU of the pool
+	WorkersTotal    int32                  `protobuf:"varint,11,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`            // as the manager last said
+	WorkersReady    int32                  `protobuf:"varint,12,opt,name=workers_ready,json=workersReady,proto3" json:"workers_ready,omitempty"`            // of these, ready for work
+	WorkersBusy     int32                  `protobuf:"varint,13,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`               // of these, at work
+	UptimeSeconds   int64                  `protobuf:"varint,14,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`         // how long the pool manager runs
+	Status          Pool_Status            `protobuf:"varint,15,opt,name=status,proto3,enum=holdfast.v1.Pool_Status" json:"status,omitempty"`               // how it is
+	StatusReason    string                 `protobuf:"bytes,16,opt,name=status_reason,json=statusReason,proto3" json:"status_reason,omitempty"`             // why
+	RegisteredAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`             // when its manager registered last
+	StatusChangedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=status_changed_at,json=statusChangedAt,proto3" json:"status_changed_at,omitempty"`  // when the status last changed
+	LastHeartbeat   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"`          // at most 30 s behind
+	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                      // when it was made
+	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                      // when it last changed
 	Machines        int32                  `protobuf:"varint,22,opt,name=machines,proto3" json:"machines,omitempty"`                                        // computed on read
 	MachinesReady   int32                  `protobuf:"varint,23,opt,name=machines_ready,json=machinesReady,proto3" json:"machines_ready,omitempty"`         // the same
 	AvailableVramGb int64                  `protobuf:"varint,24,opt,name=available_vram_gb,json=availableVramGb,proto3" json:"available_vram_gb,omitempty"` // the same: of healthy pools
@@ -314,13 +314,13 @@ func (x *Pool) GetAvailableVramGb() int64 {
 
 type Gpu struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	Id                 int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Model              string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	TotalVramGb        float64                `protobuf:"fixed64,3,opt,name=total_vram_gb,json=totalVramGb,proto3" json:"total_vram_gb,omitempty"`
-	AvailableVramGb    float64                `protobuf:"fixed64,4,opt,name=available_vram_gb,json=availableVramGb,proto3" json:"available_vram_gb,omitempty"`
-	ComputeCapability  string                 `protobuf:"bytes,5,opt,name=compute_capability,json=computeCapability,proto3" json:"compute_capability,omitempty"`
-	Workers            []string               `protobuf:"bytes,6,rep,name=workers,proto3" json:"workers,omitempty"`
-	TemperatureCelsius float64                `protobuf:"fixed64,7,opt,name=temperature_celsius,json=temperatureCelsius,proto3" json:"temperature_celsius,omitempty"`
+	Id                 int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                                            // number in its host
+	Model              string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`                                                       // in the driver's words
+	TotalVramGb        float64                `protobuf:"fixed64,3,opt,name=total_vram_gb,json=totalVramGb,proto3" json:"total_vram_gb,omitempty"`                    // memory
+	AvailableVramGb    float64                `protobuf:"fixed64,4,opt,name=available_vram_gb,json=availableVramGb,proto3" json:"available_vram_gb,omitempty"`        // of it, free
+	ComputeCapability  string                 `protobuf:"bytes,5,opt,name=compute_capability,json=computeCapability,proto3" json:"compute_capability,omitempty"`      // e.g. 8.0
+	Workers            []string               `protobuf:"bytes,6,rep,name=workers,proto3" json:"workers,omitempty"`                                                   // that use it
+	TemperatureCelsius float64                `protobuf:"fixed64,7,opt,name=temperature_celsius,json=temperatureCelsius,proto3" json:"temperature_celsius,omitempty"` // as the driver tells
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -406,7 +406,7 @@ func (x *Gpu) GetTemperatureCelsius() float64 {
 
 type CreatePoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pool          *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Pool          *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"` // what is declared: pool_id, provider, gpu_type, labels
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,7 +450,7 @@ func (x *CreatePoolRequest) GetPool() *Pool {
 
 type GetPoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // the pool
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,12 +494,12 @@ func (x *GetPoolRequest) GetPoolId() string {
 
 type ListPoolsRequest struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	Filter             string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on pool_id, provider, gpu_type, region, status, labels
-	PageSize           int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken          string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Filter             string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                                                         // AIP-160 on pool_id, provider, gpu_type, region, status, labels
+	PageSize           int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`                                    // default 100, at most 1000
+	PageToken          string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`                                  // next_page_token of the page before
 	MinAvailableVramGb float64                `protobuf:"fixed64,4,opt,name=min_available_vram_gb,json=minAvailableVramGb,proto3" json:"min_available_vram_gb,omitempty"` // healthy pools with a GPU that has so much free
-	GpuModel           string                 `protobuf:"bytes,5,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`
-	Region             string                 `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`
+	GpuModel           string                 `protobuf:"bytes,5,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`                                     // pools that have a GPU of this model
+	Region             string                 `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`                                                         // pools of this region
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -578,8 +578,8 @@ func (x *ListPoolsRequest) GetRegion() string {
 
 type ListPoolsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pools         []*Pool                `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Pools         []*Pool                `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`                                        // by id
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,7 +630,7 @@ func (x *ListPoolsResponse) GetNextPageToken() string {
 
 type DeletePoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
+	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // the pool
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -754,8 +754,8 @@ func (x *RegisterPoolRequest) GetPool() *Pool {
 
 type RegisterPoolResponse struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
-	Pool                *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	HeartbeatIntervalMs int64                  `protobuf:"varint,2,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"`
+	Pool                *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                                                             // as it is now
+	HeartbeatIntervalMs int64                  `protobuf:"varint,2,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"` // when the server would like a heartbeat
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -806,8 +806,8 @@ func (x *RegisterPoolResponse) GetHeartbeatIntervalMs() int64 {
 
 type DeregisterPoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // the pool
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`               // why, in words; kept in status_reason
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -895,23 +895,23 @@ func (*DeregisterPoolResponse) Descriptor() ([]byte, []int) {
 // PlatformProvider is a registration of the marketplace (POOLREG-18060).
 type PlatformProvider struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId      string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	Endpoint        string                 `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	AuthTokenSha256 []byte                 `protobuf:"bytes,3,opt,name=auth_token_sha256,json=authTokenSha256,proto3" json:"auth_token_sha256,omitempty"` // the token itself is not kept
-	PricePerToken   float64                `protobuf:"fixed64,4,opt,name=price_per_token,json=pricePerToken,proto3" json:"price_per_token,omitempty"`
-	PricePerHour    float64                `protobuf:"fixed64,5,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`
-	Currency        string                 `protobuf:"bytes,6,opt,name=currency,proto3" json:"currency,omitempty"`
-	TotalGpus       int32                  `protobuf:"varint,7,opt,name=total_gpus,json=totalGpus,proto3" json:"total_gpus,omitempty"`
-	TotalVramGb     float64                `protobuf:"fixed64,8,opt,name=total_vram_gb,json=totalVramGb,proto3" json:"total_vram_gb,omitempty"`
-	GpuModels       []string               `protobuf:"bytes,9,rep,name=gpu_models,json=gpuModels,proto3" json:"gpu_models,omitempty"`
-	UptimeGuarantee float64                `protobuf:"fixed64,10,opt,name=uptime_guarantee,json=uptimeGuarantee,proto3" json:"uptime_guarantee,omitempty"`
-	MaxLatencyMs    float64                `protobuf:"fixed64,11,opt,name=max_latency_ms,json=maxLatencyMs,proto3" json:"max_latency_ms,omitempty"`
-	Country         string                 `protobuf:"bytes,12,opt,name=country,proto3" json:"country,omitempty"`
-	Region          string                 `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`
-	Status          string                 `protobuf:"bytes,14,opt,name=status,proto3" json:"status,omitempty"` // registered
-	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	PoolId          string                 `protobuf:"bytes,17,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // the pool whose manager registers it, by his token; empty: an operator's
+	ProviderId      string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`                   // chosen by whoever registers it
+	Endpoint        string                 `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`                                         // URL of its API
+	AuthTokenSha256 []byte                 `protobuf:"bytes,3,opt,name=auth_token_sha256,json=authTokenSha256,proto3" json:"auth_token_sha256,omitempty"`  // the token itself is not kept
+	PricePerToken   float64                `protobuf:"fixed64,4,opt,name=price_per_token,json=pricePerToken,proto3" json:"price_per_token,omitempty"`      // in currency
+	PricePerHour    float64                `protobuf:"fixed64,5,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`         // in currency
+	Currency        string                 `protobuf:"bytes,6,opt,name=currency,proto3" json:"currency,omitempty"`                                         // of the prices, e.g. USD
+	TotalGpus       int32                  `protobuf:"varint,7,opt,name=total_gpus,json=totalGpus,proto3" json:"total_gpus,omitempty"`                     // that it offers
+	TotalVramGb     float64                `protobuf:"fixed64,8,opt,name=total_vram_gb,json=totalVramGb,proto3" json:"total_vram_gb,omitempty"`            // of all of them
+	GpuModels       []string               `protobuf:"bytes,9,rep,name=gpu_models,json=gpuModels,proto3" json:"gpu_models,omitempty"`                      // that it offers
+	UptimeGuarantee float64                `protobuf:"fixed64,10,opt,name=uptime_guarantee,json=uptimeGuarantee,proto3" json:"uptime_guarantee,omitempty"` // in percent
+	MaxLatencyMs    float64                `protobuf:"fixed64,11,opt,name=max_latency_ms,json=maxLatencyMs,proto3" json:"max_latency_ms,omitempty"`        // that it promises
+	Country         string                 `protobuf:"bytes,12,opt,name=country,proto3" json:"country,omitempty"`                                          // ISO 3166, e.g. DE
+	Region          string                 `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`                                            // where it is, in the words of whoever registers it
+	Status          string                 `protobuf:"bytes,14,opt,name=status,proto3" json:"status,omitempty"`                                            // registered
+	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                     // when it was made
+	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                     // when it last changed
+	PoolId          string                 `protobuf:"bytes,17,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`                              // the pool whose manager registers it, by his token; empty: an operator's
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1067,7 +1067,7 @@ func (x *PlatformProvider) GetPoolId() string {
 
 type RegisterProviderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Provider      *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	Provider      *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"` // what is registered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1111,8 +1111,8 @@ func (x *RegisterProviderRequest) GetProvider() *PlatformProvider {
 
 type RegisterProviderResponse struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
-	Provider              *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	PlatformMarginPercent float64                `protobuf:"fixed64,2,opt,name=platform_margin_percent,json=platformMarginPercent,proto3" json:"platform_margin_percent,omitempty"`
+	Provider              *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`                                                            // as it is now
+	PlatformMarginPercent float64                `protobuf:"fixed64,2,opt,name=platform_margin_percent,json=platformMarginPercent,proto3" json:"platform_margin_percent,omitempty"` // that the platform takes
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -1163,8 +1163,8 @@ func (x *RegisterProviderResponse) GetPlatformMarginPercent() float64 {
 
 type ListProvidersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1215,8 +1215,8 @@ func (x *ListProvidersRequest) GetPageToken() string {
 
 type ListProvidersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Providers     []*PlatformProvider    `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Providers     []*PlatformProvider    `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`                                // by id
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

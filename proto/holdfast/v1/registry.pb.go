@@ -27,15 +27,15 @@ const (
 // ServiceTarget is where a service is, in the words of the discovery API.
 type ServiceTarget struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // UUID, 36 characters
-	ServiceName     string                 `protobuf:"bytes,2,opt,name=service_name,json=serviceName,proto3" json:"service_name,omitempty"`
-	Host            string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	Port            int32                  `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`
-	ServiceType     string                 `protobuf:"bytes,5,opt,name=service_type,json=serviceType,proto3" json:"service_type,omitempty"` // tool-invoker, resource-provider, multi-capability, code-execution-engine
-	ServiceSubType  string                 `protobuf:"bytes,6,opt,name=service_sub_type,json=serviceSubType,proto3" json:"service_sub_type,omitempty"`
-	LanguageName    string                 `protobuf:"bytes,7,opt,name=language_name,json=languageName,proto3" json:"language_name,omitempty"`
-	LanguageType    string                 `protobuf:"bytes,8,opt,name=language_type,json=languageType,proto3" json:"language_type,omitempty"`
-	LanguageSubType string                 `protobuf:"bytes,9,opt,name=language_sub_type,json=languageSubType,proto3" json:"language_sub_type,omitempty"`
+	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                                    // UUID, 36 characters
+	ServiceName     string                 `protobuf:"bytes,2,opt,name=service_name,json=serviceName,proto3" json:"service_name,omitempty"`               // what it is called; several may share a name
+	Host            string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`                                                // name or address
+	Port            int32                  `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`                                               // 1 to 65535
+	ServiceType     string                 `protobuf:"bytes,5,opt,name=service_type,json=serviceType,proto3" json:"service_type,omitempty"`               // tool-invoker, resource-provider, multi-capability, code-execution-engine
+	ServiceSubType  string                 `protobuf:"bytes,6,opt,name=service_sub_type,json=serviceSubType,proto3" json:"service_sub_type,omitempty"`    // in the service's words
+	LanguageName    string                 `protobuf:"bytes,7,opt,name=language_name,json=languageName,proto3" json:"language_name,omitempty"`            // e.g. Java
+	LanguageType    string                 `protobuf:"bytes,8,opt,name=language_type,json=languageType,proto3" json:"language_type,omitempty"`            // e.g. compiled
+	LanguageSubType string                 `protobuf:"bytes,9,opt,name=language_sub_type,json=languageSubType,proto3" json:"language_sub_type,omitempty"` // e.g. jvm
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -136,9 +136,9 @@ func (x *ServiceTarget) GetLanguageSubType() string {
 // ServiceState is the health of a service at a point in time.
 type ServiceState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Timestamp     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	Healthy       bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // healthy, missing in action, inactive due to service auto-deregistration, or the service's own
+	Timestamp     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=timestamp,proto3" json:"timestamp,omitempty"` // when it was so, as the service says
+	Healthy       bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`    // it does its work
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`       // healthy, missing in action, inactive due to service auto-deregistration, or the service's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,15 +197,15 @@ func (x *ServiceState) GetReason() string {
 // Service is a registration with its activity record.
 type Service struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	Active        bool                   `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`
-	Deregistered  bool                   `protobuf:"varint,3,opt,name=deregistered,proto3" json:"deregistered,omitempty"`
-	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"` // at most 30 s behind
-	States        []*ServiceState        `protobuf:"bytes,5,rep,name=states,proto3" json:"states,omitempty"`                     // the last ten, newest last
-	RegisteredAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	Revision      uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`  // Raft index of the last change
-	Principal     string                 `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"` // who registered it
+	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`                                 // where it is
+	Active        bool                   `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`                                // signs of life come
+	Deregistered  bool                   `protobuf:"varint,3,opt,name=deregistered,proto3" json:"deregistered,omitempty"`                    // it was taken out; it is remembered for a while
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`             // at most 30 s behind
+	States        []*ServiceState        `protobuf:"bytes,5,rep,name=states,proto3" json:"states,omitempty"`                                 // the last ten, newest last
+	RegisteredAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"` // when it registered last
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`          // when it last changed
+	Revision      uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`                            // Raft index of the last change
+	Principal     string                 `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`                           // who registered it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,7 +305,7 @@ func (x *Service) GetPrincipal() string {
 
 type RegisterServiceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"` // what registers; an empty id is made by the server
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,8 +349,8 @@ func (x *RegisterServiceRequest) GetTarget() *ServiceTarget {
 
 type UpdateServiceStateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	State         *ServiceState          `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`       // of the service
+	State         *ServiceState          `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // its newest state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,7 +401,7 @@ func (x *UpdateServiceStateRequest) GetState() *ServiceState {
 
 type DeregisterServiceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`         // of the service
 	Target        *ServiceTarget         `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // of clients that send no id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -453,7 +453,7 @@ func (x *DeregisterServiceRequest) GetTarget() *ServiceTarget {
 
 type GetServiceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the service
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,9 +497,9 @@ func (x *GetServiceRequest) GetId() string {
 
 type ListServicesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160 on id, service_name, service_type, host, active
-	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                        // AIP-160 on id, service_name, service_type, host, active
+	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -557,8 +557,8 @@ func (x *ListServicesRequest) GetPageToken() string {
 
 type ListServicesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Services      []*Service             `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Services      []*Service             `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`                                  // by id
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -609,7 +609,7 @@ func (x *ListServicesResponse) GetNextPageToken() string {
 
 type WatchServicesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`  // as in ListServices
 	Cursor        uint64                 `protobuf:"varint,2,opt,name=cursor,proto3" json:"cursor,omitempty"` // of the last event seen; 0 starts with the current state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -661,9 +661,9 @@ func (x *WatchServicesRequest) GetCursor() uint64 {
 
 type ServiceEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cursor        uint64                 `protobuf:"varint,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	Service       *Service               `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	Cursor        uint64                 `protobuf:"varint,1,opt,name=cursor,proto3" json:"cursor,omitempty"`  // resume after this event with WatchServicesRequest.cursor
+	Service       *Service               `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"` // as it is now
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`           // when it changed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

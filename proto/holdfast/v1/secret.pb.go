@@ -27,16 +27,16 @@ const (
 // Secret is what is on record of a secret, but for its value.
 type Secret struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
-	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type      string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`                // bmc (username, password), ssh (username, private_key, certificate, password), join, token, opaque
-	Keys      []string               `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`                // names of the values in it
-	KeyId     string                 `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // of the sealing key
-	Version   uint64                 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`         // counts from 1
-	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	UpdatedBy string                 `protobuf:"bytes,8,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
-	UsedBy    []string               `protobuf:"bytes,9,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"` // machines that refer to it, at most 10
-	Uses      int32                  `protobuf:"varint,10,opt,name=uses,proto3" json:"uses,omitempty"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                            // names it
+	Type      string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`                            // bmc (username, password), ssh (username, private_key, certificate, password), join, token, opaque
+	Keys      []string               `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`                            // names of the values in it
+	KeyId     string                 `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`             // of the sealing key
+	Version   uint64                 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`                     // counts from 1
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // when it was made
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"` // when it last changed
+	UpdatedBy string                 `protobuf:"bytes,8,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"` // principal that stored this version
+	UsedBy    []string               `protobuf:"bytes,9,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`          // machines that refer to it, at most 10
+	Uses      int32                  `protobuf:"varint,10,opt,name=uses,proto3" json:"uses,omitempty"`                          // how many machines refer to it
 	// The pools whose machines may refer to it; none: those of any pool, and of no pool. Whoever is scoped to pools can only give a machine
 	// a secret whose pools are all his.
 	Pools         []string `protobuf:"bytes,11,rep,name=pools,proto3" json:"pools,omitempty"`
@@ -153,9 +153,9 @@ func (x *Secret) GetPools() []string {
 
 type PutSecretRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Type   string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Values map[string]string      `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                                                               // of the secret
+	Type   string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`                                                                               // bmc, ssh, join, token, opaque: says which values it has
+	Values map[string]string      `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // by name; write-only
 	// Limits it to these pools. Empty: a new one is for all pools, and a new version is for the pools of the version before.
 	Pools         []string `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`
 	AllPools      bool     `protobuf:"varint,5,opt,name=all_pools,json=allPools,proto3" json:"all_pools,omitempty"` // a new version is for all pools again
@@ -230,7 +230,7 @@ func (x *PutSecretRequest) GetAllPools() bool {
 
 type GetSecretRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the secret
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -274,8 +274,8 @@ func (x *GetSecretRequest) GetName() string {
 
 type ListSecretsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -326,8 +326,8 @@ func (x *ListSecretsRequest) GetPageToken() string {
 
 type ListSecretsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Secrets       []*Secret              `protobuf:"bytes,1,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Secrets       []*Secret              `protobuf:"bytes,1,rep,name=secrets,proto3" json:"secrets,omitempty"`                                    // by name
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,7 +378,7 @@ func (x *ListSecretsResponse) GetNextPageToken() string {
 
 type DeleteSecretRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // of the secret
 	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"` // although machines refer to it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -503,7 +503,7 @@ func (*RotateSecretsRequest) Descriptor() ([]byte, []int) {
 type RotateSecretsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	KeyId         string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // that all are sealed under now
-	Resealed      int32                  `protobuf:"varint,2,opt,name=resealed,proto3" json:"resealed,omitempty"`
+	Resealed      int32                  `protobuf:"varint,2,opt,name=resealed,proto3" json:"resealed,omitempty"`       // how many were sealed anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
