@@ -33,7 +33,7 @@ const configuration = `providers:
     kind: datacenter
     bmc: {allow_http: true, settle: 2s, open_time: 1s, request_time: 5s, command_time: 10s, timeout: 30s}
     ssh: {host_keys: pinned}
-    netboot: {boot_seconds: 240, start_seconds: 180, silence_seconds: 120, disk_seconds: 420}
+    netboot: {boot_seconds: 240, start_seconds: 240, silence_seconds: 180, disk_seconds: 600}
 reconcile_interval_seconds: 5
 `
 

@@ -21,6 +21,7 @@ func (m *Machine) boxArguments(order map[string]int, cd string) []string {
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none", "-object", "rng-random,id=rng0,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng0",
 		"-chardev", "socket,id=monitor,path=" + m.path("monitor.sock"), "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=line,path=" + m.path("serial.sock"), "-serial", "chardev:line",
+		"-boot", "reboot-timeout=5000", // a server that finds nothing to boot looks again
 		"-drive", "if=none,id=d0,format=raw,cache=unsafe,discard=unmap,file=" + b.Disk, "-device", fmt.Sprintf("virtio-blk-pci,drive=d0,id=disk0,serial=%s,bootindex=%d", m.cfg.Name, order["disk"]),
 		"-netdev", "tap,id=n0,script=no,downscript=no,ifname=" + b.Tap,
 		"-drive", cd, "-device", fmt.Sprint("ide-cd,drive=cdd,id=cd0,bootindex=", order["cd"]),
