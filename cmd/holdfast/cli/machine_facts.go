@@ -36,12 +36,18 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	}
 	row("last keepalive", agoIfAny(now, at(a.GetLastKeepalive())))
 	row("agent version", a.GetAgentVersion())
-	if x := a.GetMetrics(); x != nil {
-		row("in use", fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d", x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount()))
-	}
+	row("in use", inUse(a.GetMetrics()))
 	row("tags", strings.Join(n.GetTags(), ","))
 	row("last seen", agoIfAny(now, at(n.GetLastSeenAt())))
 	return t
+}
+
+// inUse words the metrics of a keepalive; "" when there are none.
+func inUse(x *holdfastv1.AgentMetrics) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d", x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount())
 }
 
 // agoIfAny is "" for no time.

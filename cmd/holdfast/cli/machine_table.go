@@ -12,8 +12,8 @@ func machineKind() kind[*holdfastv1.Machine] {
 	return kind[*holdfastv1.Machine]{
 		noun: "machine", list: "machines",
 		name:   (*holdfastv1.Machine).GetMachineId,
-		header: []string{"MACHINE", "STATE", "RUN", "PROVIDER", "LOCATION", "RACK", "UPDATED"},
-		wide: []string{"PHASE", "NODE", "AGENT", "CONDITIONS", "BANNERS", "SSH", "BMC", "MACS", "SERIAL",
+		header: []string{"MACHINE", "STATE", "POOL", "AGENT", "KEEPALIVE", "RUN", "PROVIDER", "LOCATION", "RACK", "UPDATED"},
+		wide: []string{"PHASE", "NODE", "AGENT VERSION", "IN USE", "CONDITIONS", "BANNERS", "SSH", "BMC", "MACS", "SERIAL",
 			"CLUSTER", "CUSTOMER", "LABELS"},
 		row: machineRow,
 	}
@@ -24,6 +24,9 @@ func machineRow(m *holdfastv1.Machine, now time.Time, wide bool) []render.Text {
 	row := []render.Text{
 		plain(m.GetMachineId()),
 		render.State(enum(status.GetEffectiveState())),
+		plain(spec.GetPool()),
+		render.State(enum(status.GetAgentState())),
+		plain(agoIfAny(now, at(m.GetAgent().GetLastKeepalive()))),
 		plain(status.GetActiveRunId()),
 		plain(first(spec.GetProvider(), m.GetLabels()["provider"])),
 		plain(spec.GetLocation()),
@@ -36,7 +39,8 @@ func machineRow(m *holdfastv1.Machine, now time.Time, wide bool) []render.Text {
 	return append(row,
 		render.State(enum(status.GetPhase())),
 		plain(enum(status.GetNodeState())),
-		render.State(enum(status.GetAgentState())),
+		plain(m.GetAgent().GetAgentVersion()),
+		plain(inUse(m.GetAgent().GetMetrics())),
 		plain(conditions(status.GetConditions())),
 		render.T(strings.Join(status.GetBanners(), "; "), render.Red),
 		plain(spec.GetSshEndpoint()),
