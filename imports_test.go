@@ -46,14 +46,16 @@ func importRules() []importRule {
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
 		{part: "fsm/...", may: []string{"proto/..."}, never: impure},
+		{part: "archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
 		{part: "providers/...", may: []string{"proto/holdfast/..."}},
-		{part: "executor/...", may: []string{"proto/...", "fsm", "cluster", "providers"}, tests: []string{"providers/..."}},
-		{part: "server/...", may: []string{"proto/...", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/...", "cluster/peertls/issue"}},
+		{part: "executor/...", may: []string{"proto/...", "archive", "fsm", "cluster", "providers"}, tests: []string{"archive/...", "providers/..."}},
+		{part: "server/...", may: []string{"proto/...", "archive", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/...", "cluster/peertls/issue"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
 		{part: "cmd/holdfast/...", may: []string{
-			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...",
+			"proto/...", "archive/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...",
+			"cmd/holdfast-agent/install/diskrule", // what a plan says of disks, before the installer reads it
 		}, tests: []string{"fsm/fsmtest"}, never: []string{module + "/providers/providertest", "testing/..."}},
 		{part: "test/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...", "cmd/holdfast/...",

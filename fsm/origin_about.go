@@ -162,6 +162,10 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		return named("runs", op.NoteInstall.GetRunId()), true
 	case *internalv1.Command_CompactRunLog:
 		return named("runs", op.CompactRunLog.GetRunId()), true
+	case *internalv1.Command_ArchiveRun:
+		return named("runs", op.ArchiveRun.GetRunId()), true
+	case *internalv1.Command_DropArchivedRun:
+		return named("runs", op.DropArchivedRun.GetRunId()), true
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster, *internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,
 		*internalv1.Command_ObserveConditions, *internalv1.Command_AppendRunLogs, *internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
 		*internalv1.Command_NoteDevice, *internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:

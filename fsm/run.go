@@ -19,6 +19,8 @@ const (
 	runsPending            // PENDING, by time
 	runsUncompacted        // ended, with a log that is not compressed yet
 	runsBeside             // active beside the machine's active run, by machine
+	runsWhole              // ended, with steps and log here, by time
+	runsArchived           // their steps and logs are in the archive, by time
 )
 
 func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
@@ -41,7 +43,7 @@ func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
 			runsActive:    when(func(r *holdfastv1.Run) bool { return !Ended(r) }),
 			runsPending:   when(func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_PENDING }),
 			runsUncompacted: when(func(r *holdfastv1.Run) bool {
-				return Ended(r) && r.GetLogBytes() > 0 && !r.GetLogCompacted()
+				return Ended(r) && r.GetLogBytes() > 0 && !r.GetLogCompacted() && r.GetArchive() == nil
 			}),
 			runsBeside: func(r *holdfastv1.Run) []string {
 				if r.GetBeside() && !Ended(r) {
@@ -49,6 +51,10 @@ func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
 				}
 				return nil
 			},
+			runsWhole: when(func(r *holdfastv1.Run) bool { return Ended(r) && r.GetArchive() == nil }),
+			runsArchived: when(func(r *holdfastv1.Run) bool {
+				return r.GetArchive() != nil && r.GetArchive().GetDroppedAt() == nil
+			}),
 		},
 	}
 }

@@ -130,7 +130,7 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 // theirs. The proposer compresses, because compressors differ between versions and peers must not.
 func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	run, ok := t.runs.get(c.GetRunId())
-	if !ok || !Ended(run) || run.GetLogCompacted() {
+	if !ok || !Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
 		return nil
 	}
 	b := c.GetBlock()

@@ -168,6 +168,10 @@ func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 		return nil, t.appendRunLogs(op.AppendRunLogs)
 	case *internalv1.Command_CompactRunLog:
 		return nil, t.compactRunLog(op.CompactRunLog)
+	case *internalv1.Command_ArchiveRun:
+		return nil, t.archiveRun(op.ArchiveRun)
+	case *internalv1.Command_DropArchivedRun:
+		return nil, t.dropArchivedRun(op.DropArchivedRun)
 	case *internalv1.Command_DropTokens:
 		return nil, t.dropTokens(op.DropTokens)
 	case *internalv1.Command_PutSigningKeys:

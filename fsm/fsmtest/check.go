@@ -100,8 +100,11 @@ func checkRun(r *holdfastv1.Run) error {
 	add := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("run %s: %s", r.GetRunId(), fmt.Sprintf(format, args...)))
 	}
-	if len(r.GetRunId()) == 0 || len(r.GetSteps()) == 0 {
-		add("has no id or no steps")
+	if len(r.GetRunId()) == 0 || (len(r.GetSteps()) == 0) != (r.GetArchive() != nil) {
+		add("has no id, or no steps although it is not archived, or steps although it is")
+	}
+	if r.GetArchive() != nil && !fsm.Ended(r) {
+		add("is archived and %s", r.GetPhase())
 	}
 	open := 0
 	for i, s := range r.GetSteps() {

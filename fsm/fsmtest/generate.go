@@ -52,6 +52,8 @@ func choices() []choice {
 		{4, "create plan", (*Generator).createPlan},
 		{4, "cancel run", (*Generator).cancelRun},
 		{3, "compact log", (*Generator).compactLog},
+		{2, "archive a run", (*Generator).archiveRun},
+		{1, "drop an archived run", (*Generator).dropArchivedRun},
 		{3, "new leader", (*Generator).lead},
 		{2, "delete machine", (*Generator).deleteMachine},
 		{1, "note a device", (*Generator).noteDevice},

@@ -75,6 +75,7 @@ func internal(c *internalv1.Command) bool {
 	switch c.GetOp().(type) {
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_BeginAttempt, *internalv1.Command_NoteProgress, *internalv1.Command_EndAttempt,
 		*internalv1.Command_AbortRun, *internalv1.Command_AppendRunLogs, *internalv1.Command_CompactRunLog, *internalv1.Command_ObserveConditions,
+		*internalv1.Command_ArchiveRun, *internalv1.Command_DropArchivedRun,
 		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys, *internalv1.Command_RecordDenials,
 		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools, *internalv1.Command_NoteDevice,
 		*internalv1.Command_OpenInstall, *internalv1.Command_NoteInstall,

@@ -29,7 +29,11 @@ func CheckStep(before, after *fsm.View) error {
 		if err := checkRunStep(old, r); err != nil {
 			errs = append(errs, err)
 		}
-		if got, want := LogText(after, r.GetRunId()), LogText(before, r.GetRunId()); len(got) < len(want) || got[:len(want)] != want {
+		if got, want := LogText(after, r.GetRunId()), LogText(before, r.GetRunId()); r.GetArchive() != nil {
+			if got != "" {
+				add("run %s is archived, and its log is still here", r.GetRunId())
+			}
+		} else if len(got) < len(want) || got[:len(want)] != want {
 			add("the log of run %s has changed", r.GetRunId())
 		}
 	}
@@ -119,11 +123,14 @@ func LogText(v *fsm.View, run string) string {
 	return string(text)
 }
 
-// sameButLogForm compares runs that have ended: their log may have been compressed.
+// sameButLogForm compares runs that have ended: the log of the later one may have been compressed, and it may have been archived.
 func sameButLogForm(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {
 		r.LogCompacted, r.QueuePosition = false, 0
+		if b.GetArchive() != nil && (a.GetArchive() == nil || a.GetArchive().GetDroppedAt() == nil) {
+			r.Archive, r.Steps, r.Revision = nil, nil, 0
+		}
 	}
 	return proto.Equal(x, y)
 }

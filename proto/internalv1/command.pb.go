@@ -70,7 +70,7 @@ func (x LogBlock_Codec) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogBlock_Codec.Descriptor instead.
 func (LogBlock_Codec) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30, 0}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33, 0}
 }
 
 // Entry is the payload of one Raft log entry.
@@ -154,6 +154,8 @@ type Command struct {
 	//	*Command_AbortRun
 	//	*Command_AppendRunLogs
 	//	*Command_CompactRunLog
+	//	*Command_ArchiveRun
+	//	*Command_DropArchivedRun
 	//	*Command_CreateToken
 	//	*Command_RevokeToken
 	//	*Command_DropTokens
@@ -476,6 +478,24 @@ func (x *Command) GetCompactRunLog() *CompactRunLog {
 	if x != nil {
 		if x, ok := x.Op.(*Command_CompactRunLog); ok {
 			return x.CompactRunLog
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetArchiveRun() *ArchiveRun {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ArchiveRun); ok {
+			return x.ArchiveRun
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDropArchivedRun() *DropArchivedRun {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DropArchivedRun); ok {
+			return x.DropArchivedRun
 		}
 	}
 	return nil
@@ -901,6 +921,14 @@ type Command_CompactRunLog struct {
 	CompactRunLog *CompactRunLog `protobuf:"bytes,71,opt,name=compact_run_log,json=compactRunLog,proto3,oneof"`
 }
 
+type Command_ArchiveRun struct {
+	ArchiveRun *ArchiveRun `protobuf:"bytes,72,opt,name=archive_run,json=archiveRun,proto3,oneof"`
+}
+
+type Command_DropArchivedRun struct {
+	DropArchivedRun *DropArchivedRun `protobuf:"bytes,73,opt,name=drop_archived_run,json=dropArchivedRun,proto3,oneof"`
+}
+
 type Command_CreateToken struct {
 	CreateToken *CreateToken `protobuf:"bytes,80,opt,name=create_token,json=createToken,proto3,oneof"`
 }
@@ -1090,6 +1118,10 @@ func (*Command_AbortRun) isCommand_Op() {}
 func (*Command_AppendRunLogs) isCommand_Op() {}
 
 func (*Command_CompactRunLog) isCommand_Op() {}
+
+func (*Command_ArchiveRun) isCommand_Op() {}
+
+func (*Command_DropArchivedRun) isCommand_Op() {}
 
 func (*Command_CreateToken) isCommand_Op() {}
 
@@ -2889,6 +2921,181 @@ func (x *CompactRunLog) GetBlock() *LogBlock {
 	return nil
 }
 
+// ArchiveRun takes the steps and the log out of a run that has ended (epoch). The proposer has written them to the archive and read them back.
+type ArchiveRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // of the run that was written: refused when the run has changed since
+	Object        string                 `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
+	SizeBytes     int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	Sha256        []byte                 `protobuf:"bytes,5,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchiveRun) Reset() {
+	*x = ArchiveRun{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchiveRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchiveRun) ProtoMessage() {}
+
+func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchiveRun.ProtoReflect.Descriptor instead.
+func (*ArchiveRun) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ArchiveRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ArchiveRun) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ArchiveRun) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *ArchiveRun) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *ArchiveRun) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+// DropArchivedRun notes that a run's steps and log are in the archive no longer (epoch). What is left of the run stays.
+type DropArchivedRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DropArchivedRun) Reset() {
+	*x = DropArchivedRun{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DropArchivedRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DropArchivedRun) ProtoMessage() {}
+
+func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DropArchivedRun.ProtoReflect.Descriptor instead.
+func (*DropArchivedRun) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *DropArchivedRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// ArchivedRun is what an object of the archive holds, compressed by zstd.
+type ArchivedRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *v1.Run                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // as it was
+	Log           []*LogBlock            `protobuf:"bytes,2,rep,name=log,proto3" json:"log,omitempty"` // all of it, in order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArchivedRun) Reset() {
+	*x = ArchivedRun{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArchivedRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArchivedRun) ProtoMessage() {}
+
+func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArchivedRun.ProtoReflect.Descriptor instead.
+func (*ArchivedRun) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ArchivedRun) GetRun() *v1.Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ArchivedRun) GetLog() []*LogBlock {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
 // LogBlock is a piece of a run's log as it is stored.
 type LogBlock struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2902,7 +3109,7 @@ type LogBlock struct {
 
 func (x *LogBlock) Reset() {
 	*x = LogBlock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +3121,7 @@ func (x *LogBlock) String() string {
 func (*LogBlock) ProtoMessage() {}
 
 func (x *LogBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3134,7 @@ func (x *LogBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBlock.ProtoReflect.Descriptor instead.
 func (*LogBlock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LogBlock) GetOffset() int64 {
@@ -2969,7 +3176,7 @@ type StoredLog struct {
 
 func (x *StoredLog) Reset() {
 	*x = StoredLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3188,7 @@ func (x *StoredLog) String() string {
 func (*StoredLog) ProtoMessage() {}
 
 func (x *StoredLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3201,7 @@ func (x *StoredLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
 func (*StoredLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StoredLog) GetRunId() string {
@@ -3020,7 +3227,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3239,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3252,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -3070,7 +3277,7 @@ type CreateAgentMachine struct {
 
 func (x *CreateAgentMachine) Reset() {
 	*x = CreateAgentMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3289,7 @@ func (x *CreateAgentMachine) String() string {
 func (*CreateAgentMachine) ProtoMessage() {}
 
 func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3302,7 @@ func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CreateAgentMachine) GetMachineId() string {
@@ -3151,7 +3358,7 @@ type RegisterAgent struct {
 
 func (x *RegisterAgent) Reset() {
 	*x = RegisterAgent{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3370,7 @@ func (x *RegisterAgent) String() string {
 func (*RegisterAgent) ProtoMessage() {}
 
 func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3383,7 @@ func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
 func (*RegisterAgent) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
@@ -3205,7 +3412,7 @@ type CreateNode struct {
 
 func (x *CreateNode) Reset() {
 	*x = CreateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3424,7 @@ func (x *CreateNode) String() string {
 func (*CreateNode) ProtoMessage() {}
 
 func (x *CreateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3437,7 @@ func (x *CreateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
 func (*CreateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateNode) GetMachineId() string {
@@ -3272,7 +3479,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3284,7 +3491,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3297,7 +3504,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UpdateNode) GetId() string {
@@ -3334,7 +3541,7 @@ type TransitionNode struct {
 
 func (x *TransitionNode) Reset() {
 	*x = TransitionNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3346,7 +3553,7 @@ func (x *TransitionNode) String() string {
 func (*TransitionNode) ProtoMessage() {}
 
 func (x *TransitionNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3359,7 +3566,7 @@ func (x *TransitionNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
 func (*TransitionNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TransitionNode) GetId() string {
@@ -3410,7 +3617,7 @@ type ReportNode struct {
 
 func (x *ReportNode) Reset() {
 	*x = ReportNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3422,7 +3629,7 @@ func (x *ReportNode) String() string {
 func (*ReportNode) ProtoMessage() {}
 
 func (x *ReportNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3435,7 +3642,7 @@ func (x *ReportNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
 func (*ReportNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
@@ -3475,7 +3682,7 @@ type CreatePool struct {
 
 func (x *CreatePool) Reset() {
 	*x = CreatePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3487,7 +3694,7 @@ func (x *CreatePool) String() string {
 func (*CreatePool) ProtoMessage() {}
 
 func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3500,7 +3707,7 @@ func (x *CreatePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
 func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreatePool) GetPool() *v1.Pool {
@@ -3519,7 +3726,7 @@ type DeletePool struct {
 
 func (x *DeletePool) Reset() {
 	*x = DeletePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3738,7 @@ func (x *DeletePool) String() string {
 func (*DeletePool) ProtoMessage() {}
 
 func (x *DeletePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3751,7 @@ func (x *DeletePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
 func (*DeletePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DeletePool) GetPoolId() string {
@@ -3564,7 +3771,7 @@ type RegisterPool struct {
 
 func (x *RegisterPool) Reset() {
 	*x = RegisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3576,7 +3783,7 @@ func (x *RegisterPool) String() string {
 func (*RegisterPool) ProtoMessage() {}
 
 func (x *RegisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3589,7 +3796,7 @@ func (x *RegisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
 func (*RegisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RegisterPool) GetPool() *v1.Pool {
@@ -3616,7 +3823,7 @@ type DeregisterPool struct {
 
 func (x *DeregisterPool) Reset() {
 	*x = DeregisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3628,7 +3835,7 @@ func (x *DeregisterPool) String() string {
 func (*DeregisterPool) ProtoMessage() {}
 
 func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3641,7 +3848,7 @@ func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
 func (*DeregisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeregisterPool) GetPoolId() string {
@@ -3667,7 +3874,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3679,7 +3886,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3692,7 +3899,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -3712,7 +3919,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3931,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3944,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -3758,7 +3965,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3770,7 +3977,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3783,7 +3990,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -3817,7 +4024,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3829,7 +4036,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3842,7 +4049,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -3870,7 +4077,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4089,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4102,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -3925,7 +4132,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xd0$\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xea%\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -3961,7 +4168,10 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"endAttempt\x12=\n" +
 	"\tabort_run\x18E \x01(\v2\x1e.holdfast.internal.v1.AbortRunH\x00R\babortRun\x12M\n" +
 	"\x0fappend_run_logs\x18F \x01(\v2#.holdfast.internal.v1.AppendRunLogsH\x00R\rappendRunLogs\x12M\n" +
-	"\x0fcompact_run_log\x18G \x01(\v2#.holdfast.internal.v1.CompactRunLogH\x00R\rcompactRunLog\x12F\n" +
+	"\x0fcompact_run_log\x18G \x01(\v2#.holdfast.internal.v1.CompactRunLogH\x00R\rcompactRunLog\x12C\n" +
+	"\varchive_run\x18H \x01(\v2 .holdfast.internal.v1.ArchiveRunH\x00R\n" +
+	"archiveRun\x12S\n" +
+	"\x11drop_archived_run\x18I \x01(\v2%.holdfast.internal.v1.DropArchivedRunH\x00R\x0fdropArchivedRun\x12F\n" +
 	"\fcreate_token\x18P \x01(\v2!.holdfast.internal.v1.CreateTokenH\x00R\vcreateToken\x12F\n" +
 	"\frevoke_token\x18Q \x01(\v2!.holdfast.internal.v1.RevokeTokenH\x00R\vrevokeToken\x12C\n" +
 	"\vdrop_tokens\x18R \x01(\v2 .holdfast.internal.v1.DropTokensH\x00R\n" +
@@ -4157,7 +4367,20 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x06chunks\x18\x03 \x03(\v2\x15.holdfast.v1.LogChunkR\x06chunks\"\\\n" +
 	"\rCompactRunLog\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x124\n" +
-	"\x05block\x18\x02 \x01(\v2\x1e.holdfast.internal.v1.LogBlockR\x05block\"\xaa\x01\n" +
+	"\x05block\x18\x02 \x01(\v2\x1e.holdfast.internal.v1.LogBlockR\x05block\"\x8e\x01\n" +
+	"\n" +
+	"ArchiveRun\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x16\n" +
+	"\x06object\x18\x03 \x01(\tR\x06object\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
+	"\x06sha256\x18\x05 \x01(\fR\x06sha256\"(\n" +
+	"\x0fDropArchivedRun\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\"c\n" +
+	"\vArchivedRun\x12\"\n" +
+	"\x03run\x18\x01 \x01(\v2\x10.holdfast.v1.RunR\x03run\x120\n" +
+	"\x03log\x18\x02 \x03(\v2\x1e.holdfast.internal.v1.LogBlockR\x03log\"\xaa\x01\n" +
 	"\bLogBlock\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12:\n" +
@@ -4250,7 +4473,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -4283,74 +4506,78 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*AppendRunLogs)(nil),           // 28: holdfast.internal.v1.AppendRunLogs
 	(*LogAppend)(nil),               // 29: holdfast.internal.v1.LogAppend
 	(*CompactRunLog)(nil),           // 30: holdfast.internal.v1.CompactRunLog
-	(*LogBlock)(nil),                // 31: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),               // 32: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),               // 33: holdfast.internal.v1.LogChunks
-	(*CreateAgentMachine)(nil),      // 34: holdfast.internal.v1.CreateAgentMachine
-	(*RegisterAgent)(nil),           // 35: holdfast.internal.v1.RegisterAgent
-	(*CreateNode)(nil),              // 36: holdfast.internal.v1.CreateNode
-	(*UpdateNode)(nil),              // 37: holdfast.internal.v1.UpdateNode
-	(*TransitionNode)(nil),          // 38: holdfast.internal.v1.TransitionNode
-	(*ReportNode)(nil),              // 39: holdfast.internal.v1.ReportNode
-	(*CreatePool)(nil),              // 40: holdfast.internal.v1.CreatePool
-	(*DeletePool)(nil),              // 41: holdfast.internal.v1.DeletePool
-	(*RegisterPool)(nil),            // 42: holdfast.internal.v1.RegisterPool
-	(*DeregisterPool)(nil),          // 43: holdfast.internal.v1.DeregisterPool
-	(*RegisterProvider)(nil),        // 44: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 45: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 46: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 47: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 48: holdfast.internal.v1.DeregisterService
-	nil,                             // 49: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 50: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 51: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 52: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 53: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 54: holdfast.internal.v1.Origin
-	(*CreateToken)(nil),             // 55: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 56: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 57: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 58: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 59: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 60: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 61: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 62: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 63: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 64: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 65: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 66: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 67: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 68: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 69: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 70: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 71: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 72: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 73: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 74: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 75: holdfast.internal.v1.SetAutopilot
-	(*v1.Machine)(nil),              // 76: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 77: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 78: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 79: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 80: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 81: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 82: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 83: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 84: holdfast.v1.LogChunk
-	(*StoredToken)(nil),             // 85: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 86: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 87: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 88: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 89: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 90: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 91: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 92: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 93: holdfast.v1.ServiceState
+	(*ArchiveRun)(nil),              // 31: holdfast.internal.v1.ArchiveRun
+	(*DropArchivedRun)(nil),         // 32: holdfast.internal.v1.DropArchivedRun
+	(*ArchivedRun)(nil),             // 33: holdfast.internal.v1.ArchivedRun
+	(*LogBlock)(nil),                // 34: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 35: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 36: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 37: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 38: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 39: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 40: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 41: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 42: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 43: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 44: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 45: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 46: holdfast.internal.v1.DeregisterPool
+	(*RegisterProvider)(nil),        // 47: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 48: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 49: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 50: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 51: holdfast.internal.v1.DeregisterService
+	nil,                             // 52: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 53: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 54: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 55: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 56: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 57: holdfast.internal.v1.Origin
+	(*CreateToken)(nil),             // 58: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 59: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 60: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 61: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 62: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 63: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 64: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 65: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 66: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 67: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 68: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 69: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 70: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 71: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 72: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 73: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 74: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 75: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 76: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 77: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 78: holdfast.internal.v1.SetAutopilot
+	(*v1.Machine)(nil),              // 79: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 80: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 81: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 82: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 83: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 84: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 85: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 86: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 87: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 88: holdfast.v1.Run
+	(*StoredToken)(nil),             // 89: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 90: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 91: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 92: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 93: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 94: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 95: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 96: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 97: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	53,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	54,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	56,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	57,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
@@ -4374,88 +4601,92 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	27,  // 23: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
 	28,  // 24: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
 	30,  // 25: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	55,  // 26: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	56,  // 27: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	57,  // 28: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	58,  // 29: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	59,  // 30: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	60,  // 31: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	61,  // 32: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	62,  // 33: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	63,  // 34: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	64,  // 35: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	34,  // 36: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	35,  // 37: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	36,  // 38: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	37,  // 39: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	38,  // 40: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	39,  // 41: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	40,  // 42: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	41,  // 43: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	42,  // 44: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	43,  // 45: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	44,  // 46: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	45,  // 47: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	46,  // 48: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	47,  // 49: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	48,  // 50: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	65,  // 51: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	66,  // 52: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	67,  // 53: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	68,  // 54: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	69,  // 55: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	70,  // 56: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	71,  // 57: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	72,  // 58: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	73,  // 59: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	74,  // 60: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	75,  // 61: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	7,   // 62: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	76,  // 63: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	76,  // 64: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	77,  // 65: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15,  // 66: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	78,  // 67: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	53,  // 68: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	79,  // 69: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	80,  // 70: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	49,  // 71: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	53,  // 72: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	50,  // 73: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	53,  // 74: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	53,  // 75: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	51,  // 76: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	29,  // 77: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	81,  // 78: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	52,  // 79: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	53,  // 80: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	29,  // 81: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	79,  // 82: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	82,  // 83: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	83,  // 84: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	29,  // 85: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	84,  // 86: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	31,  // 87: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 88: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	31,  // 89: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	84,  // 90: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	85,  // 91: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	86,  // 92: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	87,  // 93: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	87,  // 94: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	88,  // 95: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	89,  // 96: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	90,  // 97: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	90,  // 98: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	91,  // 99: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	92,  // 100: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	93,  // 101: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	92,  // 102: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	103, // [103:103] is the sub-list for method output_type
-	103, // [103:103] is the sub-list for method input_type
-	103, // [103:103] is the sub-list for extension type_name
-	103, // [103:103] is the sub-list for extension extendee
-	0,   // [0:103] is the sub-list for field type_name
+	31,  // 26: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
+	32,  // 27: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
+	58,  // 28: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	59,  // 29: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	60,  // 30: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	61,  // 31: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	62,  // 32: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	63,  // 33: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	64,  // 34: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	65,  // 35: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	66,  // 36: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	67,  // 37: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	37,  // 38: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	38,  // 39: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	39,  // 40: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	40,  // 41: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	41,  // 42: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	42,  // 43: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	43,  // 44: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	44,  // 45: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	45,  // 46: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	46,  // 47: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	47,  // 48: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	48,  // 49: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	49,  // 50: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	50,  // 51: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	51,  // 52: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	68,  // 53: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	69,  // 54: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	70,  // 55: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	71,  // 56: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	72,  // 57: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	73,  // 58: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	74,  // 59: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	75,  // 60: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	76,  // 61: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	77,  // 62: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	78,  // 63: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	7,   // 64: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	79,  // 65: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	79,  // 66: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	80,  // 67: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	15,  // 68: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	81,  // 69: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	56,  // 70: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	82,  // 71: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	83,  // 72: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	52,  // 73: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	56,  // 74: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	53,  // 75: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	56,  // 76: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	56,  // 77: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	54,  // 78: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	29,  // 79: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	84,  // 80: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	55,  // 81: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	56,  // 82: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	29,  // 83: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	82,  // 84: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	85,  // 85: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	86,  // 86: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	29,  // 87: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	87,  // 88: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	34,  // 89: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	88,  // 90: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	34,  // 91: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 92: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	34,  // 93: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	87,  // 94: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	89,  // 95: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	90,  // 96: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	91,  // 97: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	91,  // 98: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	92,  // 99: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	93,  // 100: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	94,  // 101: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	94,  // 102: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	95,  // 103: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	96,  // 104: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	97,  // 105: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	96,  // 106: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	107, // [107:107] is the sub-list for method output_type
+	107, // [107:107] is the sub-list for method input_type
+	107, // [107:107] is the sub-list for extension type_name
+	107, // [107:107] is the sub-list for extension extendee
+	0,   // [0:107] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4492,6 +4723,8 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_AbortRun)(nil),
 		(*Command_AppendRunLogs)(nil),
 		(*Command_CompactRunLog)(nil),
+		(*Command_ArchiveRun)(nil),
+		(*Command_DropArchivedRun)(nil),
 		(*Command_CreateToken)(nil),
 		(*Command_RevokeToken)(nil),
 		(*Command_DropTokens)(nil),
@@ -4535,7 +4768,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   52,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,11 +26,11 @@ type Run_Phase int32
 
 const (
 	Run_PHASE_UNSPECIFIED Run_Phase = 0
-	Run_PENDING           Run_Phase = 1
-	Run_RUNNING           Run_Phase = 2
-	Run_SUCCEEDED         Run_Phase = 3
-	Run_FAILED            Run_Phase = 4
-	Run_CANCELED          Run_Phase = 5
+	Run_PENDING           Run_Phase = 1 // it waits for its turn
+	Run_RUNNING           Run_Phase = 2 // it is at a step
+	Run_SUCCEEDED         Run_Phase = 3 // all steps did
+	Run_FAILED            Run_Phase = 4 // a step failed, for good
+	Run_CANCELED          Run_Phase = 5 // somebody canceled it
 )
 
 // Enum value maps for Run_Phase.
@@ -84,10 +84,10 @@ type StepStatus_State int32
 
 const (
 	StepStatus_STATE_UNSPECIFIED StepStatus_State = 0
-	StepStatus_WAITING           StepStatus_State = 1
-	StepStatus_RUNNING           StepStatus_State = 2
-	StepStatus_SUCCEEDED         StepStatus_State = 3
-	StepStatus_FAILED            StepStatus_State = 4
+	StepStatus_WAITING           StepStatus_State = 1 // its turn has not come
+	StepStatus_RUNNING           StepStatus_State = 2 // an attempt is open, or the next one is waited for
+	StepStatus_SUCCEEDED         StepStatus_State = 3 // the evidence is on record
+	StepStatus_FAILED            StepStatus_State = 4 // no attempt is left
 )
 
 // Enum value maps for StepStatus_State.
@@ -132,16 +132,16 @@ func (x StepStatus_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StepStatus_State.Descriptor instead.
 func (StepStatus_State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{9, 0}
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{10, 0}
 }
 
 type Attempt_Outcome int32
 
 const (
 	Attempt_OUTCOME_UNSPECIFIED Attempt_Outcome = 0 // open
-	Attempt_SUCCEEDED           Attempt_Outcome = 1
-	Attempt_FAILED              Attempt_Outcome = 2
-	Attempt_CANCELED            Attempt_Outcome = 3
+	Attempt_SUCCEEDED           Attempt_Outcome = 1 // the evidence is on record
+	Attempt_FAILED              Attempt_Outcome = 2 // it failed; the step may be tried again
+	Attempt_CANCELED            Attempt_Outcome = 3 // the run was canceled
 )
 
 // Enum value maps for Attempt_Outcome.
@@ -184,7 +184,7 @@ func (x Attempt_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Attempt_Outcome.Descriptor instead.
 func (Attempt_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{10, 0}
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{11, 0}
 }
 
 type StartRunRequest struct {
@@ -266,7 +266,7 @@ func (x *StartRunRequest) GetParams() map[string]string {
 
 type GetRunRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,9 +310,9 @@ func (x *GetRunRequest) GetRunId() string {
 
 type ListRunsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                       // AIP-160, e.g. machine_id=m-1
-	PageSize      int32                  `protobuf:"varint,50,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"` // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                         // AIP-160, e.g. machine_id=m-1
+	PageSize      int32                  `protobuf:"varint,50,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,8 +370,8 @@ func (x *ListRunsRequest) GetPageToken() string {
 
 type ListRunsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Runs          []*Run                 `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Runs          []*Run                 `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`                                           // newest first
+	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,8 +422,8 @@ func (x *ListRunsResponse) GetNextPageToken() string {
 
 type CancelRunRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Reason        string                 `protobuf:"bytes,50,opt,name=reason,proto3" json:"reason,omitempty"` // kept on the run
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // the run
+	Reason        string                 `protobuf:"bytes,50,opt,name=reason,proto3" json:"reason,omitempty"`           // kept on the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,7 +538,7 @@ func (x *WatchRunsRequest) GetBookmarks() bool {
 
 type StreamRunLogsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`            // the run
 	Offset        int64                  `protobuf:"varint,50,opt,name=offset,proto3" json:"offset,omitempty"`                     // bytes of log already seen
 	NoFollow      bool                   `protobuf:"varint,51,opt,name=no_follow,json=noFollow,proto3" json:"no_follow,omitempty"` // end at the end of what there is
 	unknownFields protoimpl.UnknownFields
@@ -598,39 +598,42 @@ func (x *StreamRunLogsRequest) GetNoFollow() bool {
 
 type Run struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	RunId              string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	MachineId          string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	RequestId          string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Type               string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
-	PlanId             string                 `protobuf:"bytes,5,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
-	Phase              Run_Phase              `protobuf:"varint,6,opt,name=phase,proto3,enum=holdfast.v1.Run_Phase" json:"phase,omitempty"`
-	Steps              []*StepStatus          `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`
-	CurrentStep        string                 `protobuf:"bytes,8,opt,name=current_step,json=currentStep,proto3" json:"current_step,omitempty"`
-	CreatedAt          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	StartedAt          *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	FinishedAt         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	Params             map[string]string      `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Error              *RunError              `protobuf:"bytes,51,opt,name=error,proto3" json:"error,omitempty"` // why the run failed or was canceled
-	WaitingFor         string                 `protobuf:"bytes,52,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
-	WaitingSince       *timestamppb.Timestamp `protobuf:"bytes,53,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`
-	Deadline           *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=deadline,proto3" json:"deadline,omitempty"`                                 // when the current attempt is given up
-	NextActionAt       *timestamppb.Timestamp `protobuf:"bytes,55,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`   // when the executor acts next, at the latest
-	QueuePosition      int32                  `protobuf:"varint,56,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"` // 1 is next; 0: not queued. Computed on read
-	CancelRequestedAt  *timestamppb.Timestamp `protobuf:"bytes,57,opt,name=cancel_requested_at,json=cancelRequestedAt,proto3" json:"cancel_requested_at,omitempty"`
-	CancelReason       string                 `protobuf:"bytes,58,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
-	MachinePhaseBefore MachineStatus_Phase    `protobuf:"varint,59,opt,name=machine_phase_before,json=machinePhaseBefore,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"machine_phase_before,omitempty"`
-	LogBytes           int64                  `protobuf:"varint,60,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`
-	LogTruncated       bool                   `protobuf:"varint,61,opt,name=log_truncated,json=logTruncated,proto3" json:"log_truncated,omitempty"`
-	Revision           uint64                 `protobuf:"varint,62,opt,name=revision,proto3" json:"revision,omitempty"`  // Raft index of the last change
-	Principal          string                 `protobuf:"bytes,63,opt,name=principal,proto3" json:"principal,omitempty"` // who started it
-	LogCompacted       bool                   `protobuf:"varint,64,opt,name=log_compacted,json=logCompacted,proto3" json:"log_compacted,omitempty"`
+	RunId              string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                                 // made by the server
+	MachineId          string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                                     // the machine
+	RequestId          string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`                                                                     // of whoever started it: with the machine, it names this run for ever
+	Type               string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`                                                                                                // REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or that of the plan
+	PlanId             string                 `protobuf:"bytes,5,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                                                                              // the plan
+	Phase              Run_Phase              `protobuf:"varint,6,opt,name=phase,proto3,enum=holdfast.v1.Run_Phase" json:"phase,omitempty"`                                                                  // how far it is
+	Steps              []*StepStatus          `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`                                                                                              // in order, as the plan had them when it started
+	CurrentStep        string                 `protobuf:"bytes,8,opt,name=current_step,json=currentStep,proto3" json:"current_step,omitempty"`                                                               // name of the step that it is at
+	CreatedAt          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                                                                     // when it was made
+	StartedAt          *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`                                                                    // when its first step began
+	FinishedAt         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`                                                                 // when it ended; unset: it goes on
+	Params             map[string]string      `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                 // values that steps take where the plan leaves a field empty
+	Error              *RunError              `protobuf:"bytes,51,opt,name=error,proto3" json:"error,omitempty"`                                                                                             // why the run failed or was canceled
+	WaitingFor         string                 `protobuf:"bytes,52,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`                                                                 // what has to happen next, in words
+	WaitingSince       *timestamppb.Timestamp `protobuf:"bytes,53,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`                                                           // since when it waits for that
+	Deadline           *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=deadline,proto3" json:"deadline,omitempty"`                                                                                       // when the current attempt is given up
+	NextActionAt       *timestamppb.Timestamp `protobuf:"bytes,55,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                                         // when the executor acts next, at the latest
+	QueuePosition      int32                  `protobuf:"varint,56,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"`                                                       // 1 is next; 0: not queued. Computed on read
+	CancelRequestedAt  *timestamppb.Timestamp `protobuf:"bytes,57,opt,name=cancel_requested_at,json=cancelRequestedAt,proto3" json:"cancel_requested_at,omitempty"`                                          // somebody wants it to end; it ends at a safe point
+	CancelReason       string                 `protobuf:"bytes,58,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`                                                           // why, in words
+	MachinePhaseBefore MachineStatus_Phase    `protobuf:"varint,59,opt,name=machine_phase_before,json=machinePhaseBefore,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"machine_phase_before,omitempty"` // of the machine, when the run started
+	LogBytes           int64                  `protobuf:"varint,60,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`                                                                      // of its log
+	LogTruncated       bool                   `protobuf:"varint,61,opt,name=log_truncated,json=logTruncated,proto3" json:"log_truncated,omitempty"`                                                          // the log reached its cap: the rest is not kept
+	Revision           uint64                 `protobuf:"varint,62,opt,name=revision,proto3" json:"revision,omitempty"`                                                                                      // Raft index of the last change
+	Principal          string                 `protobuf:"bytes,63,opt,name=principal,proto3" json:"principal,omitempty"`                                                                                     // who started it
+	LogCompacted       bool                   `protobuf:"varint,64,opt,name=log_compacted,json=logCompacted,proto3" json:"log_compacted,omitempty"`                                                          // the log is stored compressed
 	// Nobody executes it: an installer that nobody told reports what it does (node state machine §Report Handling Logic).
 	Observed bool `protobuf:"varint,65,opt,name=observed,proto3" json:"observed,omitempty"`
 	// It is a console: it stands beside the machine's active run, takes no place, and leaves the machine as it is.
 	Beside         bool  `protobuf:"varint,66,opt,name=beside,proto3" json:"beside,omitempty"`
 	LogBesideBytes int64 `protobuf:"varint,67,opt,name=log_beside_bytes,json=logBesideBytes,proto3" json:"log_beside_bytes,omitempty"` // of log_bytes: what others than the executor have said, such as an installer
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Where its steps and its log are, once they have left the cluster. Lists show such a run without steps; GetRun and
+	// StreamRunLogs read them from there.
+	Archive       *RunArchive `protobuf:"bytes,68,opt,name=archive,proto3" json:"archive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Run) Reset() {
@@ -866,13 +869,105 @@ func (x *Run) GetLogBesideBytes() int64 {
 	return 0
 }
 
+func (x *Run) GetArchive() *RunArchive {
+	if x != nil {
+		return x.Archive
+	}
+	return nil
+}
+
+// RunArchive says where the steps and the log of an old run are kept.
+type RunArchive struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Object        string                 `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`                           // its name in the archive
+	SizeBytes     int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`   // of the object
+	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`                           // of the object
+	ArchivedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"` // when it left the cluster
+	DroppedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=dropped_at,json=droppedAt,proto3" json:"dropped_at,omitempty"`    // the archive's retention has ended: steps and log are gone for good
+	Note          string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`                               // computed on read: why this peer could not read the archive; steps are missing then
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunArchive) Reset() {
+	*x = RunArchive{}
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunArchive) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunArchive) ProtoMessage() {}
+
+func (x *RunArchive) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunArchive.ProtoReflect.Descriptor instead.
+func (*RunArchive) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RunArchive) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *RunArchive) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *RunArchive) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *RunArchive) GetArchivedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ArchivedAt
+	}
+	return nil
+}
+
+func (x *RunArchive) GetDroppedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DroppedAt
+	}
+	return nil
+}
+
+func (x *RunArchive) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // RunError says why a run did not succeed.
 type RunError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // StepFailed, Canceled, CapabilityMissing, ...
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Step          string                 `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
-	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`                           // StepFailed, Canceled, CapabilityMissing, ...
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`                         // in words
+	Step          string                 `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`                               // that failed
+	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`                        // of that step, the last one
 	ErrorClass    string                 `protobuf:"bytes,5,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"` // transient, auth, unsupported, gone, timeout
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -880,7 +975,7 @@ type RunError struct {
 
 func (x *RunError) Reset() {
 	*x = RunError{}
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +987,7 @@ func (x *RunError) String() string {
 func (*RunError) ProtoMessage() {}
 
 func (x *RunError) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1000,7 @@ func (x *RunError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunError.ProtoReflect.Descriptor instead.
 func (*RunError) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RunError) GetReason() string {
@@ -945,23 +1040,23 @@ func (x *RunError) GetErrorClass() string {
 
 type StepStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	State          StepStatus_State       `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.StepStatus_State" json:"state,omitempty"`
-	RetryCount     int32                  `protobuf:"varint,3,opt,name=retry_count,json=retryCount,proto3" json:"retry_count,omitempty"` // retries made
-	StartedAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	Message        string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
-	Kind           string                 `protobuf:"bytes,50,opt,name=kind,proto3" json:"kind,omitempty"` // ssh, reboot, netboot, repave, join, verify, net, rma
-	TimeoutSeconds int32                  `protobuf:"varint,51,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
-	MaxRetries     int32                  `protobuf:"varint,52,opt,name=max_retries,json=maxRetries,proto3" json:"max_retries,omitempty"`
-	Attempts       []*Attempt             `protobuf:"bytes,53,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                             // as in the plan
+	State          StepStatus_State       `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.StepStatus_State" json:"state,omitempty"`        // how far it is
+	RetryCount     int32                  `protobuf:"varint,3,opt,name=retry_count,json=retryCount,proto3" json:"retry_count,omitempty"`              // retries made
+	StartedAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`                  // when it began
+	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`               // when it ended; unset: it goes on
+	Message        string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`                                       // what it waits for or what came of it, in words
+	Kind           string                 `protobuf:"bytes,50,opt,name=kind,proto3" json:"kind,omitempty"`                                            // ssh, reboot, netboot, repave, join, verify, net, rma
+	TimeoutSeconds int32                  `protobuf:"varint,51,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of each attempt
+	MaxRetries     int32                  `protobuf:"varint,52,opt,name=max_retries,json=maxRetries,proto3" json:"max_retries,omitempty"`             // after the first attempt
+	Attempts       []*Attempt             `protobuf:"bytes,53,rep,name=attempts,proto3" json:"attempts,omitempty"`                                    // in order
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StepStatus) Reset() {
 	*x = StepStatus{}
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1068,7 @@ func (x *StepStatus) String() string {
 func (*StepStatus) ProtoMessage() {}
 
 func (x *StepStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1081,7 @@ func (x *StepStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStatus.ProtoReflect.Descriptor instead.
 func (*StepStatus) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StepStatus) GetName() string {
@@ -1065,11 +1160,11 @@ type Attempt struct {
 	Number int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1
 	// The leader epochs that worked on it: more than one when a new leader took it over.
 	Epochs         []uint64               `protobuf:"varint,2,rep,packed,name=epochs,proto3" json:"epochs,omitempty"`
-	StartedAt      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	Outcome        Attempt_Outcome        `protobuf:"varint,5,opt,name=outcome,proto3,enum=holdfast.v1.Attempt_Outcome" json:"outcome,omitempty"`
-	Error          string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	ErrorClass     string                 `protobuf:"bytes,7,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`
+	StartedAt      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`                                                                                          // when it began
+	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`                                                                                       // when it ended; unset: it goes on
+	Outcome        Attempt_Outcome        `protobuf:"varint,5,opt,name=outcome,proto3,enum=holdfast.v1.Attempt_Outcome" json:"outcome,omitempty"`                                                                             // what came of it
+	Error          string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`                                                                                                                   // why it failed, in words
+	ErrorClass     string                 `protobuf:"bytes,7,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`                                                                                       // transient, auth, unsupported, gone, timeout
 	EvidenceBefore map[string]string      `protobuf:"bytes,8,rep,name=evidence_before,json=evidenceBefore,proto3" json:"evidence_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // observed before the effect, kept with the intent
 	EvidenceAfter  map[string]string      `protobuf:"bytes,9,rep,name=evidence_after,json=evidenceAfter,proto3" json:"evidence_after,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // observed after it: the proof
 	unknownFields  protoimpl.UnknownFields
@@ -1078,7 +1173,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1185,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1198,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Attempt) GetNumber() int32 {
@@ -1171,18 +1266,18 @@ func (x *Attempt) GetEvidenceAfter() map[string]string {
 
 type RunEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`
+	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`             // when it happened
 	Snapshot      *Run                   `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // unset in a bookmark, see WatchRunsRequest.bookmarks
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	Cursor        uint64                 `protobuf:"varint,50,opt,name=cursor,proto3" json:"cursor,omitempty"` // resume after this event with WatchRunsRequest.cursor
-	Index         uint64                 `protobuf:"varint,51,opt,name=index,proto3" json:"index,omitempty"`   // Raft index of the transition
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`   // in words
+	Cursor        uint64                 `protobuf:"varint,50,opt,name=cursor,proto3" json:"cursor,omitempty"`   // resume after this event with WatchRunsRequest.cursor
+	Index         uint64                 `protobuf:"varint,51,opt,name=index,proto3" json:"index,omitempty"`     // Raft index of the transition
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1289,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1302,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunEvent) GetTs() *timestamppb.Timestamp {
@@ -1247,21 +1342,21 @@ func (x *RunEvent) GetIndex() uint64 {
 
 type LogChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`
-	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"` // stdout | stderr
-	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
-	Offset        int64                  `protobuf:"varint,50,opt,name=offset,proto3" json:"offset,omitempty"` // of data's first byte in the run's log
-	Step          string                 `protobuf:"bytes,51,opt,name=step,proto3" json:"step,omitempty"`
-	Attempt       int32                  `protobuf:"varint,52,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Truncated     bool                   `protobuf:"varint,53,opt,name=truncated,proto3" json:"truncated,omitempty"` // the log reached its cap here: nothing follows
+	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`                    // when it went on record
+	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // the run
+	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`            // stdout | stderr
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`                // text, or what the command printed
+	Offset        int64                  `protobuf:"varint,50,opt,name=offset,proto3" json:"offset,omitempty"`          // of data's first byte in the run's log
+	Step          string                 `protobuf:"bytes,51,opt,name=step,proto3" json:"step,omitempty"`               // whose output it is
+	Attempt       int32                  `protobuf:"varint,52,opt,name=attempt,proto3" json:"attempt,omitempty"`        // of that step, from 1
+	Truncated     bool                   `protobuf:"varint,53,opt,name=truncated,proto3" json:"truncated,omitempty"`    // the log reached its cap here: nothing follows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1368,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_run_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1381,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_proto_holdfast_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LogChunk) GetTs() *timestamppb.Timestamp {
@@ -1381,7 +1476,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\x82\v\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xb5\v\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1418,7 +1513,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\rlog_compacted\x18@ \x01(\bR\flogCompacted\x12\x1a\n" +
 	"\bobserved\x18A \x01(\bR\bobserved\x12\x16\n" +
 	"\x06beside\x18B \x01(\bR\x06beside\x12(\n" +
-	"\x10log_beside_bytes\x18C \x01(\x03R\x0elogBesideBytes\x1a9\n" +
+	"\x10log_beside_bytes\x18C \x01(\x03R\x0elogBesideBytes\x121\n" +
+	"\aarchive\x18D \x01(\v2\x17.holdfast.v1.RunArchiveR\aarchive\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
@@ -1429,7 +1525,18 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\f\n" +
-	"\bCANCELED\x10\x05\"\x8b\x01\n" +
+	"\bCANCELED\x10\x05\"\xe7\x01\n" +
+	"\n" +
+	"RunArchive\x12\x16\n" +
+	"\x06object\x18\x01 \x01(\tR\x06object\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x02 \x01(\x03R\tsizeBytes\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\x12;\n" +
+	"\varchived_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"archivedAt\x129\n" +
+	"\n" +
+	"dropped_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tdroppedAt\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\"\x8b\x01\n" +
 	"\bRunError\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
@@ -1522,7 +1629,7 @@ func file_proto_holdfast_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_proto_holdfast_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_proto_holdfast_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_proto_holdfast_v1_run_proto_goTypes = []any{
 	(Run_Phase)(0),                // 0: holdfast.v1.Run.Phase
 	(StepStatus_State)(0),         // 1: holdfast.v1.StepStatus.State
@@ -1535,62 +1642,66 @@ var file_proto_holdfast_v1_run_proto_goTypes = []any{
 	(*WatchRunsRequest)(nil),      // 8: holdfast.v1.WatchRunsRequest
 	(*StreamRunLogsRequest)(nil),  // 9: holdfast.v1.StreamRunLogsRequest
 	(*Run)(nil),                   // 10: holdfast.v1.Run
-	(*RunError)(nil),              // 11: holdfast.v1.RunError
-	(*StepStatus)(nil),            // 12: holdfast.v1.StepStatus
-	(*Attempt)(nil),               // 13: holdfast.v1.Attempt
-	(*RunEvent)(nil),              // 14: holdfast.v1.RunEvent
-	(*LogChunk)(nil),              // 15: holdfast.v1.LogChunk
-	nil,                           // 16: holdfast.v1.StartRunRequest.ParamsEntry
-	nil,                           // 17: holdfast.v1.Run.ParamsEntry
-	nil,                           // 18: holdfast.v1.Attempt.EvidenceBeforeEntry
-	nil,                           // 19: holdfast.v1.Attempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(MachineStatus_Phase)(0),      // 21: holdfast.v1.MachineStatus.Phase
+	(*RunArchive)(nil),            // 11: holdfast.v1.RunArchive
+	(*RunError)(nil),              // 12: holdfast.v1.RunError
+	(*StepStatus)(nil),            // 13: holdfast.v1.StepStatus
+	(*Attempt)(nil),               // 14: holdfast.v1.Attempt
+	(*RunEvent)(nil),              // 15: holdfast.v1.RunEvent
+	(*LogChunk)(nil),              // 16: holdfast.v1.LogChunk
+	nil,                           // 17: holdfast.v1.StartRunRequest.ParamsEntry
+	nil,                           // 18: holdfast.v1.Run.ParamsEntry
+	nil,                           // 19: holdfast.v1.Attempt.EvidenceBeforeEntry
+	nil,                           // 20: holdfast.v1.Attempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(MachineStatus_Phase)(0),      // 22: holdfast.v1.MachineStatus.Phase
 }
 var file_proto_holdfast_v1_run_proto_depIdxs = []int32{
-	16, // 0: holdfast.v1.StartRunRequest.params:type_name -> holdfast.v1.StartRunRequest.ParamsEntry
+	17, // 0: holdfast.v1.StartRunRequest.params:type_name -> holdfast.v1.StartRunRequest.ParamsEntry
 	10, // 1: holdfast.v1.ListRunsResponse.runs:type_name -> holdfast.v1.Run
 	0,  // 2: holdfast.v1.Run.phase:type_name -> holdfast.v1.Run.Phase
-	12, // 3: holdfast.v1.Run.steps:type_name -> holdfast.v1.StepStatus
-	20, // 4: holdfast.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	20, // 5: holdfast.v1.Run.started_at:type_name -> google.protobuf.Timestamp
-	20, // 6: holdfast.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
-	17, // 7: holdfast.v1.Run.params:type_name -> holdfast.v1.Run.ParamsEntry
-	11, // 8: holdfast.v1.Run.error:type_name -> holdfast.v1.RunError
-	20, // 9: holdfast.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	20, // 10: holdfast.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	20, // 11: holdfast.v1.Run.next_action_at:type_name -> google.protobuf.Timestamp
-	20, // 12: holdfast.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	21, // 13: holdfast.v1.Run.machine_phase_before:type_name -> holdfast.v1.MachineStatus.Phase
-	1,  // 14: holdfast.v1.StepStatus.state:type_name -> holdfast.v1.StepStatus.State
-	20, // 15: holdfast.v1.StepStatus.started_at:type_name -> google.protobuf.Timestamp
-	20, // 16: holdfast.v1.StepStatus.finished_at:type_name -> google.protobuf.Timestamp
-	13, // 17: holdfast.v1.StepStatus.attempts:type_name -> holdfast.v1.Attempt
-	20, // 18: holdfast.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	20, // 19: holdfast.v1.Attempt.finished_at:type_name -> google.protobuf.Timestamp
-	2,  // 20: holdfast.v1.Attempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	18, // 21: holdfast.v1.Attempt.evidence_before:type_name -> holdfast.v1.Attempt.EvidenceBeforeEntry
-	19, // 22: holdfast.v1.Attempt.evidence_after:type_name -> holdfast.v1.Attempt.EvidenceAfterEntry
-	20, // 23: holdfast.v1.RunEvent.ts:type_name -> google.protobuf.Timestamp
-	10, // 24: holdfast.v1.RunEvent.snapshot:type_name -> holdfast.v1.Run
-	20, // 25: holdfast.v1.LogChunk.ts:type_name -> google.protobuf.Timestamp
-	3,  // 26: holdfast.v1.RunService.StartRun:input_type -> holdfast.v1.StartRunRequest
-	4,  // 27: holdfast.v1.RunService.GetRun:input_type -> holdfast.v1.GetRunRequest
-	5,  // 28: holdfast.v1.RunService.ListRuns:input_type -> holdfast.v1.ListRunsRequest
-	7,  // 29: holdfast.v1.RunService.CancelRun:input_type -> holdfast.v1.CancelRunRequest
-	8,  // 30: holdfast.v1.RunService.WatchRuns:input_type -> holdfast.v1.WatchRunsRequest
-	9,  // 31: holdfast.v1.RunService.StreamRunLogs:input_type -> holdfast.v1.StreamRunLogsRequest
-	10, // 32: holdfast.v1.RunService.StartRun:output_type -> holdfast.v1.Run
-	10, // 33: holdfast.v1.RunService.GetRun:output_type -> holdfast.v1.Run
-	6,  // 34: holdfast.v1.RunService.ListRuns:output_type -> holdfast.v1.ListRunsResponse
-	10, // 35: holdfast.v1.RunService.CancelRun:output_type -> holdfast.v1.Run
-	14, // 36: holdfast.v1.RunService.WatchRuns:output_type -> holdfast.v1.RunEvent
-	15, // 37: holdfast.v1.RunService.StreamRunLogs:output_type -> holdfast.v1.LogChunk
-	32, // [32:38] is the sub-list for method output_type
-	26, // [26:32] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	13, // 3: holdfast.v1.Run.steps:type_name -> holdfast.v1.StepStatus
+	21, // 4: holdfast.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	21, // 5: holdfast.v1.Run.started_at:type_name -> google.protobuf.Timestamp
+	21, // 6: holdfast.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	18, // 7: holdfast.v1.Run.params:type_name -> holdfast.v1.Run.ParamsEntry
+	12, // 8: holdfast.v1.Run.error:type_name -> holdfast.v1.RunError
+	21, // 9: holdfast.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
+	21, // 10: holdfast.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	21, // 11: holdfast.v1.Run.next_action_at:type_name -> google.protobuf.Timestamp
+	21, // 12: holdfast.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	22, // 13: holdfast.v1.Run.machine_phase_before:type_name -> holdfast.v1.MachineStatus.Phase
+	11, // 14: holdfast.v1.Run.archive:type_name -> holdfast.v1.RunArchive
+	21, // 15: holdfast.v1.RunArchive.archived_at:type_name -> google.protobuf.Timestamp
+	21, // 16: holdfast.v1.RunArchive.dropped_at:type_name -> google.protobuf.Timestamp
+	1,  // 17: holdfast.v1.StepStatus.state:type_name -> holdfast.v1.StepStatus.State
+	21, // 18: holdfast.v1.StepStatus.started_at:type_name -> google.protobuf.Timestamp
+	21, // 19: holdfast.v1.StepStatus.finished_at:type_name -> google.protobuf.Timestamp
+	14, // 20: holdfast.v1.StepStatus.attempts:type_name -> holdfast.v1.Attempt
+	21, // 21: holdfast.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	21, // 22: holdfast.v1.Attempt.finished_at:type_name -> google.protobuf.Timestamp
+	2,  // 23: holdfast.v1.Attempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	19, // 24: holdfast.v1.Attempt.evidence_before:type_name -> holdfast.v1.Attempt.EvidenceBeforeEntry
+	20, // 25: holdfast.v1.Attempt.evidence_after:type_name -> holdfast.v1.Attempt.EvidenceAfterEntry
+	21, // 26: holdfast.v1.RunEvent.ts:type_name -> google.protobuf.Timestamp
+	10, // 27: holdfast.v1.RunEvent.snapshot:type_name -> holdfast.v1.Run
+	21, // 28: holdfast.v1.LogChunk.ts:type_name -> google.protobuf.Timestamp
+	3,  // 29: holdfast.v1.RunService.StartRun:input_type -> holdfast.v1.StartRunRequest
+	4,  // 30: holdfast.v1.RunService.GetRun:input_type -> holdfast.v1.GetRunRequest
+	5,  // 31: holdfast.v1.RunService.ListRuns:input_type -> holdfast.v1.ListRunsRequest
+	7,  // 32: holdfast.v1.RunService.CancelRun:input_type -> holdfast.v1.CancelRunRequest
+	8,  // 33: holdfast.v1.RunService.WatchRuns:input_type -> holdfast.v1.WatchRunsRequest
+	9,  // 34: holdfast.v1.RunService.StreamRunLogs:input_type -> holdfast.v1.StreamRunLogsRequest
+	10, // 35: holdfast.v1.RunService.StartRun:output_type -> holdfast.v1.Run
+	10, // 36: holdfast.v1.RunService.GetRun:output_type -> holdfast.v1.Run
+	6,  // 37: holdfast.v1.RunService.ListRuns:output_type -> holdfast.v1.ListRunsResponse
+	10, // 38: holdfast.v1.RunService.CancelRun:output_type -> holdfast.v1.Run
+	15, // 39: holdfast.v1.RunService.WatchRuns:output_type -> holdfast.v1.RunEvent
+	16, // 40: holdfast.v1.RunService.StreamRunLogs:output_type -> holdfast.v1.LogChunk
+	35, // [35:41] is the sub-list for method output_type
+	29, // [29:35] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_run_proto_init() }
@@ -1605,7 +1716,7 @@ func file_proto_holdfast_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_run_proto_rawDesc), len(file_proto_holdfast_v1_run_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,76 @@
+package fsm
+
+import (
+	"iter"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// archiveRun takes the steps and the log out of a run that has ended. What names it, what became of it and its request id stay for ever: a request
+// that is repeated years later must still find it. Nobody sees an event: nothing happened to the run.
+func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
+	run, ok := t.runs.get(c.GetRunId())
+	switch {
+	case !ok:
+		return runNotFound(c.GetRunId())
+	case !Ended(run):
+		return refuse(FailedPrecondition, ReasonActiveRun, "run %s is %s: only runs that have ended are archived", run.GetRunId(), run.GetPhase())
+	case run.GetArchive() != nil:
+		return nil
+	case run.GetRevision() != c.GetRevision():
+		return refuse(Aborted, "RUN_CHANGED", "run %s has revision %d, what was archived is %d", run.GetRunId(), run.GetRevision(), c.GetRevision())
+	case c.GetObject() == "" || len(c.GetSha256()) != 32 || c.GetSizeBytes() <= 0:
+		return invalid("object", "an object of the archive has a name, a size and a SHA-256: got %q, %d bytes, a sum of %d bytes", c.GetObject(), c.GetSizeBytes(), len(c.GetSha256()))
+	}
+	for _, b := range t.logKeys(run.GetRunId()) {
+		t.logs.delete(b)
+	}
+	run.Steps, run.Revision = nil, t.index
+	run.Archive = &holdfastv1.RunArchive{Object: c.GetObject(), SizeBytes: c.GetSizeBytes(), Sha256: c.GetSha256(), ArchivedAt: t.now}
+	t.runs.put(run)
+	return nil
+}
+
+// dropArchivedRun notes that the archive has the run no longer.
+func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
+	run, ok := t.runs.get(c.GetRunId())
+	switch {
+	case !ok:
+		return runNotFound(c.GetRunId())
+	case run.GetArchive() == nil:
+		return refuse(FailedPrecondition, "NOT_ARCHIVED", "run %s was not archived: its steps and log are here", run.GetRunId())
+	case run.GetArchive().GetDroppedAt() != nil:
+		return nil
+	}
+	run.Archive.DroppedAt, run.Revision = t.now, t.index
+	t.runs.put(run)
+	return nil
+}
+
+// logKeys gives the keys of a run's log.
+func (t *tx) logKeys(runID string) (keys []string) {
+	for l := range t.logs.ascend(runID+"/", "") {
+		keys = append(keys, logKey(runID, l.GetBlock().GetOffset()))
+	}
+	return keys
+}
+
+// WholeRuns gives the runs that have ended and have their steps and log here, oldest first.
+func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsWhole, "", "")) }
+
+// ArchivedRuns gives the runs whose steps and log are in the archive, oldest first.
+func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {
+	return runSeq(v.runs.scan(runsArchived, "", ""))
+}
+
+// NewerRuns counts the runs of a run's machine that were made after it, up to a limit.
+func (v *View) NewerRuns(run *holdfastv1.Run, limit int) (n int) {
+	for _, r := range v.MachineRuns(run.GetMachineId(), "") {
+		if n >= limit || r.GetRunId() == run.GetRunId() {
+			break
+		}
+		n++
+	}
+	return n
+}

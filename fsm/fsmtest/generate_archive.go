@@ -1,0 +1,33 @@
+package fsmtest
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// archiveRun archives a run that has ended, or seldom one that has not or has changed.
+func (g *Generator) archiveRun(v *fsm.View) proto.Message {
+	r := oneOf(g, "run that has ended", slices.Collect(v.WholeRuns()))
+	if r == nil || g.rarely("any run") {
+		r = g.someRun(v)
+	}
+	sum := sha256.Sum256([]byte(r.GetRunId()))
+	c := &internalv1.ArchiveRun{RunId: r.GetRunId(), Revision: r.GetRevision(), Object: "runs/" + r.GetRunId(), SizeBytes: 7, Sha256: sum[:]}
+	if g.rarely("of another revision") {
+		c.Revision++
+	}
+	return c
+}
+
+func (g *Generator) dropArchivedRun(v *fsm.View) proto.Message {
+	r := oneOf(g, "archived run", slices.Collect(v.ArchivedRuns()))
+	if r == nil || g.rarely("any run") {
+		r = g.someRun(v)
+	}
+	return &internalv1.DropArchivedRun{RunId: r.GetRunId()}
+}
