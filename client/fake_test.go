@@ -22,6 +22,7 @@ type fakePeer struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	holdfastv1.UnimplementedRunServiceServer
 	holdfastv1.UnimplementedAuditServiceServer
+	holdfastv1.UnimplementedRegistryServiceServer
 
 	addr   string
 	server *grpc.Server
@@ -31,9 +32,11 @@ type fakePeer struct {
 	// health answers health checks, which are no calls here. Nil: the peer does not know them.
 	health func(ctx context.Context, n int) error
 	watch  func(*holdfastv1.WatchRunsRequest, grpc.ServerStreamingServer[holdfastv1.RunEvent]) error
-	logs   func(*holdfastv1.StreamRunLogsRequest, grpc.ServerStreamingServer[holdfastv1.LogChunk]) error
-	run    *holdfastv1.Run
-	audit  func(*holdfastv1.ExportAuditEventsRequest, grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error
+	// services answers watches of services.
+	services func(*holdfastv1.WatchServicesRequest, grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error
+	logs     func(*holdfastv1.StreamRunLogsRequest, grpc.ServerStreamingServer[holdfastv1.LogChunk]) error
+	run      *holdfastv1.Run
+	audit    func(*holdfastv1.ExportAuditEventsRequest, grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error
 
 	mu    sync.Mutex
 	calls int
@@ -51,6 +54,7 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 	holdfastv1.RegisterMachineServiceServer(p.server, p)
 	holdfastv1.RegisterRunServiceServer(p.server, p)
 	holdfastv1.RegisterAuditServiceServer(p.server, p)
+	holdfastv1.RegisterRegistryServiceServer(p.server, p)
 	if p.health != nil {
 		healthv1.RegisterHealthServer(p.server, &healthv1.UnimplementedHealthServer{})
 	}
@@ -64,6 +68,11 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 		<-done
 	})
 	return p
+}
+
+// WatchServices serves one stream.
+func (p *fakePeer) WatchServices(r *holdfastv1.WatchServicesRequest, s grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
+	return p.services(r, s)
 }
 
 func (p *fakePeer) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
