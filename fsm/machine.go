@@ -25,6 +25,7 @@ func machineSchema() *schema[holdfastv1.Machine, *holdfastv1.Machine] {
 		key:  (*holdfastv1.Machine).GetMachineId,
 		indexes: []func(*holdfastv1.Machine) []string{machinesByOwned: owned, machinesBySecret: secretKeys,
 			machinesByPool: inPool, machinesPoolReady: readyInPool, machinesPassing: passing},
+		facets: machineFacets,
 	}
 }
 
@@ -230,6 +231,9 @@ func (v *View) MachineMark(id string) any {
 	}
 	return nil
 }
+
+// MachinesMark is MachineMark of all machines: as long as it is the same one, no record of a machine has changed.
+func (v *View) MachinesMark() any { return v.machines.mark }
 
 // MachineRoll gives a value to compare with: as long as it is the same one, no machine has come or gone.
 func (v *View) MachineRoll() any { return v.machines.roll }

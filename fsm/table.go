@@ -15,9 +15,10 @@ import (
 
 // record is one encoded row. It never changes once it is in a table.
 type record struct {
-	key   string
-	value []byte
-	index [][]string // the keys it has in each of the table's indexes
+	key    string
+	value  []byte
+	index  [][]string // the keys it has in each of the table's indexes
+	facets []*facet
 }
 
 // entry is one row of an index: several records may share an index key.
@@ -37,6 +38,7 @@ type schema[M any, P message[M]] struct {
 	kind    internalv1.SnapshotRecord_Table
 	key     func(P) string
 	indexes []func(P) []string
+	facets  faceting[P] // may be nil
 }
 
 // table is a typed table with an O(1) copy. Reads decode: the caller owns what it gets.
@@ -44,6 +46,7 @@ type table[M any, P message[M]] struct {
 	*schema[M, P]
 	rows    *btree.BTreeG[*record]
 	indexes []*btree.BTreeG[entry]
+	facets  *btree.BTreeG[membership]
 	mark    *mark // another one after each change
 	roll    *mark // another one when a row has come or gone
 }
@@ -53,7 +56,7 @@ type mark struct{ _ byte } // of a size: all that have none may be at one addres
 
 func newTable[M any, P message[M]](s *schema[M, P]) *table[M, P] {
 	opts := btree.Options{NoLocks: true}
-	t := &table[M, P]{schema: s, mark: new(mark), roll: new(mark)}
+	t := &table[M, P]{schema: s, facets: newFacets(), mark: new(mark), roll: new(mark)}
 	t.rows = btree.NewBTreeGOptions(func(a, b *record) bool { return a.key < b.key }, opts)
 	for range s.indexes {
 		t.indexes = append(t.indexes, btree.NewBTreeGOptions(func(a, b entry) bool {
@@ -68,7 +71,7 @@ func newTable[M any, P message[M]](s *schema[M, P]) *table[M, P] {
 
 // freeze gives a copy that later writes do not touch.
 func (t *table[M, P]) freeze() *table[M, P] {
-	c := &table[M, P]{schema: t.schema, rows: t.rows.Copy(), mark: t.mark, roll: t.roll}
+	c := &table[M, P]{schema: t.schema, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
 	for _, ix := range t.indexes {
 		c.indexes = append(c.indexes, ix.Copy())
 	}
@@ -114,10 +117,16 @@ func (t *table[M, P]) insert(key string, value []byte, m P) {
 	for _, keys := range t.schema.indexes {
 		r.index = append(r.index, keys(m))
 	}
-	if old, replaced := t.rows.Set(r); replaced {
+	old, replaced := t.rows.Set(r)
+	if replaced {
+		r.key = old.key // the indexes hold that one: none of its copies is to stay
 		t.unindex(old, r)
 	} else {
 		t.roll = new(mark)
+	}
+	if t.schema.facets != nil {
+		r.facets = t.facetsOf(m, old)
+		t.refacet(r, old)
 	}
 	for i, keys := range r.index {
 		for _, k := range keys {
@@ -130,6 +139,7 @@ func (t *table[M, P]) delete(key string) {
 	if old, ok := t.rows.Delete(&record{key: key}); ok {
 		t.mark, t.roll = new(mark), new(mark)
 		t.unindex(old, &record{index: make([][]string, len(t.indexes))})
+		t.refacet(&record{key: key}, old)
 	}
 }
 

@@ -47,19 +47,35 @@ func BenchmarkEvent(b *testing.B) {
 	running.Wait()
 }
 
-// BenchmarkListMachines measures a filtered page of 100 of 10,000 machines.
+// BenchmarkListMachines measures pages of 100 of fleets that differ in size: what a filter costs must not grow with the fleet where an
+// index or the text of a record can tell.
 func BenchmarkListMachines(b *testing.B) {
-	n := newNode()
-	for i := range 10_000 {
-		n.do(b, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
-			MachineId: fmt.Sprintf("m-%05d", i), Spec: &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20)},
-		}})
-	}
-	s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
-	for b.Loop() {
-		r, err := s.ListMachines(context.Background(), &holdfastv1.ListMachinesRequest{Filter: "rack = r7"})
-		if err != nil || len(r.GetMachines()) != 100 {
-			b.Fatalf("got %d machines, %v", len(r.GetMachines()), err)
+	for _, size := range []int{10_000, 100_000} {
+		n := newNode()
+		for i := range size {
+			n.do(b, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%06d", i), Labels: map[string]string{"env": "prod"},
+				Spec: &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20), Serial: fmt.Sprintf("S%08d", i)}}})
+		}
+		s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
+		for _, tt := range []struct {
+			name, filter string
+			want         int
+		}{
+			{"rack", "rack = r7", 100},
+			{"none", "labels.env = none", 0},
+			{"both", "labels.env = prod AND phase = RMA", 0},
+			{"wildcard", "serial = *none*", 0},
+			{"scan", "revision < 1", 0},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", tt.name, size), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					r, err := s.ListMachines(context.Background(), &holdfastv1.ListMachinesRequest{Filter: tt.filter})
+					if err != nil || len(r.GetMachines()) != tt.want {
+						b.Fatalf("got %d machines, %v", len(r.GetMachines()), err)
+					}
+				}
+			})
 		}
 	}
 }

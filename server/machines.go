@@ -78,11 +78,11 @@ func (s *machineService) ListMachines(ctx context.Context, r *holdfastv1.ListMac
 	if err != nil {
 		return nil, err
 	}
-	rows := keyed(v.Machines(p.after), (*holdfastv1.Machine).GetMachineId)
+	id := auth.From(ctx)
+	rows := keyed(v.FindMachines(machineQuery(f, id), p.after), (*holdfastv1.Machine).GetMachineId)
 	if pinned, ok := f.Pinned("machine_id"); ok {
 		rows = single(p, pinned, v.Machine)
 	}
-	id := auth.From(ctx)
 	resp := &holdfastv1.ListMachinesResponse{}
 	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool { return f.Match(m) && visible(id, m) })
 	return resp, err

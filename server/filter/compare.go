@@ -22,6 +22,9 @@ type comparison struct {
 	any   bool   // takes any value, also one that is not known
 	lost  bool   // asks for elements whose value is not known
 	test  func(protoreflect.Value) bool
+
+	demands *string // what the value has to be, when = or : demands one
+	holds   string  // a text that is in every value that matches; may be empty
 }
 
 // newComparison checks that the operator and the value fit the field's type.
@@ -72,9 +75,7 @@ func (c *comparison) compile(fd protoreflect.FieldDescriptor, value string) erro
 	var err error
 	switch fd.Kind() {
 	case protoreflect.StringKind:
-		if c.op == opEqual && !strings.Contains(value, "*") {
-			c.exact = value
-		}
+		c.texts(value)
 		c.test = c.text(value)
 	case protoreflect.BoolKind:
 		var want bool
@@ -84,6 +85,7 @@ func (c *comparison) compile(fd protoreflect.FieldDescriptor, value string) erro
 			}
 			return fmt.Errorf("%s is true or false: compare it with = true or = false, not %s %s", c.path, c.op, value)
 		}
+		c.demand(strconv.FormatBool(want))
 		c.test = func(v protoreflect.Value) bool { return v.Bool() == want }
 	case protoreflect.EnumKind:
 		return c.enum(fd.Enum(), value)
@@ -143,6 +145,7 @@ func (c *comparison) enum(ed protoreflect.EnumDescriptor, value string) error {
 	for i := range ed.Values().Len() {
 		name, number := string(ed.Values().Get(i).Name()), ed.Values().Get(i).Number()
 		if strings.EqualFold(name, value) {
+			c.demand(name)
 			c.test = func(v protoreflect.Value) bool { return v.Enum() == number }
 			return nil
 		}

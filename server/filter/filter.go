@@ -61,6 +61,7 @@ type node interface {
 	eval(m protoreflect.Message, later bool) truth
 	fixed() bool
 	pinned(path string) (string, bool)
+	narrowing
 }
 
 type and []node

@@ -284,6 +284,16 @@ func FuzzCompile(f *testing.F) {
 			if yes.Match(m) && !yes.Possible(m) {
 				t.Errorf("%q matches %v, which it says is impossible", text, m)
 			}
+			if terms, ok := yes.Terms(always); ok && yes.Match(m) && !has(m.(*holdfastv1.Machine), terms) {
+				t.Errorf("%q matches %v, which does not have %v", text, m, terms)
+			}
+			if raw, err := proto.Marshal(m); err == nil && yes.Match(m) {
+				for _, part := range yes.Texts(func(string) bool { return true }) {
+					if !strings.Contains(string(raw), part) {
+						t.Errorf("%q matches %v, which does not have the text %q", text, m, part)
+					}
+				}
+			}
 			id, ok := yes.Pinned("machine_id")
 			if ok && yes.Match(m) && m.(*holdfastv1.Machine).GetMachineId() != id {
 				t.Errorf("%q matches %v, though it pins %q", text, m, id)

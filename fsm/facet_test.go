@@ -1,0 +1,164 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// found lists the machines that a set of facets has.
+func found(t *table[holdfastv1.Machine, *holdfastv1.Machine], s *Facets, after string) []string {
+	var got []string
+	for m := range t.find(Query{Facets: s}, after) {
+		got = append(got, m.GetMachineId())
+	}
+	return got
+}
+
+func drawMachine(t *rapid.T) *holdfastv1.Machine {
+	text := rapid.SampledFrom([]string{"", "a", "b"})
+	m := &holdfastv1.Machine{
+		MachineId: rapid.SampledFrom([]string{"m-1", "m-2", "m-3", "m-4", "m-5"}).Draw(t, "id"),
+		Labels:    rapid.MapOf(rapid.SampledFrom([]string{"x", "y", "z"}), text).Draw(t, "labels"),
+		Spec:      &holdfastv1.MachineSpec{Rack: text.Draw(t, "rack"), Pool: text.Draw(t, "pool")},
+		Status: &holdfastv1.MachineStatus{
+			Phase:     holdfastv1.MachineStatus_Phase(rapid.IntRange(0, 2).Draw(t, "phase")),
+			NodeState: holdfastv1.Node_State(rapid.IntRange(0, 1).Draw(t, "node")),
+		},
+	}
+	for _, kind := range []string{"Reachable", "Degraded", "Drained"} {
+		if rapid.Bool().Draw(t, kind+" there") {
+			m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: kind, Status: rapid.Bool().Draw(t, kind)})
+		}
+	}
+	return m
+}
+
+// drawFacets draws a set, with what says of a machine whether it is in it.
+func drawFacets(t *rapid.T, depth int) (*Facets, func(*holdfastv1.Machine) bool) {
+	kind := rapid.IntRange(0, 2).Draw(t, "kind")
+	if depth == 0 {
+		kind = 0
+	}
+	if kind == 0 {
+		one := &Facets{Path: rapid.SampledFrom([]string{"labels.x", "labels.y", "spec.rack", "spec.pool", "status.phase", "status.conditions.Reachable",
+			"status.conditions.Degraded"}).Draw(t, "path"), Value: rapid.SampledFrom([]string{"", "a", "READY", "true", "false"}).Draw(t, "value")}
+		return one, func(m *holdfastv1.Machine) bool {
+			has := false
+			machineFacets(m, func(prefix, name, value string) { has = has || prefix+name == one.Path && value == one.Value })
+			return has
+		}
+	}
+	var sets []Facets
+	var tests []func(*holdfastv1.Machine) bool
+	for range rapid.IntRange(2-kind%2, 3).Draw(t, "sets") {
+		s, test := drawFacets(t, depth-1)
+		sets, tests = append(sets, *s), append(tests, test)
+	}
+	if kind == 1 {
+		return &Facets{All: sets}, func(m *holdfastv1.Machine) bool {
+			return !slices.ContainsFunc(tests, func(test func(*holdfastv1.Machine) bool) bool { return !test(m) })
+		}
+	}
+	return &Facets{Any: sets}, func(m *holdfastv1.Machine) bool {
+		return slices.ContainsFunc(tests, func(test func(*holdfastv1.Machine) bool) bool { return test(m) })
+	}
+}
+
+// What is found by facets is what is there, after any changes, and a copy that was frozen before finds what was there then.
+func TestFacetsFollowTheRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tab := newTable(machineSchema())
+		type copied struct {
+			tab  *table[holdfastv1.Machine, *holdfastv1.Machine]
+			rows map[string]*holdfastv1.Machine
+		}
+		now := copied{tab, map[string]*holdfastv1.Machine{}}
+		copies := []copied{}
+		for range rapid.IntRange(1, 30).Draw(t, "changes") {
+			m := drawMachine(t)
+			switch rapid.IntRange(0, 5).Draw(t, "change") {
+			case 0:
+				tab.delete(m.GetMachineId())
+				delete(now.rows, m.GetMachineId())
+			case 1:
+				rows := map[string]*holdfastv1.Machine{}
+				for id, m := range now.rows {
+					rows[id] = m
+				}
+				copies = append(copies, copied{tab.freeze(), rows})
+			default:
+				tab.put(m)
+				now.rows[m.GetMachineId()] = m
+			}
+		}
+		set, has := drawFacets(t, 2)
+		after := rapid.SampledFrom([]string{"", "m-2", "m-20"}).Draw(t, "after")
+		for _, c := range append(copies, now) {
+			var want []string
+			for _, id := range []string{"m-1", "m-2", "m-3", "m-4", "m-5"} {
+				if m := c.rows[id]; m != nil && has(m) && id > after {
+					want = append(want, id)
+				}
+			}
+			if diff := cmp.Diff(want, found(c.tab, set, after)); diff != "" {
+				t.Fatalf("%v after %q (-want +got):\n%s", set, after, diff)
+			}
+			members := 0
+			for _, m := range c.rows {
+				machineFacets(m, func(_, _, _ string) { members++ })
+			}
+			if got := c.tab.facets.Len(); got != members {
+				t.Fatalf("%d memberships are kept, want %d", got, members)
+			}
+		}
+	})
+}
+
+func TestFacetsAreHeldOnce(t *testing.T) {
+	tab := newTable(machineSchema())
+	for i := range 3 {
+		tab.put(&holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Spec: &holdfastv1.MachineSpec{Rack: "r7"}})
+	}
+	one, _ := tab.rows.Get(&record{key: "m-0"})
+	two, _ := tab.rows.Get(&record{key: "m-2"})
+	if one.facets[0] != two.facets[0] {
+		t.Error("two machines of one rack hold its name twice")
+	}
+	tab.put(&holdfastv1.Machine{MachineId: "m-0", Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "new"}})
+	again, _ := tab.rows.Get(&record{key: "m-0"})
+	if &again.facets[0] != &one.facets[0] {
+		t.Error("a change of something else makes the facets anew")
+	}
+}
+
+func TestFindByText(t *testing.T) {
+	tab := newTable(machineSchema())
+	for _, serial := range []string{"S-100", "S-200", "X-100"} {
+		tab.put(&holdfastv1.Machine{MachineId: "m-" + serial, Spec: &holdfastv1.MachineSpec{Serial: serial, Rack: "r7"}})
+	}
+	for _, tt := range []struct {
+		q    Query
+		want int
+	}{
+		{Query{}, 3},
+		{Query{Texts: []string{"S-"}}, 2},
+		{Query{Texts: []string{"100", "X"}}, 1},
+		{Query{Texts: []string{"none"}}, 0},
+		{Query{Texts: []string{"S-"}, Facets: &Facets{Path: "spec.rack", Value: "r7"}}, 2},
+		{Query{Texts: []string{"S-"}, Facets: &Facets{Path: "spec.rack", Value: "r8"}}, 0},
+	} {
+		got := 0
+		for range tab.find(tt.q, "") {
+			got++
+		}
+		if got != tt.want {
+			t.Errorf("%+v: got %d machines, want %d", tt.q, got, tt.want)
+		}
+	}
+}

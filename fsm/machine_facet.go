@@ -1,0 +1,81 @@
+package fsm
+
+import (
+	"iter"
+	"slices"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const labelPath = "labels."
+
+// telling are the conditions that people look for, and the status that few machines have; InCustomerCluster decides the effective
+// state.
+var telling = map[string]string{
+	condDegraded: "true", condNeedsIntervention: "true", condInCluster: "true",
+	"Reachable": "false", "BMCReachable": "false", condAgentReady: "false",
+}
+
+// machineFacets visits what machines are found by: all labels, and what MachineFacet says.
+func machineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)) {
+	for key, value := range m.GetLabels() { // in any order: each is kept for itself
+		visit(labelPath, key, value)
+	}
+	spec, status := m.GetSpec(), m.GetStatus()
+	for _, f := range [...]struct{ name, value string }{
+		{"pool", spec.GetPool()}, {"rack", spec.GetRack()}, {"location", spec.GetLocation()}, {"provider", spec.GetProvider()},
+		{"customer_id", spec.GetCustomerId()}, {"target_cluster_ref", spec.GetTargetClusterRef()},
+	} {
+		if f.value != "" {
+			visit("spec.", f.name, f.value)
+		}
+	}
+	for _, f := range [...]struct {
+		name  string
+		value int32
+		names map[int32]string
+	}{
+		{"phase", int32(status.GetPhase()), holdfastv1.MachineStatus_Phase_name},
+		{"node_state", int32(status.GetNodeState()), holdfastv1.Node_State_name},
+		{"agent_state", int32(status.GetAgentState()), holdfastv1.Agent_State_name},
+	} {
+		if name := f.names[f.value]; f.value != 0 && name != "" {
+			visit("status.", f.name, name)
+		}
+	}
+	for _, c := range status.GetConditions() {
+		if want := telling[c.GetType()]; want != "" && c.GetStatus() == (want == "true") {
+			visit("status.conditions.", c.GetType(), want)
+		}
+	}
+}
+
+// MachineFacet says whether machines can be found by a path and a value: all that match have the facet. Paths are those of filters; a
+// condition is status.conditions and its type.
+func MachineFacet(path, value string) bool {
+	if len(path) > len(labelPath) && path[:len(labelPath)] == labelPath {
+		return true
+	}
+	if value == "" {
+		return false
+	}
+	const conditions = "status.conditions."
+	if len(path) > len(conditions) && path[:len(conditions)] == conditions {
+		return telling[path[len(conditions):]] == value
+	}
+	return slices.Contains([]string{
+		"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref",
+		"status.phase", "status.node_state", "status.agent_state",
+	}, path)
+}
+
+// FindMachines gives the machines with an id above after that a query lets through, by id.
+func (v *View) FindMachines(q Query, after string) iter.Seq[*holdfastv1.Machine] {
+	return func(yield func(*holdfastv1.Machine) bool) {
+		for m := range v.machines.find(q, after) {
+			if !yield(v.whole(m)) {
+				return
+			}
+		}
+	}
+}

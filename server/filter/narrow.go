@@ -1,0 +1,148 @@
+package filter
+
+import (
+	"slices"
+	"strings"
+)
+
+// Terms are what a message must have to match: one value at a path, or all of several terms, or one of several. Exactly one of the three
+// is set. The path of an element that is addressed by its key ends with that key (status.conditions.Reachable).
+type Terms struct {
+	Path, Value string
+	All, Any    []Terms
+}
+
+// narrowing says what can be told of all messages that match, without a look at one.
+type narrowing interface {
+	// terms gives some that all matches have; false: there are none.
+	terms(indexed func(path, value string) bool) (Terms, bool)
+	// texts appends texts that the strings of all matches have in them.
+	needs(stored func(path string) bool, texts []string) []string
+	// only says whether nothing else is compared.
+	only(stored func(path string) bool) bool
+}
+
+// Terms gives terms that every message which matches has, as far as an index knows them; false when all messages have to be looked at.
+func (f *Filter) Terms(indexed func(path, value string) bool) (Terms, bool) {
+	return f.root.terms(indexed)
+}
+
+// Texts gives texts that each stand in one of the strings, at a path that is stored, of every message which matches.
+func (f *Filter) Texts(stored func(path string) bool) []string { return f.root.needs(stored, nil) }
+
+// Only says whether the filter compares nothing but what is stored.
+func (f *Filter) Only(stored func(path string) bool) bool { return f.root.only(stored) }
+
+func (a and) terms(indexed func(path, value string) bool) (Terms, bool) {
+	var all []Terms
+	for _, n := range a {
+		if t, ok := n.terms(indexed); ok {
+			all = append(all, t)
+		}
+	}
+	if len(all) == 1 {
+		return all[0], true
+	}
+	return Terms{All: all}, len(all) > 0
+}
+
+func (o or) terms(indexed func(path, value string) bool) (Terms, bool) {
+	var some []Terms
+	for _, n := range o {
+		t, ok := n.terms(indexed)
+		if !ok {
+			return Terms{}, false
+		}
+		some = append(some, t)
+	}
+	if len(some) == 1 {
+		return some[0], true
+	}
+	return Terms{Any: some}, true
+}
+
+func (n not) terms(func(path, value string) bool) (Terms, bool) { return Terms{}, false }
+
+func (c *comparison) terms(indexed func(path, value string) bool) (Terms, bool) {
+	if c.demands == nil || c.lost {
+		return Terms{}, false
+	}
+	t := Terms{Path: c.termPath(), Value: *c.demands}
+	return t, indexed(t.Path, t.Value)
+}
+
+// termPath gives the path with the keys of a map's entry or of an element.
+func (c *comparison) termPath() string {
+	var names []string
+	for i, s := range c.steps {
+		if i > 0 && c.steps[i-1].by != nil {
+			continue // the value of an element: its key says enough
+		}
+		names = append(names, s.fd.TextName())
+		switch {
+		case s.key != nil:
+			names = append(names, *s.key)
+		case s.by != nil:
+			names = append(names, s.name)
+		}
+	}
+	return strings.Join(names, ".")
+}
+
+func (a and) needs(stored func(path string) bool, texts []string) []string {
+	for _, n := range a {
+		texts = n.needs(stored, texts)
+	}
+	return texts
+}
+
+func (o or) needs(stored func(path string) bool, texts []string) []string {
+	if len(o) == 1 {
+		return o[0].needs(stored, texts)
+	}
+	return texts
+}
+
+func (n not) needs(_ func(path string) bool, texts []string) []string { return texts }
+
+func (c *comparison) needs(stored func(path string) bool, texts []string) []string {
+	if c.holds == "" || c.lost || !stored(c.path) {
+		return texts
+	}
+	return append(texts, c.holds)
+}
+
+func (a and) only(stored func(path string) bool) bool { return allOnly(a, stored) }
+
+func (o or) only(stored func(path string) bool) bool { return allOnly(o, stored) }
+
+func (n not) only(stored func(path string) bool) bool { return n.node.only(stored) }
+
+func (c *comparison) only(stored func(path string) bool) bool { return stored(c.path) }
+
+func allOnly(nodes []node, stored func(path string) bool) bool {
+	return !slices.ContainsFunc(nodes, func(n node) bool { return !n.only(stored) })
+}
+
+// demand notes the one value that matches.
+func (c *comparison) demand(value string) {
+	if c.op == opEqual || c.op == opHas {
+		c.demands = &value
+	}
+}
+
+// texts notes what can be told of the texts that match.
+func (c *comparison) texts(value string) {
+	if c.op != opEqual && c.op != opHas {
+		return
+	}
+	parts := strings.Split(value, "*")
+	c.holds = slices.MaxFunc(parts, func(a, b string) int { return len(a) - len(b) })
+	if len(parts) > 1 {
+		return
+	}
+	c.demand(value)
+	if c.op == opEqual {
+		c.exact = value
+	}
+}

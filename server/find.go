@@ -1,0 +1,73 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/filter"
+)
+
+// machineQuery says which machines are worth a look for a filter and for somebody's scope, so that a page costs what is on it and not
+// what the fleet has.
+func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
+	q := fsm.Query{Texts: f.Texts(storedOfMachine)}
+	var all []fsm.Facets
+	if t, ok := f.Terms(machineTerm); ok {
+		all = append(all, machineFacets(t))
+	}
+	if own := id.GetMachineId(); own != "" {
+		q.Texts = append(q.Texts, own)
+	} else if auth.Scoped(id) {
+		pools := fsm.Facets{}
+		for _, p := range id.GetPools() {
+			pools.Any = append(pools.Any, fsm.Facets{Path: "spec.pool", Value: p})
+		}
+		all = append(all, pools)
+	}
+	if len(all) > 0 {
+		q.Facets = &fsm.Facets{All: all}
+	}
+	return q
+}
+
+// machineTerm says whether machines can be found by a term.
+func machineTerm(path, value string) bool {
+	_, ok := stateFacet(path, value)
+	return ok || fsm.MachineFacet(path, value)
+}
+
+func machineFacets(t filter.Terms) fsm.Facets {
+	if s, ok := stateFacet(t.Path, t.Value); ok {
+		return s
+	}
+	s := fsm.Facets{Path: t.Path, Value: t.Value}
+	for _, part := range t.All {
+		s.All = append(s.All, machineFacets(part))
+	}
+	for _, part := range t.Any {
+		s.Any = append(s.Any, machineFacets(part))
+	}
+	return s
+}
+
+// stateFacet gives what is stored of machines with an effective state, which is computed when it is read.
+func stateFacet(path, value string) (fsm.Facets, bool) {
+	if path != "status.effective_state" {
+		return fsm.Facets{}, false
+	}
+	switch value {
+	case "RMA", "RETIRED", "MAINTENANCE", "FACTORY_READY":
+		return fsm.Facets{Path: "status.phase", Value: value}, true
+	case "IN_SERVICE":
+		return fsm.Facets{Path: "status.conditions.InCustomerCluster", Value: "true"}, true
+	}
+	return fsm.Facets{}, false
+}
+
+// storedOfMachine says whether a field lies in a machine's record just as it is read.
+func storedOfMachine(path string) bool {
+	return path == "machine_id" || path == "labels" || strings.HasPrefix(path, "labels.") || strings.HasPrefix(path, "spec.") ||
+		path == "status.phase" || path == "status.active_run_id"
+}

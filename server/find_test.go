@@ -1,0 +1,120 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+)
+
+// foundFleet is machines that differ in all that they can be found by.
+func foundFleet(t *testing.T) *fakeNode {
+	n := newNode()
+	for _, pool := range []string{"a", "b"} {
+		n.do(t, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: pool}})
+	}
+	for i := range 40 {
+		m := &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%02d", i), Labels: map[string]string{"env": []string{"prod", "test"}[i%2]},
+			Spec: &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%4), Pool: []string{"a", "b", ""}[i%3], Serial: fmt.Sprintf("S%04d", i)}}
+		if i%5 == 0 {
+			m.Labels["slot"] = fmt.Sprint(i)
+		}
+		n.do(t, &internalv1.RegisterMachine{Machine: m})
+		if i%6 == 0 {
+			n.do(t, &internalv1.SetMachinePhase{MachineId: m.GetMachineId(), Phase: holdfastv1.MachineStatus_MAINTENANCE})
+		}
+	}
+	n.start(t, "m-01", "run-1", "plan/reboot")
+	return n
+}
+
+// A list with a filter has just the machines that a look at each of them finds, for everybody, whatever was used to find them.
+func TestListsFindWhatAScanFinds(t *testing.T) {
+	n := foundFleet(t)
+	s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
+	for _, id := range []*holdfastv1.Identity{
+		{Role: holdfastv1.Role_ADMIN},
+		{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}},
+		{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a", "b"}},
+		{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"none"}},
+		{Role: holdfastv1.Role_POOL_AGENT},
+		{Role: holdfastv1.Role_AGENT, MachineId: "m-07"},
+	} {
+		for _, text := range []string{
+			"", "rack=r1", "rack:r1", "rack!=r1", "rack=r1 OR rack=r2", "rack=none", "rack=r*", `rack=""`, "pool=a", "pool=a AND rack=r1",
+			"labels.env=prod", "labels.env=prod AND phase=MAINTENANCE", "labels:slot", "labels.slot=5", `labels.slot=""`, "NOT labels.env=prod",
+			"phase=MAINTENANCE", "phase=RMA", "effective_state=MAINTENANCE", "effective_state=PROVISIONING", "effective_state=IN_SERVICE",
+			"effective_state=RMA OR rack=r3", "serial=*2*", "serial=S0012", "machine_id=m-1*", "machine_id=m-07", "node_state=PENDING", "agent_state=READY",
+			"conditions.Degraded=true", "conditions.InCustomerCluster=false", "conditions.Reachable=unknown", "(rack=r1 OR phase=MAINTENANCE) AND labels.env=prod",
+			"revision<9", "active_run_id=run-1", "active_run_id:*",
+		} {
+			f, err := compile(machineFilter, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got []string
+			for m := range n.peer.View().Machines("") {
+				if f.Match(m) && visible(id, m) {
+					want = append(want, m.GetMachineId())
+				}
+			}
+			ctx, token := auth.NewContext(context.Background(), &auth.Caller{Identity: id}), ""
+			for {
+				r, err := s.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: text, PageSize: 3, PageToken: token})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range r.GetMachines() {
+					got = append(got, m.GetMachineId())
+				}
+				if token = r.GetNextPageToken(); token == "" {
+					break
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%q as %v (-want +got):\n%s", text, id, diff)
+			}
+		}
+	}
+}
+
+// A page costs what is on it: what an index or the text of a record rules out is not decoded.
+func TestListsDoNotDecodeTheFleet(t *testing.T) {
+	n := foundFleet(t)
+	for text, want := range map[string]int{
+		"rack=r1": 10, "rack=none": 0, "labels.env=prod AND phase=RMA": 0, "serial=*none*": 0, "effective_state=RMA": 0, "rack=r1 AND labels.env=prod": 0, "": 40,
+	} {
+		f, err := compile(machineFilter, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looked := 0
+		for range n.peer.View().FindMachines(machineQuery(f, &holdfastv1.Identity{Role: holdfastv1.Role_ADMIN}), "") {
+			looked++
+		}
+		if looked != want {
+			t.Errorf("%q looks at %d machines, want %d", text, looked, want)
+		}
+	}
+}
+
+// Every field that a schema lets people compare, and that facets are promised for, is one that there is.
+func TestFacetsAreFieldsOfTheFilter(t *testing.T) {
+	for _, path := range []string{"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref"} {
+		f, err := compile(machineFilter, strings.TrimPrefix(path, "spec.")+"=x")
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if terms, ok := f.Terms(fsm.MachineFacet); !ok || terms.Path != path {
+			t.Errorf("%s: terms %v, %v", path, terms, ok)
+		}
+	}
+}
