@@ -96,8 +96,8 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	httpjson.Write(w, http.StatusOK, map[string]any{
-		"pool_id": resp.GetPool().GetPoolId(), "status": "registered", "heartbeat_interval_ms": resp.GetHeartbeatIntervalMs(),
+	httpjson.Write(w, http.StatusOK, registered{
+		PoolID: resp.GetPool().GetPoolId(), Status: "registered", HeartbeatIntervalMS: resp.GetHeartbeatIntervalMs(),
 	})
 }
 
@@ -124,7 +124,7 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	httpjson.Write(w, http.StatusOK, map[string]any{"status": resp.GetStatus(), "next_heartbeat_ms": resp.GetNextHeartbeatMs()})
+	httpjson.Write(w, http.StatusOK, heard{Status: resp.GetStatus(), NextHeartbeatMS: resp.GetNextHeartbeatMs()})
 }
 
 func (a *api) deregister(w http.ResponseWriter, r *http.Request) {
@@ -228,8 +228,8 @@ func (a *api) registerProvider(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	httpjson.Write(w, http.StatusOK, map[string]any{
-		"provider_id": resp.GetProvider().GetProviderId(), "status": resp.GetProvider().GetStatus(), "platform_margin_percent": resp.GetPlatformMarginPercent(),
+	httpjson.Write(w, http.StatusOK, offered{
+		ProviderID: resp.GetProvider().GetProviderId(), Status: resp.GetProvider().GetStatus(), PlatformMarginPercent: resp.GetPlatformMarginPercent(),
 	})
 }
 

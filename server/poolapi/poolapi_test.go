@@ -106,10 +106,10 @@ func TestLife(t *testing.T) {
 		apitest.Expect("heartbeat of an unknown pool", "pool", "POST", heartbeat, beat, 404, unknownPool),
 		apitest.Expect("deregistration of an unknown pool", "pool", "POST", deregister, `{"pool_id":"pool-1","reason":"graceful_shutdown"}`, 404, unknownPool),
 		apitest.Expect("unknown pool", "viewer", "GET", "/v2/pools/pool-1", "", 404, unknownPool),
-		apitest.Expect("register", "pool", "POST", register, pool, 200, `{"heartbeat_interval_ms":10000,"pool_id":"pool-1","status":"registered"}`),
-		apitest.Expect("and again", "pool", "POST", register+"/", pool, 200, `{"heartbeat_interval_ms":10000,"pool_id":"pool-1","status":"registered"}`),
-		apitest.Expect("heartbeat", "pool", "POST", heartbeat, beat, 200, `{"next_heartbeat_ms":10000,"status":"healthy"}`),
-		apitest.Expect("heartbeat without an id in its body", "pool", "POST", heartbeat+"/", strings.Replace(beat, `"pool_id":"pool-1",`, "", 1), 200, `{"next_heartbeat_ms":10000,"status":"healthy"}`),
+		apitest.Expect("register", "pool", "POST", register, pool, 200, `{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
+		apitest.Expect("and again", "pool", "POST", register+"/", pool, 200, `{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
+		apitest.Expect("heartbeat", "pool", "POST", heartbeat, beat, 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
+		apitest.Expect("heartbeat without an id in its body", "pool", "POST", heartbeat+"/", strings.Replace(beat, `"pool_id":"pool-1",`, "", 1), 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
 		apitest.Expect("get", "viewer", "GET", "/v2/pools/pool-1", "", 200, `{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1",`+
 			`"gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"available_vram_gb":8,"compute_capability":"8.9","workers":["worker-abc"],"temperature_celsius":65}],`+
 			`"region":"EU","version":"0.1.0","workers_total":1,"workers_ready":0,"workers_busy":0,"uptime_seconds":3600,"status":"healthy","declared":false,`+
@@ -117,7 +117,7 @@ func TestLife(t *testing.T) {
 		apitest.Expect("room", "viewer", "GET", "/v2/pools?min_available_vram_gb=8&gpu_model=rtx%204090&region=eu", "", 200, "*"),
 		apitest.Expect("no room", "viewer", "GET", "/v2/pools?min_available_vram_gb=8.5", "", 200, `{"pools":[],"total":0}`),
 		apitest.Expect("no such model", "viewer", "GET", "/v2/pools?gpu_model=H100", "", 200, `{"pools":[],"total":0}`),
-		apitest.Expect("provider", "operator", "POST", providers, provider, 200, `{"platform_margin_percent":12.5,"provider_id":"p-1","status":"registered"}`),
+		apitest.Expect("provider", "operator", "POST", providers, provider, 200, `{"provider_id":"p-1","status":"registered","platform_margin_percent":12.5}`),
 	})
 	if p, ok := l.State().Provider("p-1"); !ok || len(p.GetAuthTokenSha256()) != 32 || strings.Contains(p.String(), "hidden") {
 		t.Errorf("provider on record: %v, want the hash of its token alone", p)

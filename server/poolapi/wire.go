@@ -77,3 +77,21 @@ func show(p *holdfastv1.Pool) shown {
 	}
 	return s
 }
+
+// registered, heard and offered are answers with their members in the order of the document.
+type registered struct {
+	PoolID              string `json:"pool_id"`
+	Status              string `json:"status"`
+	HeartbeatIntervalMS int64  `json:"heartbeat_interval_ms"`
+}
+
+type heard struct {
+	Status          string `json:"status"`
+	NextHeartbeatMS int64  `json:"next_heartbeat_ms"`
+}
+
+type offered struct {
+	ProviderID            string  `json:"provider_id"`
+	Status                string  `json:"status"`
+	PlatformMarginPercent float64 `json:"platform_margin_percent"`
+}
