@@ -15,7 +15,8 @@ type lane struct {
 	pace     *pacer
 	base     time.Duration // the period when the budget allows it
 	began    time.Time
-	budget   int // calls a second that its looks may make; 0: any number
+	budget   int           // calls a second that its looks may make; 0: any number
+	grain    time.Duration // machines that are due within it are looked at together: to wake up for each costs more than to find that there is nothing to do
 
 	mu      sync.Mutex
 	wake    chan struct{}
@@ -37,6 +38,7 @@ type entry struct {
 	failed  int // looks in a row that found out nothing
 	mark    any // of the machine's record (View.MachineMark), as it was read last
 	settled any // the mark with which there was nothing to do
+	among   any // the mark of all machines (View.MachinesMark) when this one was found settled
 }
 
 func newLane(parallel int, pace *pacer, base time.Duration, budget int, began time.Time) *lane {
@@ -186,7 +188,7 @@ func (l *lane) run(ctx context.Context, read func(*entry) *holdfastv1.Machine, l
 	for {
 		e, wait := l.next()
 		if e == nil {
-			t := time.NewTimer(wait)
+			t := time.NewTimer(max(wait, l.grain))
 			select {
 			case <-ctx.Done():
 			case <-t.C:

@@ -50,9 +50,11 @@ type lookout struct {
 func newLookout(ctx context.Context, r *Reconciler, epoch uint64) *lookout {
 	g, gctx := errgroup.WithContext(ctx)
 	free := newPacer(recordPace, nil, func(time.Duration) {})
-	return &lookout{Reconciler: r, epoch: epoch, began: time.Now(), ctx: gctx, group: g, news: make(chan *internalv1.MachineConditions, r.cfg.Parallel),
+	o := &lookout{Reconciler: r, epoch: epoch, began: time.Now(), ctx: gctx, group: g, news: make(chan *internalv1.MachineConditions, r.cfg.Parallel),
 		records: newLane(1, free, r.period(lookReach), recordBudget, time.Now()), all: rate.NewLimiter(rate.Every(gapOf(r.cfg.Calls)), 1),
 		lanes: map[laneKey]*lane{}, paces: map[string]*pacer{}, placed: map[string]string{}}
+	o.records.grain = recordGrain
+	return o
 }
 
 // period is how often a machine is looked at when the budget allows it: a little more often than it has to be, for looks that wait.
@@ -67,8 +69,13 @@ func (r *Reconciler) period(kind lookKind) time.Duration {
 // of a large fleet whose agents speak for themselves.
 func (o *lookout) read(e *entry) *holdfastv1.Machine {
 	view := o.state.View()
+	all := view.MachinesMark()
+	if e.settled != nil && e.among == all {
+		return nil // no machine has changed
+	}
 	e.mark = view.MachineMark(e.id)
 	if e.mark != nil && e.mark == e.settled {
+		e.among = all
 		return nil
 	}
 	m, ok := view.Machine(e.id)
@@ -81,7 +88,7 @@ func (o *lookout) read(e *entry) *holdfastv1.Machine {
 
 // place sees to it that a machine is in the lanes of its provider, and says what can be said of it without a call.
 func (o *lookout) place(ctx context.Context, e *entry, m *holdfastv1.Machine) {
-	e.settled = nil
+	e.settled, e.among = nil, nil
 	if !o.situate(ctx, m) && !goodForATime(m) {
 		e.settled = e.mark
 	}

@@ -69,6 +69,7 @@ const (
 	scanEvery     = time.Second            // how often new machines are looked for
 	recordBudget  = 2000                   // machines a second that are read from the record, in the long run
 	recordPace    = 10_000                 // the same when a term begins
+	recordGrain   = 50 * time.Millisecond  // those of so much time are read together
 )
 
 // Run looks at every machine once an interval until the term ends. New machines are looked at within seconds, and those whose run has ended at once:

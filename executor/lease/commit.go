@@ -89,7 +89,7 @@ func (b *batch) add(e *entry, now time.Duration) bool {
 	}
 	b.bytes += size
 	b.cmd.Leases = append(b.cmd.Leases, l)
-	b.items = append(b.items, item{key: e.key, seen: e.seen, waiters: e.waiters})
+	b.items = append(b.items, item{key: e.key, gen: e.gen, seen: e.seen, waiters: e.waiters})
 	e.waiters, e.queued = nil, false
 	return true
 }
@@ -100,6 +100,7 @@ const leaseOverhead = 4
 // item is what a batch holds of an entry.
 type item struct {
 	key
+	gen     uint64
 	seen    time.Duration
 	waiters []reply
 }
@@ -162,6 +163,12 @@ func (r *reign) commit(ctx context.Context, b *batch) error {
 	r.follow()
 	view := r.state.View()
 	for _, it := range b.items {
+		if e := r.table[it.key]; e != nil && e.gen == it.gen && it.gen != 0 && it.kind != internalv1.LeaseRef_PENDING_MACHINE {
+			// What would have kept it off the record, that the lease is over or has another generation, follow would have seen.
+			e.durable, e.ready = max(e.durable, it.seen), true
+			it.answer(r.renewed(e))
+			continue
+		}
 		l, ok := view.Lease(it.kind, it.id)
 		if !ok || l.GetExpiredAt() != nil {
 			out := internalv1.RenewalAnswer_EXPIRED
