@@ -109,24 +109,33 @@ func (b *batcher) run(ctx context.Context) {
 func (b *batcher) take() (batch []*proposal, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := 0
-	for _, p := range b.queue {
-		size := protowire.SizeTag(entryField) + protowire.SizeBytes(len(p.data))
-		if len(batch) == maxBatch || len(batch) > 0 && len(data)+size > maxEntry {
-			break
+	for len(batch) == 0 && len(b.queue) > 0 {
+		n, length := b.fits()
+		batch, data = make([]*proposal, 0, n), make([]byte, 0, length) // those that are given up leave room
+		for _, p := range b.queue[:n] {
+			if p.state.CompareAndSwap(queued, taken) {
+				batch = append(batch, p)
+				data = protowire.AppendBytes(protowire.AppendTag(data, entryField, protowire.BytesType), p.data)
+			}
 		}
-		n++
-		if !p.state.CompareAndSwap(queued, taken) {
-			continue
+		clear(b.queue[:n])
+		if b.queue = b.queue[n:]; len(b.queue) == 0 {
+			b.queue = nil
 		}
-		batch = append(batch, p)
-		data = protowire.AppendBytes(protowire.AppendTag(data, entryField, protowire.BytesType), p.data)
-	}
-	clear(b.queue[:n])
-	if b.queue = b.queue[n:]; len(b.queue) == 0 {
-		b.queue = nil
 	}
 	return batch, data
+}
+
+// fits says how many of the queued commands go into one entry, and how long that is. The lock is held.
+func (b *batcher) fits() (n, length int) {
+	for _, p := range b.queue {
+		size := protowire.SizeTag(entryField) + protowire.SizeBytes(len(p.data))
+		if n == maxBatch || n > 0 && length+size > maxEntry {
+			break
+		}
+		n, length = n+1, length+size
+	}
+	return n, length
 }
 
 // results waits for what becomes of an entry: one result for each command.

@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// budgetEncode is what 64 commands may allocate until Raft has them as one entry: for each its bytes, its place in the queue and the way (two)
+// back to who waits; the queue as it grows; the entry, and what it is made of.
+const budgetEncode = 64*4 + 16
+
+func TestAllocsOfEncoding(t *testing.T) {
+	b := newBatcher(nil, nil, nil)
+	var cmds []*internalv1.Command
+	for i := range 64 {
+		cmds = append(cmds, &internalv1.Command{Time: timestamppb.Now(), Principal: "bench", Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
+			RunId: fmt.Sprintf("%08x", i), MachineId: "m-1", RequestId: "request", Type: "REPAVE"}}})
+	}
+	got := testing.AllocsPerRun(100, func() {
+		for _, c := range cmds {
+			data, err := proto.Marshal(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.add(data)
+		}
+		if batch, data := b.take(); len(batch) != len(cmds) || len(data) != cap(data) {
+			t.Fatalf("%d commands in an entry of %d bytes with room for %d", len(batch), len(data), cap(data))
+		}
+	})
+	if got > budgetEncode {
+		t.Errorf("64 commands allocate %v times, want at most %d", got, budgetEncode)
+	}
+}
+
+// Commands that were given up while they waited do not keep those behind them from Raft.
+func TestThoseGivenUpAreNotInTheWay(t *testing.T) {
+	b := newBatcher(nil, nil, nil)
+	for range maxBatch + 1 {
+		b.add([]byte("given up")).state.Store(abandoned)
+	}
+	last := b.add([]byte("wanted"))
+	if batch, _ := b.take(); len(batch) != 1 || batch[0] != last {
+		t.Errorf("took %d commands, want the last one", len(batch))
+	}
+	if batch, data := b.take(); len(batch) != 0 || len(data) != 0 || b.waiting() != 0 {
+		t.Errorf("took %d commands of an empty queue", len(batch))
+	}
+}

@@ -1,0 +1,78 @@
+package fsm_test
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// The budgets of what is done most, in allocations: what it takes today and a fifth more, so that a hot path does not grow unnoticed. Raise one
+// only with a reason.
+const (
+	budgetStart  = 330 // a StartRun applied, with its history, event and audit
+	budgetGet    = 30  // a machine read
+	budgetNobody = 19  // a list whose filter nothing matches, whatever the size of the fleet
+)
+
+func withinBudget(t *testing.T, what string, budget float64, f func()) {
+	t.Helper()
+	if got := testing.AllocsPerRun(100, f); got > budget {
+		t.Errorf("%s allocates %v times, want at most %v", what, got, budget)
+	} else {
+		t.Logf("%s allocates %v times of %v", what, got, budget)
+	}
+}
+
+func TestAllocsOfApply(t *testing.T) {
+	p := fsmtest.NewPeer()
+	p.Do(createToken("t-1", holdfastv1.Role_OPERATOR))
+	for i := range 128 {
+		p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Labels: map[string]string{"env": "prod", "provider": "fake"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r7", BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i), Serial: fmt.Sprintf("S%04d", i)}}})
+	}
+	var entries [][]byte
+	for i := range 110 {
+		c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", i), MachineId: fmt.Sprintf("m-%d", i),
+			RequestId: fmt.Sprintf("request-%d", i), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
+		c.FeatureLevel, c.Time, c.Principal = fsm.FeatureLevel, timestamppb.New(p.Now), "bench"
+		c.Origin = &internalv1.Origin{Source: "10.20.30.40:53412", Peer: "p1", Method: "/holdfast.v1.RunService/StartRun", RequestId: "0123456789abcdef",
+			TokenId: "t-1", Role: holdfastv1.Role_OPERATOR}
+		entries = append(entries, fsmtest.Encode(c))
+	}
+	withinBudget(t, "an applied StartRun", budgetStart, func() {
+		p.Index++
+		for _, r := range p.Apply(p.Index, p.Term, entries[0]) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		entries = entries[1:]
+	})
+}
+
+func TestAllocsOfReads(t *testing.T) {
+	p := fsmtest.NewPeer()
+	for i := range 2000 {
+		p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Labels: map[string]string{"env": "prod", "provider": "fake"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r7", BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i), Serial: fmt.Sprintf("S%04d", i)}}})
+	}
+	withinBudget(t, "a machine read", budgetGet, func() {
+		if _, ok := p.View().Machine("m-77"); !ok {
+			t.Fatal("not found")
+		}
+	})
+	all := fsm.Query{Facets: &fsm.Facets{All: []fsm.Facets{{Path: "labels.env", Value: "prod"}, {Path: "spec.rack", Value: "none"}}}}
+	for what, q := range map[string]fsm.Query{"a list by index of nobody": all, "a list by text of nobody": {Texts: []string{"nobody has this"}}} {
+		withinBudget(t, what, budgetNobody, func() {
+			for range p.View().FindMachines(q, "") {
+				t.Fatal("found one")
+			}
+		})
+	}
+}
