@@ -76,7 +76,7 @@ func fixtureMachines() []*holdfastv1.Machine {
 		{
 			MachineId: "m-125", Spec: &holdfastv1.MachineSpec{Pool: "gpu"},
 			Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY, EffectiveState: holdfastv1.EffectiveState_READY, AgentState: holdfastv1.Agent_READY},
-			Node: &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544-0042", Arch: "x86_64", BootMode: "uefi", Tags: []string{"gpu", "h100"}},
+			Node:   &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544-0042", Arch: "x86_64", BootMode: "uefi", Tags: []string{"gpu", "h100"}},
 			Agent: &holdfastv1.AgentRecord{ProviderName: "generic", Hostname: "gpu-worker-1", PrivateIp: "192.168.1.100", MacAddress: "aa:bb:cc:00:00:01", CpuMillicores: 8000, MemoryMib: 16384,
 				GpuCount: 1, AgentVersion: "0.1.0", RegisteredAt: ago(2 * time.Hour), LastKeepalive: ago(20 * time.Second),
 				Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, FreeGpuCount: 1}},

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -53,6 +54,64 @@ func (f *fakeCluster) CreatePool(_ context.Context, r *holdfastv1.CreatePoolRequ
 
 func (f *fakeCluster) DeletePool(context.Context, *holdfastv1.DeletePoolRequest) (*holdfastv1.DeletePoolResponse, error) {
 	return &holdfastv1.DeletePoolResponse{}, nil
+}
+
+// WatchServices sends the services as they are, and the first one again as inactive.
+func (f *fakeCluster) WatchServices(r *holdfastv1.WatchServicesRequest, s grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
+	if err := f.take(s.Context(), r); err != nil {
+		return err
+	}
+	for i, svc := range f.services {
+		if err := s.Send(&holdfastv1.ServiceEvent{Cursor: uint64(i / (len(f.services) - 1)), Service: svc}); err != nil {
+			return err
+		}
+	}
+	lost := proto.CloneOf(f.services[0])
+	lost.Active = false
+	if err := s.Send(&holdfastv1.ServiceEvent{Cursor: 2, Service: lost}); err != nil {
+		return err
+	}
+	return f.rest(s.Context())
+}
+
+// Lists of what reports for itself can be watched: everything once, and again when it changes.
+func TestFleetIsWatched(t *testing.T) {
+	for line, want := range map[string][]string{
+		"service list -w":              {"SERVICE", "my-tool", "files", "my-tool"},
+		"service list -w --no-headers": {"my-tool", "files", "my-tool"},
+		"service list -w -o name":      {"0000", "0001", "0000"},
+		"pool list -w":                 {"POOL", "cpu", "pool-1", "pool-2"},
+		"node list -w":                 {"NODE", "m-123", "m-124", "m-125"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			f := fixture()
+			f.open = true
+			startCluster(t, f)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c := command{ctx: ctx}
+			done := make(chan int)
+			go func() { done <- c.run(t, f, strings.Fields(line)...) }()
+			eventually(t, "all is printed", func() bool { return strings.Count(c.out.String(), "\n") >= len(want) })
+			cancel()
+			c.wantCode(t, <-done, ExitOK)
+			lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
+			for i, w := range want {
+				if len(lines) != len(want) || !strings.Contains(lines[i], w) {
+					t.Fatalf("got\n%s\nwant lines with %q", c.out.String(), want)
+				}
+			}
+		})
+	}
+	a, b := fixturePools()[1], fixturePools()[1]
+	b.LastHeartbeat, b.UptimeSeconds, b.Gpus[0].TemperatureCelsius = ago(0), 99, 70
+	if !proto.Equal(steadyPool(a), steadyPool(b)) {
+		t.Error("a heartbeat with nothing new in it makes another line of the pool")
+	}
+	b.AvailableVramGb = 4
+	if proto.Equal(steadyPool(a), steadyPool(b)) {
+		t.Error("less free VRAM makes no line of the pool")
+	}
 }
 
 func (f *fakeCluster) ListServices(_ context.Context, r *holdfastv1.ListServicesRequest) (*holdfastv1.ListServicesResponse, error) {

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -52,81 +50,18 @@ changes in between it shows the last. 'run watch' shows every step of every run.
 
 // watchMachines prints what read returns, and again what has changed, until the context ends.
 func (a *app) watchMachines(ctx context.Context, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error)) error {
-	ctx, cancel := a.patience(ctx)
-	defer cancel()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	printed := map[string]*holdfastv1.Machine{}
-	t := machineKind().newTable(o)
-	header := true
-	for {
-		machines, err := read()
-		if err != nil {
-			return ended(ctx, err)
-		}
-		var changed []*holdfastv1.Machine
-		now := make(map[string]*holdfastv1.Machine, len(machines))
-		for _, m := range machines {
-			seen := significant(m)
-			now[m.GetMachineId()] = seen
-			if !proto.Equal(seen, printed[m.GetMachineId()]) {
-				changed = append(changed, m)
-			}
-		}
-		for id := range printed {
-			if now[id] == nil {
-				a.note("note: machine %s is gone, or no longer matches", id)
-			}
-		}
-		printed = now
-		if err := a.printChanged(o, t, changed, header); err != nil {
-			return err
-		}
-		header = header && len(changed) == 0
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ended(ctx, ctx.Err())
-		}
-	}
+	return watchPolled(ctx, a, o, machineKind(), every, significant, read)
 }
 
-// significant is a machine without the times of observations that changed nothing.
+// significant is a machine without the times of observations that changed nothing, and without what each keepalive brings.
 func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
 	m = proto.CloneOf(m)
 	m.Revision, m.UpdatedAt = 0, nil
+	if m.GetAgent() != nil {
+		m.Agent.LastKeepalive, m.Agent.Metrics = nil, nil
+	}
 	for _, c := range m.GetStatus().GetConditions() {
 		c.ObservedAt, c.FreshUntil = nil, nil
 	}
 	return m
-}
-
-func (a *app) printChanged(o *output, t *render.Table, machines []*holdfastv1.Machine, header bool) error {
-	switch {
-	case len(machines) == 0:
-		return nil
-	case o.format == formatName:
-		return printNames(a, machineKind(), machines)
-	case !o.table():
-		for _, m := range machines {
-			if err := printStream(a, o, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for _, m := range machines {
-		t.Row(machineRow(m, a.Now(), o.wide())...)
-	}
-	defer t.Clear()
-	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)
-}
-
-// ended is what a watch without an end returns when its context ends: nothing when the user stopped
-// it, which is how it ends.
-func ended(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil
-	}
-	return err
 }

@@ -62,8 +62,11 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 
 func (a *app) nodeList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
-		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'",
+		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
 		kind: nodeKind(), plural: "nodes", filter: "node_state = INSTALL_FAILED", page: pageOfMachines,
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return watchPolled(ctx, a, &l.output, nodeKind(), watchInterval, significant, func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
+		},
 	})
 }
 

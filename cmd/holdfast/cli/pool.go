@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
@@ -99,16 +100,25 @@ func (a *app) poolCreate() *cobra.Command {
 
 func (a *app) poolList() *cobra.Command {
 	r := &holdfastv1.ListPoolsRequest{}
+	page := func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
+		r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
+		resp, err := c.Pools().ListPools(ctx, r)
+		return resp.GetPools(), resp.GetNextPageToken(), err
+	}
 	cmd := listCommand(a, lister[*holdfastv1.Pool]{
 		short: "List pools",
 		example: `  holdfast pool list
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
-  holdfast pool list --filter 'status = UNAVAILABLE' -o wide`,
-		kind: poolKind(), plural: "pools", filter: "status = HEALTHY",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
-			r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
-			resp, err := c.Pools().ListPools(ctx, r)
-			return resp.GetPools(), resp.GetNextPageToken(), err
+  holdfast pool list --filter 'status = UNAVAILABLE' -o wide
+  holdfast pool list -w`,
+		kind: poolKind(), plural: "pools", filter: "status = HEALTHY", page: page,
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return watchPolled(ctx, a, &l.output, poolKind(), watchInterval, steadyPool, func() ([]*holdfastv1.Pool, error) {
+				items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Pool, string, error) {
+					return page(ctx, c, query{filter: l.filter, size: size, token: token})
+				})
+				return items, failed(err, "list pools")
+			})
 		},
 	})
 	f := cmd.Flags()
@@ -116,6 +126,16 @@ func (a *app) poolList() *cobra.Command {
 	f.StringVar(&r.GpuModel, "gpu-model", "", "only those with such a GPU")
 	f.StringVar(&r.Region, "region", "", "only those of a region")
 	return cmd
+}
+
+// steadyPool is a pool without what each of its heartbeats changes.
+func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
+	p = proto.CloneOf(p)
+	p.LastHeartbeat, p.UptimeSeconds, p.UpdatedAt = nil, 0, nil
+	for _, g := range p.GetGpus() {
+		g.TemperatureCelsius = 0
+	}
+	return p
 }
 
 func (a *app) poolGet() *cobra.Command {

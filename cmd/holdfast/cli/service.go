@@ -61,8 +61,9 @@ func (a *app) serviceList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Service]{
 		short: "List services, deregistered ones while they are remembered",
 		example: `  holdfast service list
-  holdfast service list --filter 'service_type = "tool-invoker" AND active = true'`,
-		kind: serviceKind(), plural: "services", filter: "active = true",
+  holdfast service list --filter 'service_type = "tool-invoker" AND active = true'
+  holdfast service list -w`,
+		kind: serviceKind(), plural: "services", filter: "active = true", watch: a.watchServices,
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
 			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
 			return r.GetServices(), r.GetNextPageToken(), err
