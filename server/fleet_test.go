@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,8 @@ func TestAgentService(t *testing.T) {
 
 func TestNodeService(t *testing.T) {
 	n := newNode()
-	_, c := serve(t, n, Config{})
+	var log logBuffer
+	_, c := serve(t, n, Config{Logger: log.logger()})
 	ctx := testCtx(t)
 	nodes := holdfastv1.NewNodeServiceClient(c.conn)
 	const mac = "aa:bb:cc:dd:ee:01"
@@ -87,6 +89,12 @@ func TestNodeService(t *testing.T) {
 	m, err = nodes.ReportNode(ctx, &holdfastv1.ReportNodeRequest{MacAddress: mac, InstallationStatus: "started", Facts: &holdfastv1.NodeRecord{Vendor: "ACME"}})
 	if err != nil || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING || m.GetStatus().GetEffectiveState() != holdfastv1.EffectiveState_PROVISIONING || m.GetNode().GetVendor() != "ACME" {
 		t.Fatalf("after its start: %v, %v", m, err)
+	}
+	// The log of the leader has each transition too, once (node state machine §Logging).
+	for _, want := range []string{`from="" to=DISCOVERED`, `from=DISCOVERED to=PENDING triggered_by=operator`, `from=PENDING to=INSTALLING triggered_by=node_report`} {
+		if n := strings.Count(log.String(), want); n != 1 {
+			t.Errorf("the log has %q %d times, want once:\n%s", want, n, log.String())
+		}
 	}
 	run, err := c.GetRun(ctx, &holdfastv1.GetRunRequest{RunId: m.GetStatus().GetActiveRunId()})
 	if err != nil || !run.GetObserved() {

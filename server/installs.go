@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -43,6 +44,24 @@ func (s *installService) GetInstall(ctx context.Context, r *holdfastv1.GetInstal
 	return i, nil
 }
 
+// ListInstalls lists install sessions by machine.
+func (s *installService) ListInstalls(ctx context.Context, r *holdfastv1.ListInstallsRequest) (*holdfastv1.ListInstallsResponse, error) {
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "installs", strconv.FormatBool(r.GetAll()))
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	caller, resp := auth.From(ctx), &holdfastv1.ListInstallsResponse{}
+	resp.Installs, resp.NextPageToken, err = collect(ctx, p, keyed(v.Installs(p.after), (*holdfastv1.Install).GetMachineId), func(i *holdfastv1.Install) bool {
+		m, known := v.Machine(i.GetMachineId())
+		return (r.GetAll() || fsm.InstallOpen(i)) && known && visible(caller, m)
+	})
+	return resp, err
+}
+
 // LookUpBoot says what a machine is to boot. A peer that knows no leader does not let it install: it waits if it may be about to, and else
 // boots its disk.
 func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
@@ -55,14 +74,29 @@ func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachi
 	}
 	answer := s.boots(s.state.View(), r)
 	if answer.GetAction() != holdfastv1.BootMachineResponse_DISK {
+		peers := answer.GetHttpAddrs()
 		answer = waits(answer.GetMachineId(), answer.GetRunId(), "the cluster has no leader now")
+		answer.HttpAddrs = peers
 	}
 	answer.Unknown = false
 	return answer, nil
 }
 
-// boots says what a machine is to boot by a state.
+// boots says what a machine is to boot by a state, and whom else it can ask.
 func (s *installService) boots(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
+	answer := s.bootsBy(v, r)
+	answer.HttpAddrs = httpAddrs(v)
+	return answer
+}
+
+func httpAddrs(v *fsm.View) (all []string) {
+	for _, p := range v.Peers() {
+		all = append(all, p.GetHttpAddr())
+	}
+	return all
+}
+
+func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	m, ok := v.MachineByMAC(r.GetMac())
 	if !ok {
 		return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, Reason: "nobody knows this machine", Unknown: s.cfg.AutoDiscover}
@@ -173,7 +207,7 @@ func (s *installService) discovers(ctx context.Context, v *fsm.View, r *holdfast
 	if err != nil {
 		return nil, err
 	}
-	answer := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "it was discovered now and awaits approval"}
+	answer := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "it was discovered now and awaits approval", HttpAddrs: httpAddrs(v)}
 	if img, ok := v.Image(inventoryImage); lacks(img, ok, inventoryImage) == "" {
 		answer.Action, answer.Image, answer.Cmdline = holdfastv1.BootMachineResponse_INVENTORY, img.GetName(), img.GetCmdline()
 	}
@@ -201,9 +235,7 @@ func (s *installService) GetWorkOrder(ctx context.Context, r *holdfastv1.GetWork
 			o.AuthorizedKeys = append(o.AuthorizedKeys, key)
 		}
 	}
-	for _, p := range v.Peers() {
-		o.HttpAddrs = append(o.HttpAddrs, p.GetHttpAddr())
-	}
+	o.HttpAddrs = httpAddrs(v)
 	if i.GetImage() == "" {
 		return o, nil
 	}
@@ -241,10 +273,18 @@ func (s *installService) ReportInstall(ctx context.Context, r *holdfastv1.Report
 	if err != nil {
 		return nil, err
 	}
+	var before uint64
+	if i, refusal := s.state.View().InstallByToken(sum); refusal == nil {
+		before = s.lastEntry(i.GetMachineId())
+	}
 	said := known(r)
 	said.Token = ""
-	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
+	i, err := apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: said}}})
+	if m, ok := s.state.View().Machine(i.GetMachineId()); ok && err == nil {
+		_, _ = s.logNode(ctx, before, m, nil) // it gives back what it got
+	}
+	return i, err
 }
 
 // AppendInstallLog adds to the run's log.
