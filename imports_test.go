@@ -38,7 +38,7 @@ func importRules() []importRule {
 	}
 	// What the programs of others must not get with our SDK, and machines not with our agent.
 	heavy := []string{
-		"github.com/hashicorp/raft/...", "github.com/hashicorp/raft-boltdb/...", "github.com/hashicorp/memberlist",
+		"github.com/hashicorp/raft/...", "github.com/hashicorp/raft-boltdb/...", "github.com/hashicorp/raft-wal/...", "github.com/hashicorp/memberlist",
 		"go.etcd.io/bbolt", module + "/fsm/...", module + "/cluster/...", module + "/providers/...",
 	}
 	return []importRule{

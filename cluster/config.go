@@ -26,6 +26,10 @@ type Config struct {
 	// a restart makes a peer that has lost its data.
 	DataDir string
 
+	// LogStore is what the Raft log is kept in, LogStoreBolt or LogStoreWAL; a log that is in the other one moves, once. Empty: it stays where it is, and
+	// a new one is in bolt. Each peer chooses for itself.
+	LogStore string
+
 	// RaftAddr and GossipAddr are the listen addresses, host:port. Port 0 picks a free one.
 	RaftAddr, GossipAddr string
 	// AdvertiseRaft and AdvertiseGossip are what other peers are told. Default: the listen address.
@@ -105,6 +109,9 @@ func (c *Config) complete() error {
 	}
 	if c.BootstrapExpect < 0 {
 		return fmt.Errorf("bootstrap expect is %d: it is the number of peers that form the cluster, or 0", c.BootstrapExpect)
+	}
+	if c.LogStore != "" && c.LogStore != LogStoreBolt && c.LogStore != LogStoreWAL {
+		return fmt.Errorf("log store is %q: it is %s or %s", c.LogStore, LogStoreBolt, LogStoreWAL)
 	}
 	if c.RaftMultiplier < 0 || c.RaftMultiplier > 20 {
 		return fmt.Errorf("raft multiplier is %g: it must lie between 0 and 20", c.RaftMultiplier)

@@ -54,6 +54,12 @@ func (s *summedLogs) GetLog(index uint64, l *raft.Log) error {
 	return nil
 }
 
+// IsMonotonic implements raft.MonotonicLogStore, as the store below says.
+func (s *summedLogs) IsMonotonic() bool {
+	m, ok := s.LogStore.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
+}
+
 // check reads every entry. There may be holes: a snapshot that was sent takes the place of what came before.
 func (s *summedLogs) check() error {
 	first, err := s.FirstIndex()

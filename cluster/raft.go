@@ -59,28 +59,57 @@ func openStores(cfg *Config) (s *stores, err error) {
 		if err != nil {
 			return nil, boltError(path, err)
 		}
-		logs := &summedLogs{LogStore: bolt, damaged: func(error) {}}
-		if err := logs.check(); err != nil {
-			return nil, errors.Join(fmt.Errorf("open raft log %s: %w: %s", path, err, damageAdvice), bolt.Close())
-		}
-		logs.damaged = guard.stop
-		cache, err := raft.NewLogCache(logCacheEntries, logs)
-		if err != nil {
+		if s, err = openFiles(cfg, bolt, guard); err != nil {
 			return nil, errors.Join(err, bolt.Close())
 		}
-		if err := sweepSnapshots(cfg.DataDir); err != nil {
-			return nil, errors.Join(err, bolt.Close())
-		}
-		snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, 2, newHCLog(cfg.Logger, "raft-snapshot"))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err), bolt.Close())
-		}
-		s = &stores{logs: cache, stable: &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}, snaps: snaps, closer: bolt, guard: guard}
 	}
 	if cfg.wrapLogs != nil {
 		s.logs = cfg.wrapLogs(s.logs)
 	}
 	return s, nil
+}
+
+// openFiles opens what lies beside bolt, and the log wherever it is.
+func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *stores, err error) {
+	store, closeLog, err := openLog(cfg, bolt)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeLog())
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	logs := &summedLogs{LogStore: store, damaged: func(error) {}}
+	if err := logs.check(); err != nil {
+		return nil, fmt.Errorf("open raft log in %s: %w: %s", cfg.DataDir, err, damageAdvice)
+	}
+	logs.damaged = guard.stop
+	cache, err := raft.NewLogCache(logCacheEntries, logs)
+	if err != nil {
+		return nil, fmt.Errorf("make cache of the raft log: %w", err)
+	}
+	if err := sweepSnapshots(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, 2, newHCLog(cfg.Logger, "raft-snapshot"))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err)
+	}
+	stable := &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}
+	return &stores{logs: cache, stable: stable, snaps: snaps, closer: closers{closeLog, bolt.Close}, guard: guard}, nil
+}
+
+// closers are closed one after the other, all of them.
+type closers []func() error
+
+// Close implements io.Closer.
+func (c closers) Close() error {
+	var err error
+	for _, end := range c {
+		err = errors.Join(err, end())
+	}
+	return err
 }
 
 // sweepSnapshots removes what is left of snapshots that were being written when the peer died. Raft never looks at them again, and

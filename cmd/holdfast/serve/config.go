@@ -28,7 +28,7 @@ type Config struct {
 	BootstrapExpect                                                 int
 	Insecure, Dev, LeaveOnStop                                      bool
 	OnShutdown                                                      string
-	LogLevel, LogFormat                                             string
+	LogLevel, LogFormat, LogStore                                   string
 	RaftMultiplier                                                  float64
 	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
 	DefaultInstallTimeoutSeconds                                    int
@@ -43,6 +43,7 @@ type Config struct {
 	tlsConfig
 	secretsConfig
 	netbootConfig
+	archiveConfig
 
 	settings string // what flags, environment and file have come to
 
@@ -69,6 +70,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	c.tlsConfig.flags(fs)
 	c.secretsConfig.flags(fs)
 	c.netbootConfig.flags(fs)
+	c.archiveConfig.flags(fs)
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover", "what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
@@ -76,6 +78,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.LogLevel, "log-level", "info", "`level`: debug, info, warn, error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "`format`: text or json")
 	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1, "`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
+	fs.StringVar(&c.LogStore, "log-store", "boltdb", "`store` of the Raft log: boltdb, or wal, which is faster; a log that is in the other one moves at the start")
 	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "`runs` at work at once; the others wait in line")
 	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600, "`seconds` for steps that set no timeout")
 	fs.IntVar(&c.DefaultInstallTimeoutSeconds, "default-install-timeout-seconds", 3600, "`seconds` for steps that install and set no timeout: servers take minutes to boot")

@@ -111,7 +111,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	peerLog := log.With("peer", cfg.NodeID) // the cluster says so itself
 	p := &peer{cfg: cfg, log: peerLog}
 	p.node, err = cluster.New(cluster.Config{
-		NodeID: cfg.NodeID, DataDir: cfg.DataDir, RaftAddr: cfg.RaftAddr, GossipAddr: cfg.GossipAddr,
+		NodeID: cfg.NodeID, DataDir: cfg.DataDir, LogStore: cfg.LogStore, RaftAddr: cfg.RaftAddr, GossipAddr: cfg.GossipAddr,
 		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
 		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		TLS: store, GossipKeyFile: cfg.GossipKeyFile,
@@ -148,7 +148,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer done()
-	srv := server.New(server.Config{Files: files, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
+	old, closeArchive, err := cfg.archiveConfig.open()
+	if err != nil {
+		return err
+	}
+	defer closeArchive()
+	srv := server.New(server.Config{Archive: readable(old), Files: files, ChooseDisk: chooseDisk, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
@@ -193,6 +198,9 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
 	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog)}, vault.tasks...)
+	if old != nil {
+		tasks = append(tasks, executor.NewArchivist(cfg.archiveConfig.archivist(peerLog, reg), p.node, state, old))
+	}
 	if !cfg.Insecure {
 		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
 	}

@@ -1,0 +1,264 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+func storeConfig(dir, store string) *Config {
+	return &Config{DataDir: dir, LogStore: store, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// opened does something with the stores of a directory, and closes them.
+func opened(t *testing.T, dir, store string, do func(*stores)) {
+	t.Helper()
+	s, err := openStores(storeConfig(dir, store))
+	if err != nil {
+		t.Fatalf("open with %q: %v", store, err)
+	}
+	do(s)
+	if err := s.close(); err != nil {
+		t.Fatalf("close with %q: %v", store, err)
+	}
+}
+
+// filled makes a directory with entries 1 to n of term 3, which lie in a store.
+func filled(t *testing.T, store string, n uint64) string {
+	t.Helper()
+	dir := t.TempDir()
+	opened(t, dir, store, func(s *stores) {
+		if err := s.stable.SetUint64(keyCurrentTerm, 3); err != nil {
+			t.Fatal(err)
+		}
+		for i := uint64(1); i <= n; i++ {
+			if err := s.logs.StoreLog(&raft.Log{Index: i, Term: 3, Data: fmt.Appendf(nil, "entry %d", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	return dir
+}
+
+// contents gives all entries, as "index/term data", and the term.
+func contents(t *testing.T, s *stores) []string {
+	t.Helper()
+	term, err := s.stable.GetUint64(keyCurrentTerm)
+	first, err1 := s.logs.FirstIndex()
+	last, err2 := s.logs.LastIndex()
+	if err := errors.Join(err, err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{fmt.Sprintf("term %d", term)}
+	for i := first; last > 0 && i <= last; i++ {
+		var l raft.Log
+		if err := s.logs.GetLog(i, &l); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%d/%d %s", l.Index, l.Term, l.Data))
+	}
+	return got
+}
+
+func entriesTo(first, last uint64) []string {
+	want := []string{"term 3"}
+	for i := first; i <= last; i++ {
+		want = append(want, fmt.Sprintf("%d/3 entry %d", i, i))
+	}
+	return want
+}
+
+// holds makes sure that a directory has just these entries, whatever it is opened with, and that all of them move each time.
+func holds(t *testing.T, dir, store string, want []string) {
+	t.Helper()
+	opened(t, dir, store, func(s *stores) {
+		if diff := cmp.Diff(want, contents(t, s)); diff != "" {
+			t.Errorf("opened with %q (-want +got):\n%s", store, diff)
+		}
+		m, ok := s.logs.(raft.MonotonicLogStore)
+		if got := ok && m.IsMonotonic(); got != (store == LogStoreWAL) {
+			t.Errorf("opened with %q: monotonic is %v", store, got)
+		}
+	})
+	_, err := os.Stat(filepath.Join(dir, walDir))
+	if got := err == nil; got != (store == LogStoreWAL) {
+		t.Errorf("opened with %q: the segments are there: %v", store, got)
+	}
+}
+
+func TestTheLogMovesBothWays(t *testing.T) {
+	for _, n := range []uint64{0, 1, copyBatch, 2*copyBatch + 7} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			dir := filled(t, LogStoreBolt, n)
+			for range 2 {
+				holds(t, dir, LogStoreWAL, entriesTo(1, n))
+				holds(t, dir, LogStoreWAL, entriesTo(1, n))
+				holds(t, dir, LogStoreBolt, entriesTo(1, n))
+			}
+		})
+	}
+	t.Run("on from where it was", func(t *testing.T) {
+		dir := filled(t, LogStoreWAL, 5)
+		opened(t, dir, "", func(s *stores) { // it stays where it is
+			err := errors.Join(s.logs.DeleteRange(1, 2), s.logs.StoreLog(&raft.Log{Index: 6, Term: 3, Data: []byte("entry 6")}))
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		holds(t, dir, LogStoreWAL, entriesTo(3, 6))
+		holds(t, dir, LogStoreBolt, entriesTo(3, 6))
+		holds(t, dir, LogStoreWAL, entriesTo(3, 6))
+	})
+	t.Run("a hole", func(t *testing.T) { // a snapshot has taken the place of what came before it
+		dir := filled(t, LogStoreBolt, 5)
+		opened(t, dir, LogStoreBolt, func(s *stores) {
+			if err := s.logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")}, {Index: 10, Term: 3, Data: []byte("entry 10")}}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		holds(t, dir, LogStoreWAL, entriesTo(9, 10))
+	})
+}
+
+// A peer that died at any moment of a move has its log where it was, or where it was to be, whatever it is started with next.
+func TestAMoveThatDiedIsFinished(t *testing.T) {
+	const n = 2*copyBatch + 7
+	part := func(t *testing.T, from, to raft.LogStore) {
+		t.Helper()
+		for i := uint64(1); i <= copyBatch; i++ {
+			var l raft.Log
+			if err := errors.Join(from.GetLog(i, &l), to.StoreLog(&l)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	type halves struct {
+		bolt *raftboltdb.BoltStore
+		wal  raft.LogStore
+	}
+	for _, tt := range []struct {
+		name string
+		in   string // the log, before
+		half func(t *testing.T, h halves)
+	}{
+		{"to wal, nothing copied", LogStoreBolt, func(*testing.T, halves) {}},
+		{"to wal, some copied", LogStoreBolt, func(t *testing.T, h halves) { part(t, h.bolt, h.wal) }},
+		{"to wal, noted", LogStoreBolt, func(t *testing.T, h halves) {
+			if err := moveLog(h.bolt, h.wal, h.bolt, LogStoreWAL); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"to boltdb, some copied", LogStoreWAL, func(t *testing.T, h halves) { part(t, h.wal, h.bolt) }},
+		{"to boltdb, noted", LogStoreWAL, func(t *testing.T, h halves) {
+			if err := moveLog(h.wal, h.bolt, h.bolt, LogStoreBolt); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		for _, next := range []string{LogStoreBolt, LogStoreWAL} {
+			t.Run(tt.name+", then "+next, func(t *testing.T) {
+				dir := filled(t, tt.in, n)
+				bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, raftFile), MsgpackUseNewTimeFormat: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				segments, err := openFloored(storeConfig(dir, ""), filepath.Join(dir, walDir), bolt, tt.in == LogStoreBolt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.half(t, halves{bolt, segments})
+				if err := errors.Join(segments.Close(), bolt.Close()); err != nil {
+					t.Fatal(err)
+				}
+				holds(t, dir, next, entriesTo(1, n))
+			})
+		}
+	}
+}
+
+func TestSegmentsThatAreLostOrDamagedAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		damage func(t *testing.T, dir string)
+	}{
+		{"lost", func(t *testing.T, dir string) {
+			if err := os.RemoveAll(filepath.Join(dir, walDir)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"no segment", func(t *testing.T, dir string) { eachSegment(t, dir, os.Remove) }},
+		{"cut off", func(t *testing.T, dir string) {
+			eachSegment(t, dir, func(path string) error { return os.Truncate(path, 10) })
+		}},
+		{"a flipped bit", func(t *testing.T, dir string) {
+			eachSegment(t, dir, func(path string) error {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				data[strings.Index(string(data), "entry 3")] ^= 1
+				return os.WriteFile(path, data, 0o600)
+			})
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filled(t, LogStoreWAL, 20)
+			tt.damage(t, dir)
+			for _, store := range []string{"", LogStoreWAL, LogStoreBolt} {
+				s, err := openStores(storeConfig(dir, store))
+				if err == nil {
+					_ = s.close()
+					t.Fatalf("opened with %q", store)
+				}
+				if !strings.Contains(err.Error(), "move it away") {
+					t.Errorf("the error does not say what to do: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func eachSegment(t *testing.T, dir string, do func(path string) error) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, walDir, "*.wal"))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("segments: %v, %v", all, err)
+	}
+	for _, path := range all {
+		if err := do(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The floor follows the log down and up, and is never above what is there.
+func TestTheFloorFollowsTheLog(t *testing.T) {
+	dir := filled(t, LogStoreWAL, 20)
+	opened(t, dir, "", func(s *stores) {
+		for _, r := range [][2]uint64{{1, 5}, {15, 20}, {6, 14}} {
+			if err := s.logs.DeleteRange(r[0], r[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	holds(t, dir, LogStoreWAL, entriesTo(1, 0))
+	opened(t, dir, "", func(s *stores) {
+		if err := s.logs.StoreLog(&raft.Log{Index: 40, Term: 3, Data: []byte("entry 40")}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	holds(t, dir, LogStoreWAL, entriesTo(40, 40))
+	eachSegment(t, dir, os.Remove)
+	if s, err := openStores(storeConfig(dir, "")); err == nil {
+		_ = s.close()
+		t.Error("a log that has lost entry 40 was opened")
+	}
+}
