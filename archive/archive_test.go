@@ -77,8 +77,12 @@ func TestStores(t *testing.T) {
 	if err := backend.CreateBucket("runs-of-prod"); err != nil {
 		t.Fatal(err)
 	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	bucket := func(prefix string) store {
-		s, err := s3.New(s3.Config{Endpoint: strings.TrimPrefix(server.URL, "http://"), Bucket: "runs-of-prod", Prefix: prefix, Region: "eu-1", Plain: true, AccessKey: "key", SecretKey: "secret"})
+		s, err := s3.New(s3.Config{Endpoint: strings.TrimPrefix(server.URL, "http://"), Bucket: "runs-of-prod", Prefix: prefix, Region: "eu-1", Plain: true, CredentialsFile: keys})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -162,9 +162,26 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 // RunLog gives a run's log from a byte offset on, in order. The first chunk is cut to start there.
 func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return func(yield func(*holdfastv1.LogChunk) bool) {
-		for l := range v.blocksFrom(runID, offset) {
-			at := l.GetBlock().GetOffset()
-			for _, c := range v.codec.decode(l.GetBlock()).GetChunks() {
+		v.codec.read(runID, func(yield func(*internalv1.LogBlock) bool) {
+			for l := range v.blocksFrom(runID, offset) {
+				if !yield(l.GetBlock()) {
+					return
+				}
+			}
+		}, offset)(yield)
+	}
+}
+
+// ReadLog gives the log that blocks of a run hold, as RunLog does.
+func ReadLog(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
+	return newLogCodec().read(runID, blocks, offset)
+}
+
+func (c *logCodec) read(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
+	return func(yield func(*holdfastv1.LogChunk) bool) {
+		for b := range blocks {
+			at := b.GetOffset()
+			for _, c := range c.decode(b).GetChunks() {
 				from := at
 				at += int64(len(c.GetData()))
 				if at <= offset {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,6 +47,9 @@ func (s *Server) streamRunLogs(ctx context.Context, r *holdfastv1.StreamRunLogsR
 		if !ok {
 			return notFound("RUN_NOT_FOUND", "run", r.GetRunId())
 		}
+		if run.GetArchive() != nil && offset < run.GetLogBytes() {
+			return s.sendArchivedLog(ctx, run, offset, send)
+		}
 		if offset, err = sendLog(v, run, offset, send); err != nil {
 			return err
 		}
@@ -63,7 +67,19 @@ func sendLog(v *fsm.View, run *holdfastv1.Run, offset int64, send func(*holdfast
 	if offset >= run.GetLogBytes() {
 		return offset, nil
 	}
-	for c := range v.RunLog(run.GetRunId(), offset) {
+	return sendChunks(v.RunLog(run.GetRunId(), offset), offset, send)
+}
+
+func (s *Server) sendArchivedLog(ctx context.Context, run *holdfastv1.Run, offset int64, send func(*holdfastv1.LogChunk) error) error {
+	log, err := s.archivedLog(ctx, run, offset)
+	if err == nil {
+		_, err = sendChunks(log, offset, send)
+	}
+	return err
+}
+
+func sendChunks(log iter.Seq[*holdfastv1.LogChunk], offset int64, send func(*holdfastv1.LogChunk) error) (int64, error) {
+	for c := range log {
 		for _, part := range split(c) {
 			if err := send(part); err != nil {
 				return offset, err

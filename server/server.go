@@ -59,10 +59,15 @@ type Config struct {
 	Settings string
 	// Keeper keeps the cluster: snapshots, the membership, who leads. Without one none of it can be asked for.
 	Keeper Keeper
+	// ChooseDisk says which disk a rule of RepaveImage means, by the inventory of the machine. An error is sure when the installer would say the same; otherwise it is what
+	// cannot be told. Default: nobody tells before the installer runs.
+	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
 	// Keys seal secrets; without them, none can be stored.
 	Keys *seal.Keyring
 	// Files keeps the files of images; without them, none can be uploaded.
 	Files Files
+	// Archive has the steps and logs of old runs; without it they cannot be read here.
+	Archive Archive
 	// Note says what else people should know of this peer, for its status; nil or empty: nothing.
 	Note func() string
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"path"
 
 	"github.com/minio/minio-go/v7"
@@ -20,14 +19,13 @@ import (
 
 // Config says where the bucket is.
 type Config struct {
-	Endpoint  string // host or host:port
-	Bucket    string
-	Prefix    string // of all names, such as prod/holdfast; may be empty
-	Region    string // may be empty: then it is asked for
-	Plain     bool   // HTTP: for a server on this host
-	AccessKey string // both empty: nobody in particular
-	SecretKey string
-	Transport http.RoundTripper // default: minio's
+	Endpoint string // host or host:port
+	Bucket   string
+	Prefix   string // of all names, such as prod/holdfast; may be empty
+	Region   string // may be empty: then it is asked for
+	Plain    bool   // HTTP: for a server on this host
+	// CredentialsFile has aws_access_key_id and aws_secret_access_key, as AWS's tools read them; empty: nobody in particular asks.
+	CredentialsFile string
 }
 
 // maxObject bounds what is read: an object is much smaller.
@@ -41,9 +39,11 @@ type Store struct {
 
 // New gives a Store. It asks nothing of the server.
 func New(cfg Config) (*Store, error) {
-	c, err := minio.New(cfg.Endpoint, &minio.Options{
-		Creds: credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey, ""), Secure: !cfg.Plain, Region: cfg.Region, Transport: cfg.Transport, MaxRetries: 3,
-	})
+	who := credentials.NewStaticV4("", "", "")
+	if cfg.CredentialsFile != "" {
+		who = credentials.NewFileAWSCredentials(cfg.CredentialsFile, "default")
+	}
+	c, err := minio.New(cfg.Endpoint, &minio.Options{Creds: who, Secure: !cfg.Plain, Region: cfg.Region, MaxRetries: 3})
 	if err != nil {
 		return nil, fmt.Errorf("use the S3 server %s: %w", cfg.Endpoint, err)
 	}

@@ -74,6 +74,12 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 			}
 			continue
 		}
+		if name == "archive" {
+			if err := c.parseArchive(fs, given, value); err != nil {
+				return err
+			}
+			continue
+		}
 		f := fs.Lookup(name)
 		if f == nil || name == "config" || name == "help" {
 			return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
@@ -90,6 +96,27 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 		}
 	}
 	return nil
+}
+
+// parseArchive reads the keys below archive: url is archive-url, and so on.
+func (c *Config) parseArchive(fs *pflag.FlagSet, given map[string]bool, n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: key \"archive\": want keys such as url and after", n.Line)
+	}
+	below := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode, Line: n.Line}}}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := *n.Content[i]
+		key.Value = "archive-" + key.Value
+		if strings.Contains(n.Content[i].Value, "archive") || fs.Lookup(strings.ReplaceAll(key.Value, "_", "-")) == nil {
+			return fmt.Errorf("line %d: unknown key %q below \"archive\"", key.Line, n.Content[i].Value)
+		}
+		below.Content[0].Content = append(below.Content[0].Content, &key, n.Content[i+1])
+	}
+	b, err := yaml.Marshal(below)
+	if err != nil {
+		return fmt.Errorf("line %d: key \"archive\": %w", n.Line, err)
+	}
+	return c.parse(fs, given, b)
 }
 
 // scalar gives a value as the flag would take it: lists are joined by commas.

@@ -1,0 +1,121 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/archive/dir"
+	"github.com/holdfast-metal/holdfast/archive/s3"
+	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/server"
+)
+
+// archiveConfig is what a peer is told of where old runs go; in the file it is one key, archive, with keys below it.
+type archiveConfig struct {
+	ArchiveURL, ArchiveCredentialsFile string
+	ArchiveAfter, ArchiveKeep          time.Duration
+	ArchiveKeepRuns                    int
+}
+
+func (c *archiveConfig) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.ArchiveURL, "archive-url", "", "where the steps and logs of old runs go: a `URL` such as file:///srv/holdfast (which all peers see) or s3://bucket/prefix?endpoint=host:port&region=name; empty: they stay")
+	fs.StringVar(&c.ArchiveCredentialsFile, "archive-credentials-file", "", "`file` with aws_access_key_id and aws_secret_access_key for the bucket")
+	fs.DurationVar(&c.ArchiveAfter, "archive-after", 30*24*time.Hour, "`time` since their end after which runs are archived")
+	fs.IntVar(&c.ArchiveKeepRuns, "archive-keep-runs", 3, "so `many` of each machine's newest runs are not archived")
+	fs.DurationVar(&c.ArchiveKeep, "archive-keep", 0, "`time` since their end after which the archive drops runs; 0: never")
+}
+
+// store is an archive as peers use one: the leader writes, all read.
+type store interface{ executor.Archive }
+
+// readable is the archive as the server knows it: none is none.
+func readable(s store) server.Archive {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+func (c *archiveConfig) archivist(log *slog.Logger, reg prometheus.Registerer) executor.ArchivistConfig {
+	keep := c.ArchiveKeepRuns
+	if keep == 0 {
+		keep = -1 // none: zero is the archivist's word for its default
+	}
+	return executor.ArchivistConfig{After: c.ArchiveAfter, Keep: c.ArchiveKeep, KeepRuns: keep, Interval: min(time.Minute, c.ArchiveAfter), Logger: log, Registerer: reg}
+}
+
+// open opens the archive; nil for none. Nothing is asked of a bucket yet.
+func (c *archiveConfig) open() (s store, done func(), err error) {
+	done = func() {}
+	if c.ArchiveURL == "" {
+		return nil, done, nil
+	}
+	if c.ArchiveAfter <= 0 || c.ArchiveKeep < 0 || c.ArchiveKeep > 0 && c.ArchiveKeep < c.ArchiveAfter {
+		return nil, done, fmt.Errorf("read --archive-after %s and --archive-keep %s: want some time, and to keep runs for longer than until they are archived", c.ArchiveAfter, c.ArchiveKeep)
+	}
+	u, err := url.Parse(c.ArchiveURL)
+	if err != nil {
+		return nil, done, errors.New("read --archive-url: it is no URL") // and may hold what is none of a log's business
+	}
+	if u.User != nil {
+		return nil, done, errors.New("read --archive-url: it holds credentials: put them into --archive-credentials-file")
+	}
+	switch u.Scheme {
+	case "file":
+		return c.openDirectory(u)
+	case "s3":
+		s, err := c.bucket(u)
+		if err != nil {
+			return nil, done, err
+		}
+		return s, done, nil
+	}
+	return nil, done, fmt.Errorf("read --archive-url %s: want file:///directory or s3://bucket", u.Redacted())
+}
+
+func (c *archiveConfig) openDirectory(u *url.URL) (store, func(), error) {
+	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
+		return nil, func() {}, fmt.Errorf("read --archive-url %s: want file:/// and the path of a directory", u.Redacted())
+	}
+	d, err := dir.Open(u.Path)
+	if err != nil {
+		return nil, func() {}, fmt.Errorf("use --archive-url %s: %w", u.Redacted(), err)
+	}
+	return d, func() { _ = d.Close() }, nil
+}
+
+func (c *archiveConfig) bucket(u *url.URL) (store, error) {
+	q := u.Query()
+	for k := range q {
+		if !slices.Contains([]string{"endpoint", "region", "plain"}, k) {
+			return nil, fmt.Errorf("read --archive-url %s: unknown parameter %q: want endpoint, region or plain", u.Redacted(), k)
+		}
+	}
+	if u.Host == "" || q.Get("endpoint") == "" {
+		return nil, fmt.Errorf("read --archive-url %s: want s3://bucket?endpoint=host, such as s3.eu-central-1.amazonaws.com", u.Redacted())
+	}
+	if c.ArchiveCredentialsFile != "" {
+		st, err := os.Stat(c.ArchiveCredentialsFile)
+		if err != nil {
+			return nil, fmt.Errorf("read --archive-credentials-file: %w", err)
+		}
+		if st.Mode().Perm()&0o007 != 0 {
+			return nil, fmt.Errorf("read --archive-credentials-file %s: everybody on this host may read it (%v): chmod o= it", c.ArchiveCredentialsFile, st.Mode().Perm())
+		}
+	}
+	s, err := s3.New(s3.Config{Endpoint: q.Get("endpoint"), Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"), Region: q.Get("region"), Plain: q.Get("plain") == "true", CredentialsFile: c.ArchiveCredentialsFile})
+	if err != nil {
+		return nil, fmt.Errorf("use --archive-url %s: %w", u.Redacted(), err)
+	}
+	return s, nil
+}

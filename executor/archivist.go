@@ -1,0 +1,167 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-metal/holdfast/archive"
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Archive is where old runs go (archive/dir, archive/s3). Each call may be made again with the same words.
+type Archive interface {
+	Put(ctx context.Context, name string, data []byte) error
+	Get(ctx context.Context, name string) ([]byte, error)
+	Remove(ctx context.Context, folder string) error
+}
+
+// ArchivistConfig says which runs go, and when.
+type ArchivistConfig struct {
+	After      time.Duration // runs go when they have ended so long ago. Default 30 days
+	KeepRuns   int           // but so many of each machine's newest stay. Default 3; negative: none
+	Keep       time.Duration // the archive drops them when they have ended so long ago; 0: never
+	Interval   time.Duration // between two looks. Default 1 min
+	Timeout    time.Duration // of each call to the archive. Default 1 min
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Archivist is the leader task that moves old runs out of the state, and out of the archive in the end.
+type Archivist struct {
+	cfg      ArchivistConfig
+	proposer Proposer
+	state    State
+	archive  Archive
+	moved    *prometheus.CounterVec
+}
+
+// NewArchivist gives an Archivist; Run it in each term.
+func NewArchivist(cfg ArchivistConfig, p Proposer, s State, a Archive) *Archivist {
+	if cfg.After == 0 {
+		cfg.After = 30 * 24 * time.Hour
+	}
+	if cfg.KeepRuns == 0 {
+		cfg.KeepRuns = 3
+	}
+	if cfg.Interval == 0 {
+		cfg.Interval = time.Minute
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = time.Minute
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	v := &Archivist{cfg: cfg, proposer: p, state: s, archive: a, moved: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "holdfast_archive_runs_total", Help: "Runs whose steps and logs this peer has moved to the archive (archived), removed from it (dropped), or could not (failed).",
+	}, []string{"outcome"})}
+	for _, outcome := range []string{"archived", "dropped", "failed"} {
+		v.moved.WithLabelValues(outcome)
+	}
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(v.moved)
+	}
+	return v
+}
+
+// Run looks once an interval until the term ends.
+func (v *Archivist) Run(ctx context.Context, t cluster.Term) error {
+	for {
+		if err := v.look(ctx, t.Epoch, time.Now()); err != nil {
+			return err
+		}
+		if sleep(ctx, v.cfg.Interval) != nil {
+			return nil
+		}
+	}
+}
+
+// look moves what is due. It gives an error only when another leader should go on: an archive that does not answer is asked again at the next look.
+func (v *Archivist) look(ctx context.Context, epoch uint64, now time.Time) error {
+	view := v.state.View()
+	for run := range view.WholeRuns() {
+		if v.due(view, run, now) {
+			if err := v.each(ctx, run, "archived", func(ctx context.Context) error { return v.move(ctx, epoch, view, run) }); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+	if v.cfg.Keep <= 0 {
+		return nil
+	}
+	for run := range view.ArchivedRuns() {
+		if now.Sub(run.GetFinishedAt().AsTime()) >= v.cfg.Keep {
+			if err := v.each(ctx, run, "dropped", func(ctx context.Context) error { return v.drop(ctx, epoch, run) }); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (v *Archivist) due(view *fsm.View, run *holdfastv1.Run, now time.Time) bool {
+	return now.Sub(run.GetFinishedAt().AsTime()) >= v.cfg.After && (v.cfg.KeepRuns < 0 || view.NewerRuns(run, v.cfg.KeepRuns) >= v.cfg.KeepRuns)
+}
+
+// each does one of them, and counts it.
+func (v *Archivist) each(ctx context.Context, run *holdfastv1.Run, outcome string, do func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
+	defer cancel()
+	err := do(limited)
+	var refused *fsm.Error
+	switch {
+	case err == nil:
+		v.moved.WithLabelValues(outcome).Inc()
+	case errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch:
+		return fmt.Errorf("archive run %s: %w", run.GetRunId(), err)
+	case ctx.Err() == nil:
+		v.moved.WithLabelValues("failed").Inc()
+		v.cfg.Logger.Warn("run is not "+outcome+": trying again later", "run", run.GetRunId(), "error", err)
+	}
+	return nil
+}
+
+// move writes a run to the archive, reads it back, and takes it out of the state only then. A leader that dies anywhere in it leaves an object that
+// nobody needs at most: the next one writes the run again.
+func (v *Archivist) move(ctx context.Context, epoch uint64, view *fsm.View, run *holdfastv1.Run) error {
+	o, err := archive.Seal(run, view.LogBlocks(run.GetRunId()))
+	if err != nil {
+		return err
+	}
+	if err := v.archive.Put(ctx, o.Name, o.Data); err != nil {
+		return err
+	}
+	back, err := v.archive.Get(ctx, o.Name)
+	if err != nil {
+		return fmt.Errorf("read it back: %w", err)
+	}
+	if !bytes.Equal(back, o.Data) {
+		return fmt.Errorf("read it back: %s has %d bytes that are not the %d that were written", o.Name, len(back), len(o.Data))
+	}
+	_, err = v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: epoch, Op: &internalv1.Command_ArchiveRun{ArchiveRun: &internalv1.ArchiveRun{
+		RunId: run.GetRunId(), Revision: run.GetRevision(), Object: o.Name, SizeBytes: int64(len(o.Data)), Sha256: slices.Clone(o.SHA256)}}})
+	return err
+}
+
+// drop removes a run from the archive, and says so in the state.
+func (v *Archivist) drop(ctx context.Context, epoch uint64, run *holdfastv1.Run) error {
+	folder, err := archive.Folder(run.GetRunId())
+	if err != nil {
+		return err
+	}
+	if err := v.archive.Remove(ctx, folder); err != nil {
+		return err
+	}
+	_, err = v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: epoch, Op: &internalv1.Command_DropArchivedRun{DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId()}}})
+	return err
+}

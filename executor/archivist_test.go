@@ -1,0 +1,197 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/holdfast-metal/holdfast/archive"
+	"github.com/holdfast-metal/holdfast/archive/dir"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// breaking is an archive in a directory; before each call it asks what should happen.
+type breaking struct {
+	*dir.Store
+	before func(call string) error
+	damage bool // what is read is not what was written
+}
+
+func (b *breaking) Put(ctx context.Context, name string, data []byte) error {
+	if err := b.before("put"); err != nil {
+		return err
+	}
+	return b.Store.Put(ctx, name, data)
+}
+
+func (b *breaking) Get(ctx context.Context, name string) ([]byte, error) {
+	if err := b.before("get"); err != nil {
+		return nil, err
+	}
+	data, err := b.Store.Get(ctx, name)
+	if b.damage && err == nil {
+		data[0] ^= 1
+	}
+	return data, err
+}
+
+func (b *breaking) Remove(ctx context.Context, folder string) error {
+	if err := b.before("remove"); err != nil {
+		return err
+	}
+	return b.Store.Remove(ctx, folder)
+}
+
+func newBreaking(t *testing.T) *breaking {
+	t.Helper()
+	d, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return &breaking{Store: d, before: func(string) error { return nil }}
+}
+
+// old gives a lab with runs of one machine that have ended.
+func old(t *testing.T, n int) (*lab, []string) {
+	t.Helper()
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "yes 100"}))
+	l.lead(quick())
+	var ids []string
+	for range n {
+		id := l.start("m-1", "", "p", nil).GetRunId()
+		l.ended(id)
+		l.wait(id, "compacted", (*holdfastv1.Run).GetLogCompacted)
+		ids = append(ids, id)
+	}
+	return l, ids
+}
+
+const month = 31 * 24 * time.Hour
+
+// TestArchivist: what is old goes, the newest stay, and the object has all that has gone.
+func TestArchivist(t *testing.T) {
+	l, ids := old(t, 3)
+	a := newBreaking(t)
+	v := NewArchivist(ArchivistConfig{KeepRuns: 1, Keep: 2 * month}, l, l.fsm, a)
+	look := func(now time.Time) {
+		t.Helper()
+		if err := v.look(t.Context(), l.epoch, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, _ := l.fsm.View().Run(ids[0])
+	text := l.log(ids[0], "stdout")
+	look(time.Now())
+	if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() != nil {
+		t.Error("a run of today is archived")
+	}
+	look(time.Now().Add(month))
+	for i, id := range ids {
+		r, _ := l.fsm.View().Run(id)
+		if got, want := r.GetArchive() != nil, i < 2; got != want {
+			t.Errorf("run %d is archived: %v, want %v", i, got, want)
+		}
+	}
+	r, _ := l.fsm.View().Run(ids[0])
+	data, err := a.Store.Get(t.Context(), r.GetArchive().GetObject())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := archive.Open(data, r.GetArchive().GetSha256())
+	if err != nil || len(o.GetRun().GetSteps()) != len(before.GetSteps()) || len(o.GetLog()) == 0 || text == "" {
+		t.Errorf("the object: %v, run %v, %d blocks", err, o.GetRun(), len(o.GetLog()))
+	}
+
+	look(time.Now().Add(3 * month))
+	r, _ = l.fsm.View().Run(ids[0])
+	if r.GetArchive().GetDroppedAt() == nil {
+		t.Error("the archive keeps a run for longer than it was told to")
+	}
+	if _, err := a.Store.Get(t.Context(), r.GetArchive().GetObject()); !errors.Is(err, archive.ErrNotFound) {
+		t.Errorf("its object: got %v, want ErrNotFound", err)
+	}
+	for outcome, want := range map[string]float64{"archived": 2, "dropped": 2, "failed": 0} {
+		if got := testutil.ToFloat64(v.moved.WithLabelValues(outcome)); got != want {
+			t.Errorf("%s: counted %v, want %v", outcome, got, want)
+		}
+	}
+}
+
+// TestArchivistThatBreaks: whatever fails, a run is in the state as a whole or in the archive as a whole, and the next look goes on.
+func TestArchivistThatBreaks(t *testing.T) {
+	for _, call := range []string{"put", "get", "damaged"} {
+		t.Run(call, func(t *testing.T) {
+			l, ids := old(t, 1)
+			a := newBreaking(t)
+			a.damage = call == "damaged"
+			a.before = func(c string) error {
+				if c == call {
+					return errors.New("the archive is away")
+				}
+				return nil
+			}
+			v := NewArchivist(ArchivistConfig{KeepRuns: -1}, l, l.fsm, a)
+			then := time.Now().Add(month)
+			if err := v.look(t.Context(), l.epoch, then); err != nil {
+				t.Fatalf("an archive that does not answer ends the term: %v", err)
+			}
+			if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() != nil || len(r.GetSteps()) == 0 || l.log(ids[0], "stdout") == "" {
+				t.Fatalf("the run has left, and the archive has nothing of it: %v", r)
+			}
+			a.before, a.damage = func(string) error { return nil }, false
+			if err := v.look(t.Context(), l.epoch, then); err != nil {
+				t.Fatal(err)
+			}
+			if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() == nil {
+				t.Error("the next look has not archived it")
+			}
+		})
+	}
+}
+
+// TestArchivistIsReplaced: a leader that was replaced between the archive and the state changes nothing, and says so; its successor writes the run again.
+func TestArchivistIsReplaced(t *testing.T) {
+	for _, call := range []string{"put", "get", "remove"} {
+		t.Run(call, func(t *testing.T) {
+			l, ids := old(t, 1)
+			a := newBreaking(t)
+			cfg := ArchivistConfig{KeepRuns: -1, Keep: 2 * month}
+			then := time.Now().Add(month)
+			if call == "remove" {
+				if err := NewArchivist(cfg, l, l.fsm, a).look(t.Context(), l.epoch, then); err != nil {
+					t.Fatal(err)
+				}
+				then = then.Add(2 * month)
+			}
+			stale := l.epoch
+			a.before = func(c string) error {
+				if c == call && l.epoch == stale {
+					l.lead(quick())
+				}
+				return nil
+			}
+			err := NewArchivist(cfg, l, l.fsm, a).look(t.Context(), stale, then)
+			if err == nil || !strings.Contains(err.Error(), "epoch") {
+				t.Errorf("the old leader says %v, want that its epoch is over", err)
+			}
+			r, _ := l.fsm.View().Run(ids[0])
+			if call == "remove" && r.GetArchive().GetDroppedAt() != nil || call != "remove" && r.GetArchive() != nil {
+				t.Errorf("the old leader has moved the run: %v", r.GetArchive())
+			}
+			if err := NewArchivist(cfg, l, l.fsm, a).look(t.Context(), l.epoch, then); err != nil {
+				t.Fatal(err)
+			}
+			if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() == nil || (call == "remove") != (r.GetArchive().GetDroppedAt() != nil) {
+				t.Errorf("the new leader has not gone on: %v", r.GetArchive())
+			}
+		})
+	}
+}
