@@ -3,6 +3,8 @@ package failpoint
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +47,9 @@ func scenarios() map[string]scenario {
 		"server-removed":        {provoke: leave},
 		"snapshot-restored":     {provoke: wipe},
 		"snapshot-written":      {},
+		"log-part-moved":        {provoke: moveLog},
+		"log-moved":             {provoke: moveLog},
+		"log-move-noted":        {provoke: moveLog},
 		"snapshot-stored":       {},
 		"entry-committed":       {},
 		"entry-applied":         {},
@@ -77,6 +82,25 @@ func handOver(ctx context.Context, l *lab.Lab) error {
 	return l.Hold(leader, func() error {
 		_ = leader.Stop(ctx) // it may be the one that dies
 		return leader.Start(ctx)
+	})
+}
+
+// moveLog makes a follower keep its log in the other store from now on. It dies on the way, and goes on when it is started again.
+func moveLog(ctx context.Context, l *lab.Lab) error {
+	p, err := l.Follower(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Hold(p, func() error {
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		store := "wal"
+		if _, err := os.Stat(filepath.Join(p.DataDir, "wal")); err == nil {
+			store = "boltdb"
+		}
+		p.Add("--log-store", store)
+		return p.Start(ctx)
 	})
 }
 

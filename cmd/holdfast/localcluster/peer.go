@@ -53,6 +53,13 @@ func (p *Peer) Start(ctx context.Context) error {
 	return nil
 }
 
+// Add adds arguments to those that the peer is started with from now on. Of a flag that is there twice the last one counts.
+func (p *Peer) Add(args ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.args = append(p.args, args...)
+}
+
 // running says whether there is a process. The caller holds mu.
 func (p *Peer) running() bool { return p.now != nil && p.now.running() }
 

@@ -1,0 +1,58 @@
+package cluster_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+)
+
+// Peers with different log stores are one cluster: they are killed in turn while somebody writes, take the other store when they come
+// back, lose their data, and get snapshots; all that was acknowledged is on each of them, and their states are the same.
+func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
+	stores := []string{cluster.LogStoreBolt, cluster.LogStoreWAL, cluster.LogStoreWAL}
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
+		c.LogStore = stores[i]
+		c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = 50*time.Millisecond, 64, 32
+	}})
+	settled(t, c, 3)
+	w := startWriter(t, c.Peers...)
+	grow := func() {
+		t.Helper()
+		from := w.count()
+		clustertest.Eventually(t, 60*time.Second, "writes", func() error {
+			if got := w.count() - from; got < 50 {
+				return fmt.Errorf("%d so far", got)
+			}
+			return nil
+		})
+	}
+	for i, p := range c.Peers {
+		grow()
+		c.Kill(p)
+		if stores[i] = map[string]string{"boltdb": "wal", "wal": "boltdb"}[stores[i]]; i == 2 {
+			c.Wipe(p)
+		}
+		grow() // so that it has something to catch up with
+		c.Restart(p)
+		settled(t, c, 3)
+	}
+	grow()
+	w.check(t, c.Peers...)
+	clustertest.Eventually(t, 60*time.Second, "one state", func() error {
+		want, err := fsmtest.Bytes(c.Peers[0].FSM)
+		if err != nil {
+			return err
+		}
+		for _, p := range c.Peers[1:] {
+			if got, err := fsmtest.Bytes(p.FSM); err != nil || !bytes.Equal(got, want) {
+				return fmt.Errorf("%s at entry %d has another than %s at %d: %w", p.ID, p.FSM.Applied(), c.Peers[0].ID, c.Peers[0].FSM.Applied(), err)
+			}
+		}
+		return nil
+	})
+}
