@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -198,6 +199,25 @@ func TestNodeApprove(t *testing.T) {
 	wantIn(t, "stderr", bad.err.String(), `"gone" is not one of discovered, pending`)
 }
 
+func TestNodeTag(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, args := range []string{"node tag m-1 gpu rack-7", "node tag m-1 gpu --remove"} {
+		var c command
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+		wantIn(t, args, c.out.String(), "m-1")
+	}
+	var got []string
+	for _, r := range asked[*holdfastv1.UpdateNodeRequest](f) {
+		got = append(got, r.GetId()+" "+strings.Join(r.GetPaths(), ",")+" "+strings.Join(r.GetNode().GetTags(), ","))
+	}
+	if diff := cmp.Diff([]string{"m-1 tags.add gpu,rack-7", "m-1 tags.remove gpu"}, got); diff != "" {
+		t.Error(diff)
+	}
+	var c command
+	c.wantCode(t, c.run(t, f, "node", "tag", "m-1"), ExitUsage)
+	wantIn(t, "stderr", c.err.String(), "TAG... is missing")
+}
+
 func TestFleetVerbs(t *testing.T) {
 	f := startCluster(t, fixture())
 	for args, want := range map[string]string{
@@ -206,6 +226,7 @@ func TestFleetVerbs(t *testing.T) {
 		"service deregister 550e8400-e29b-41d4-a716-446655440000": "deregistered service",
 		"node state m-1 active --force":                           "active",
 		"node get m-1 -o yaml":                                    "install_attempts: 2",
+		"node history m-124":                                      "FACET",
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)

@@ -22,7 +22,7 @@ func (a *app) node() *cobra.Command {
   holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node state m-123 pending --force --comment "new disk"
   holdfast node stalled`,
-	}, a.nodeList(), a.nodeGet(), a.nodeApprove(), a.nodeState(), a.nodeStalled())
+	}, a.nodeList(), a.nodeGet(), a.nodeApprove(), a.nodeState(), a.nodeTag(), a.nodeHistory(), a.nodeStalled())
 }
 
 func nodeKind() kind[*holdfastv1.Machine] {
