@@ -48,6 +48,7 @@ func ruleOf(method string, req any) rule {
 	case *holdfastv1.UpdateMachineRequest,
 		*holdfastv1.SetMachinePhaseRequest,
 		*holdfastv1.CreatePlanRequest,
+		*holdfastv1.ProbePlanRequest, // it only reads
 		*holdfastv1.AddImageRequest,
 		*holdfastv1.PutSecretRequest, // one version more, with the same values
 		*holdfastv1.RotateSecretsRequest,

@@ -1,8 +1,10 @@
 package fsm
 
 import (
+	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,6 +14,9 @@ import (
 
 // imagesByFile is the index of images by the sums of their files.
 const imagesByFile = 0
+
+// installerName is the image that writes all others: every open session is about to boot it, or has.
+const installerName = "installer"
 
 // maxImages bounds how many images there are: every peer keeps all of them, and asks for each whether it has its files.
 const maxImages = 10_000
@@ -135,9 +140,29 @@ func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
 	return nil
 }
 
-// checkImageUnused refuses while an active run has a step that installs the image and is not over. It walks over the active runs, which
-// are few beside those that have ended, and that rarely: images change less often than machines are installed.
+// maxInUse is how many of those that use an image a refusal names.
+const maxInUse = 5
+
+// checkImageUnused refuses while an install session that is open is of the image, or an active run has a step that installs it. A session holds the name that the image had
+// when it was opened; the machine's label may say another one since. It walks over the sessions and the active runs, and that rarely: images change less often than
+// machines are installed.
 func (t *tx) checkImageUnused(name string) *Error {
+	img, _ := t.images.get(name)
+	boots := name == installerName && img.GetKernel() != nil && img.GetInitrd() != nil // one that cannot boot is what the sessions wait to see replaced
+	var open []string
+	for s := range t.installs.ascend("", "") {
+		if i := s.GetInstall(); InstallOpen(i) && (i.GetImage() == name || boots) {
+			open = append(open, fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), StageName(i.GetStage())))
+		}
+	}
+	if n := len(open); n > 0 {
+		more := ""
+		if n > maxInUse {
+			open, more = open[:maxInUse], fmt.Sprintf(" and %d more", n-maxInUse)
+		}
+		return refuse(FailedPrecondition, ReasonImageInUse, "image %q is in use by the install sessions of %s%s: wait for the runs, or cancel them", name, strings.Join(open, ", "), more).
+			with("image", name).with("sessions", fmt.Sprint(n))
+	}
 	for _, run := range t.runs.scan(runsActive, "", "") {
 		if t.runInstalls(run, name) {
 			return refuse(FailedPrecondition, ReasonImageInUse, "image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"iter"
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -265,6 +266,17 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
 	s, ok := v.installs.get(machineID)
 	return s.GetInstall(), ok
+}
+
+// Installs iterates over the install sessions, the last of each machine, by machine, after the one named.
+func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
+	return func(yield func(*holdfastv1.Install) bool) {
+		for s := range v.installs.ascend("", after) {
+			if !yield(s.GetInstall()) {
+				return
+			}
+		}
+	}
 }
 
 // InstallByToken gives the open session that the token with a SHA-256 is good for.

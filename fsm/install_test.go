@@ -115,3 +115,43 @@ func TestBootMedium(t *testing.T) {
 		t.Error("the token of a medium is good after the end of its attempt")
 	}
 }
+
+// The image of an open session stays, whatever the machine's label says since, and so does the installer that it boots; the refusal names the sessions. An installer that
+// cannot boot is replaced: that is what the sessions wait for.
+func TestImagesOfSessions(t *testing.T) {
+	p := nodeIn(t, pending)
+	kernel := func(cmdline string, boots bool) *holdfastv1.Image {
+		i := diskImage("installer")
+		i.Cmdline = cmdline
+		if boots {
+			i.Kernel, i.Initrd = i.GetDisk(), i.GetDisk()
+		}
+		return i
+	}
+	do(t, p, &internalv1.PutImage{Image: kernel("", false)})
+	do(t, p, &internalv1.PutImage{Image: diskImage("debian")})
+	do(t, p, &internalv1.PutImage{Image: diskImage("other")})
+	start(t, p, "m-1", "q", "", "ubuntu")
+	begin(t, p, "run-q")
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1, Image: "debian"})
+	do(t, p, &internalv1.PutImage{Image: kernel("", true), Replace: true})
+	for _, name := range []string{"debian", "installer"} {
+		err := refused(t, p, &internalv1.DeleteImage{Name: name}, fsm.FailedPrecondition, fsm.ReasonImageInUse)
+		if !strings.Contains(err.Message, "m-1 (run run-q, waiting-for-pxe)") {
+			t.Errorf("%s: the refusal does not name the session: %s", name, err.Message)
+		}
+	}
+	refused(t, p, &internalv1.PutImage{Image: kernel("quiet", true), Replace: true}, fsm.FailedPrecondition, fsm.ReasonImageInUse)
+	do(t, p, &internalv1.DeleteImage{Name: "other"})
+	var names []string
+	for i := range p.View().Installs("") {
+		names = append(names, i.GetMachineId())
+	}
+	if len(names) != 1 || names[0] != "m-1" {
+		t.Errorf("sessions: %q, want that of m-1", names)
+	}
+	do(t, p, &internalv1.CancelRun{RunId: "run-q"})
+	end(t, p, "run-q", holdfastv1.Attempt_CANCELED)
+	do(t, p, &internalv1.DeleteImage{Name: "debian"})
+	do(t, p, &internalv1.DeleteImage{Name: "installer"})
+}

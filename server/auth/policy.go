@@ -32,6 +32,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.MachineService", viewer, "GetMachine", "ListMachines", "ListMachineHistory", "ExplainMachine")
 	add("holdfast.v1.MachineService", operator, "RegisterMachine", "UpdateMachine", "SetMachinePhase", "DeleteMachine")
 	add("holdfast.v1.PlanService", viewer, "GetPlan", "ListPlans")
+	add("holdfast.v1.PlanService", operator, "ProbePlan")
 	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan", "ReleasePlan")
 	add("holdfast.v1.ImageService", viewer, "GetImage", "ListImages")
 	add("holdfast.v1.ImageService", overall, "AddImage", "DeleteImage", "UploadFile")
@@ -51,7 +52,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.NodeService", viewer, "GetNode", "ListStalledNodes")
 	add("holdfast.v1.NodeService", operator, "CreateNode", "UpdateNode", "TransitionNode")
 	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
-	add("holdfast.v1.InstallService", viewer, "GetInstall")
+	add("holdfast.v1.InstallService", viewer, "GetInstall", "ListInstalls")
 	// Machines that boot from the network have no credentials; the installer's token is in the request, and the FSM holds it against the session.
 	add("holdfast.v1.InstallService", Public(), "LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")

@@ -69,6 +69,7 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	if err == nil && (answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL || answer.GetAction() == holdfastv1.BootMachineResponse_WAIT || answer.GetUnknown()) && r.Method != http.MethodHead {
 		answer, err = a.rpc.BootMachine(r.Context(), req)
 	}
+	s.others = a.servers(r, answer.GetHttpAddrs())[1:]
 	switch {
 	case err != nil && status.Code(err) == codes.InvalidArgument:
 		s.disk(w, "", httpjson.Message(err))

@@ -172,6 +172,24 @@ func TestBootScripts(t *testing.T) {
 	is(t, s.get(boot), "\nexit")
 }
 
+// A machine that was told what to boot asks the other peers when the one that told it is away.
+func TestScriptsNameAllPeers(t *testing.T) {
+	s := newSite(t)
+	for i, addr := range []string{"10.0.0.1:7401", "example.com", "10.0.0.3:7401"} {
+		s.Do(&internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: fmt.Sprintf("p%d", i), HttpAddr: addr, MaxFeatureLevel: 1}})
+	}
+	const rest = "/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} ||"
+	const want = "sleep 3\nchain --replace http://example.com" + rest + "\nchain --replace http://10.0.0.1:7401" + rest + "\nchain --replace http://10.0.0.3:7401" + rest + " goto again"
+	s.start()
+	is(t, s.get(boot), "waits", want)
+	s.attempt("pxe")
+	s.ends("pxe", holdfastv1.Attempt_SUCCEEDED)
+	s.attempt("repave")
+	s.Do(&internalv1.OpenInstall{RunId: "run-1", Step: "repave", Attempt: 1, Image: "debian"})
+	s.image("installer", true, false)
+	is(t, s.get(boot), "|| goto again\n:again\nimgfree\n"+want, "|| goto again\nboot || goto again")
+}
+
 // A MAC address may be written in many ways, and anything may stand in its place: the machine boots its disk, and nothing that was sent is iPXE's.
 func TestBadMACs(t *testing.T) {
 	s := newSite(t)

@@ -15,8 +15,9 @@ const waitSeconds = 3
 // script writes what iPXE runs. Everything in it that came from somebody else goes through word or quiet: iPXE expands ${…}, and takes || and && for
 // its own wherever they stand.
 type script struct {
-	base string // URL of this peer
-	mac  string
+	base   string   // URL of this peer
+	others []string // of the other ones, whom the machine asks when this one is away
+	mac    string
 }
 
 func write(w http.ResponseWriter, lines ...string) {
@@ -57,7 +58,16 @@ func (s *script) again(w http.ResponseWriter, machine, why string) {
 }
 
 func (s *script) retry() []string {
-	return []string{fmt.Sprintf("sleep %d", waitSeconds), "chain --replace " + s.base + "/api/v1/boot?mac=" + url.QueryEscape(s.mac) + "&arch=${buildarch} || goto again"}
+	lines := []string{fmt.Sprintf("sleep %d", waitSeconds)}
+	bases := append([]string{s.base}, s.others...)
+	for i, base := range bases {
+		otherwise := " ||" // what fails is passed over
+		if i == len(bases)-1 {
+			otherwise = " || goto again"
+		}
+		lines = append(lines, "chain --replace "+base+"/api/v1/boot?mac="+url.QueryEscape(s.mac)+"&arch=${buildarch}"+otherwise)
+	}
+	return lines
 }
 
 // ask asks for the boot script with the address of the card that iPXE has come by.

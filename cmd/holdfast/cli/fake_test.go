@@ -30,6 +30,7 @@ type fakeCluster struct {
 	holdfastv1.UnimplementedAuditServiceServer
 	holdfastv1.UnimplementedSecretServiceServer
 	holdfastv1.UnimplementedImageServiceServer
+	holdfastv1.UnimplementedInstallServiceServer
 	holdfastv1.UnimplementedAgentServiceServer
 	holdfastv1.UnimplementedNodeServiceServer
 	holdfastv1.UnimplementedPoolServiceServer
@@ -83,6 +84,7 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	holdfastv1.RegisterAuditServiceServer(s, f)
 	holdfastv1.RegisterSecretServiceServer(s, f)
 	holdfastv1.RegisterImageServiceServer(s, f)
+	holdfastv1.RegisterInstallServiceServer(s, f)
 	holdfastv1.RegisterAgentServiceServer(s, f)
 	holdfastv1.RegisterNodeServiceServer(s, f)
 	holdfastv1.RegisterPoolServiceServer(s, f)

@@ -35,14 +35,33 @@ One that no run refers to is replaced with --replace.`,
 
 func (a *app) planValidate() *cobra.Command {
 	var o output
-	var file string
+	var file, machine, stored string
+	var values []string
 	cmd := &cobra.Command{
 		Use: "validate FILE", DisableFlagsInUseLine: true, Args: between(0, 1, "FILE"),
-		Short:   "Let the server check plans and store nothing",
-		Long:    "Let the server check plans and store nothing. What is wrong is listed with its field, a line each. FILE can be given with -f too, as to plan apply.",
-		Example: "  holdfast plan validate plan.yaml\n  holdfast plan get plan/repave-join -o yaml | holdfast plan validate -",
+		Short: "Let the server check plans and store nothing",
+		Long: `Let the server check plans and store nothing. What is wrong is listed with its field, a line each. FILE can be given with -f too, as to plan apply.
+
+With --dry-run MACHINE it also looks which steps would get through on that machine, as things are: whether its BMC answers and takes the account, its host, the
+image and its bytes, the rule for the disk, the cluster. All of that only reads. The exit code is 4 when a step would fail; what a step before it changes,
+and what cannot be seen from here, is unknown. --plan takes a plan that is stored, instead of FILE.`,
+		Example: `  holdfast plan validate plan.yaml
+  holdfast plan get plan/repave-join -o yaml | holdfast plan validate -
+  holdfast plan validate plan.yaml --dry-run m-123
+  holdfast plan validate --plan plan/repave-join --dry-run m-123 --param image=debian-13`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			with, err := params(values)
 			switch {
+			case err != nil:
+				return err
+			case machine == "" && (stored != "" || len(values) > 0):
+				return usagef("%s: --plan and --param go with --dry-run MACHINE", cmd.CommandPath())
+			case stored != "" && (len(args) > 0 || file != ""):
+				return usagef("%s: give either FILE or --plan", cmd.CommandPath())
+			case stored != "":
+				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+					return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored, Params: with})
+				})(cmd, nil)
 			case len(args) > 0 && file != "":
 				return usagef("%s: give FILE once: as an argument, or with -f", cmd.CommandPath())
 			case len(args) > 0:
@@ -50,11 +69,28 @@ func (a *app) planValidate() *cobra.Command {
 			case file == "":
 				return usagef("%s: FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
-			return a.storePlans(&o, &file, func() (bool, bool) { return true, true }, "validate")(cmd, nil)
+			if machine == "" {
+				return a.storePlans(&o, &file, func() (bool, bool) { return true, true }, "validate")(cmd, nil)
+			}
+			plans, err := readDocuments(a, file, "plans", func() *holdfastv1.Plan { return &holdfastv1.Plan{} })
+			if err != nil {
+				return err
+			}
+			if len(plans) != 1 {
+				return usagef("%s: %s has %d plans: --dry-run takes one", cmd.CommandPath(), file, len(plans))
+			}
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0], Params: with})
+			})(cmd, nil)
 		},
 	}
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)
+	cmd.Flags().StringVar(&machine, "dry-run", "", "look which steps would get through on this `machine`, without doing any")
+	cmd.Flags().StringVar(&stored, "plan", "", "a `plan` that is stored, instead of FILE (with --dry-run)")
+	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter key=value of the run (with --dry-run); may be given again")
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", a.complete(machineIDs)) // it fails for flags that are not there only
+	_ = cmd.RegisterFlagCompletionFunc("plan", a.complete(planIDs))
 	return cmd
 }
 

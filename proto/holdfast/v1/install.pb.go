@@ -35,7 +35,7 @@ const (
 	Install_WRITING           Install_Stage = 4 // the image is on its way to the disk
 	Install_COMPLETE          Install_Stage = 5 // the installer is done
 	Install_BOOTED_DISK       Install_Stage = 6 // the installed system was seen
-	Install_FAILED            Install_Stage = 7
+	Install_FAILED            Install_Stage = 7 // the installer gave up; error says why
 )
 
 // Enum value maps for Install_Stage.
@@ -142,34 +142,34 @@ func (x BootMachineResponse_Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BootMachineResponse_Action.Descriptor instead.
 func (BootMachineResponse_Action) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{3, 0}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{5, 0}
 }
 
 // Install is an install session.
 type Install struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Step          string                 `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
-	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Image         string                 `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"` // empty: the disks are only wiped
-	Disk          string                 `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`   // the rule that picks it; empty: the only one that will do
-	Wipe          bool                   `protobuf:"varint,7,opt,name=wipe,proto3" json:"wipe,omitempty"`
-	CloudInit     string                 `protobuf:"bytes,8,opt,name=cloud_init,json=cloudInit,proto3" json:"cloud_init,omitempty"`
-	Macs          []string               `protobuf:"bytes,9,rep,name=macs,proto3" json:"macs,omitempty"` // of the machine, when the session was opened
-	Stage         Install_Stage          `protobuf:"varint,10,opt,name=stage,proto3,enum=holdfast.v1.Install_Stage" json:"stage,omitempty"`
-	Progress      int32                  `protobuf:"varint,11,opt,name=progress,proto3" json:"progress,omitempty"`                // percent
-	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                     // what the installer is at, in its words
-	Error         string                 `protobuf:"bytes,13,opt,name=error,proto3" json:"error,omitempty"`                       // why it has failed
-	HostKeys      []string               `protobuf:"bytes,14,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"` // of the installed system, as authorized_keys has them
-	IpAddress     string                 `protobuf:"bytes,15,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
-	Boots         int32                  `protobuf:"varint,16,opt,name=boots,proto3" json:"boots,omitempty"` // how often the machine has asked for its boot script
-	OpenedAt      *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
-	BootedAt      *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=booted_at,json=bootedAt,proto3" json:"booted_at,omitempty"`          // it asked for its boot script, first
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`       // the installer reported, first
-	CompletedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"` // or failed
-	DiskBootedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=disk_booted_at,json=diskBootedAt,proto3" json:"disk_booted_at,omitempty"`
-	StageSince    *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=stage_since,json=stageSince,proto3" json:"stage_since,omitempty"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`              // the machine that is installed
+	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                          // the run whose step opened it
+	Step          string                 `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`                                         // name of the step
+	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`                                  // number of the attempt, from 1
+	Image         string                 `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"`                                       // empty: the disks are only wiped
+	Disk          string                 `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                         // the rule that picks it; empty: the only one that will do
+	Wipe          bool                   `protobuf:"varint,7,opt,name=wipe,proto3" json:"wipe,omitempty"`                                        // all disks are erased first
+	CloudInit     string                 `protobuf:"bytes,8,opt,name=cloud_init,json=cloudInit,proto3" json:"cloud_init,omitempty"`              // user data for the installed system
+	Macs          []string               `protobuf:"bytes,9,rep,name=macs,proto3" json:"macs,omitempty"`                                         // of the machine, when the session was opened
+	Stage         Install_Stage          `protobuf:"varint,10,opt,name=stage,proto3,enum=holdfast.v1.Install_Stage" json:"stage,omitempty"`      // how far it is
+	Progress      int32                  `protobuf:"varint,11,opt,name=progress,proto3" json:"progress,omitempty"`                               // percent
+	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                                    // what the installer is at, in its words
+	Error         string                 `protobuf:"bytes,13,opt,name=error,proto3" json:"error,omitempty"`                                      // why it has failed
+	HostKeys      []string               `protobuf:"bytes,14,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"`                // of the installed system, as authorized_keys has them
+	IpAddress     string                 `protobuf:"bytes,15,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`             // address of the installer, as it says
+	Boots         int32                  `protobuf:"varint,16,opt,name=boots,proto3" json:"boots,omitempty"`                                     // how often the machine has asked for its boot script
+	OpenedAt      *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`                // when the attempt opened it
+	BootedAt      *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=booted_at,json=bootedAt,proto3" json:"booted_at,omitempty"`                // it asked for its boot script, first
+	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`             // the installer reported, first
+	CompletedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`       // or failed
+	DiskBootedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=disk_booted_at,json=diskBootedAt,proto3" json:"disk_booted_at,omitempty"`  // the installed system was seen, first
+	StageSince    *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=stage_since,json=stageSince,proto3" json:"stage_since,omitempty"`          // since when it is in its stage
 	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`        // anything was heard of the machine
 	ClosedAt      *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`                // the attempt is over
 	LogBytes      int64                  `protobuf:"varint,25,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`               // of the installer's log
@@ -424,7 +424,7 @@ func (x *Install) GetMediumServer() string {
 
 type GetInstallRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // the machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -466,18 +466,130 @@ func (x *GetInstallRequest) GetMachineId() string {
 	return ""
 }
 
+type ListInstallsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
+	All           bool                   `protobuf:"varint,3,opt,name=all,proto3" json:"all,omitempty"`                             // those that are over, too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInstallsRequest) Reset() {
+	*x = ListInstallsRequest{}
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInstallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInstallsRequest) ProtoMessage() {}
+
+func (x *ListInstallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInstallsRequest.ProtoReflect.Descriptor instead.
+func (*ListInstallsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListInstallsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListInstallsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListInstallsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+type ListInstallsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Installs      []*Install             `protobuf:"bytes,1,rep,name=installs,proto3" json:"installs,omitempty"`                                  // by machine
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListInstallsResponse) Reset() {
+	*x = ListInstallsResponse{}
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListInstallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListInstallsResponse) ProtoMessage() {}
+
+func (x *ListInstallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListInstallsResponse.ProtoReflect.Descriptor instead.
+func (*ListInstallsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListInstallsResponse) GetInstalls() []*Install {
+	if x != nil {
+		return x.Installs
+	}
+	return nil
+}
+
+func (x *ListInstallsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 type BootMachineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mac           string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`
-	Arch          string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"` // as iPXE names it: i386, x86_64, arm64; empty: not told
-	IpAddress     string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
+	Mac           string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`                              // MAC address of the port that boots
+	Arch          string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`                            // as iPXE names it: i386, x86_64, arm64; empty: not told
+	IpAddress     string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"` // that the port has been given
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BootMachineRequest) Reset() {
 	*x = BootMachineRequest{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +601,7 @@ func (x *BootMachineRequest) String() string {
 func (*BootMachineRequest) ProtoMessage() {}
 
 func (x *BootMachineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +614,7 @@ func (x *BootMachineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BootMachineRequest.ProtoReflect.Descriptor instead.
 func (*BootMachineRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{2}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BootMachineRequest) GetMac() string {
@@ -528,21 +640,22 @@ func (x *BootMachineRequest) GetIpAddress() string {
 
 type BootMachineResponse struct {
 	state         protoimpl.MessageState     `protogen:"open.v1"`
-	Action        BootMachineResponse_Action `protobuf:"varint,1,opt,name=action,proto3,enum=holdfast.v1.BootMachineResponse_Action" json:"action,omitempty"`
-	MachineId     string                     `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // empty: nobody knows the MAC address
-	Reason        string                     `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                        // in words
-	Token         string                     `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                          // of INSTALL
-	Image         string                     `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"`                          // whose kernel and initrd are booted
-	Cmdline       string                     `protobuf:"bytes,6,opt,name=cmdline,proto3" json:"cmdline,omitempty"`                      // of that image
-	RunId         string                     `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Unknown       bool                       `protobuf:"varint,8,opt,name=unknown,proto3" json:"unknown,omitempty"` // nobody knows the MAC address, and discovery is on: BootMachine makes it a machine
+	Action        BootMachineResponse_Action `protobuf:"varint,1,opt,name=action,proto3,enum=holdfast.v1.BootMachineResponse_Action" json:"action,omitempty"` // what to boot
+	MachineId     string                     `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                       // empty: nobody knows the MAC address
+	Reason        string                     `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                              // in words
+	Token         string                     `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                                                // of INSTALL
+	Image         string                     `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"`                                                // whose kernel and initrd are booted
+	Cmdline       string                     `protobuf:"bytes,6,opt,name=cmdline,proto3" json:"cmdline,omitempty"`                                            // of that image
+	RunId         string                     `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                   // the run that installs it, or is about to
+	HttpAddrs     []string                   `protobuf:"bytes,9,rep,name=http_addrs,json=httpAddrs,proto3" json:"http_addrs,omitempty"`                       // of the peers, host:port: whom else the machine can ask
+	Unknown       bool                       `protobuf:"varint,8,opt,name=unknown,proto3" json:"unknown,omitempty"`                                           // nobody knows the MAC address, and discovery is on: BootMachine makes it a machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BootMachineResponse) Reset() {
 	*x = BootMachineResponse{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +667,7 @@ func (x *BootMachineResponse) String() string {
 func (*BootMachineResponse) ProtoMessage() {}
 
 func (x *BootMachineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +680,7 @@ func (x *BootMachineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BootMachineResponse.ProtoReflect.Descriptor instead.
 func (*BootMachineResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{3}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BootMachineResponse) GetAction() BootMachineResponse_Action {
@@ -619,6 +732,13 @@ func (x *BootMachineResponse) GetRunId() string {
 	return ""
 }
 
+func (x *BootMachineResponse) GetHttpAddrs() []string {
+	if x != nil {
+		return x.HttpAddrs
+	}
+	return nil
+}
+
 func (x *BootMachineResponse) GetUnknown() bool {
 	if x != nil {
 		return x.Unknown
@@ -628,14 +748,14 @@ func (x *BootMachineResponse) GetUnknown() bool {
 
 type GetWorkOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // that came with the boot script
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetWorkOrderRequest) Reset() {
 	*x = GetWorkOrderRequest{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +767,7 @@ func (x *GetWorkOrderRequest) String() string {
 func (*GetWorkOrderRequest) ProtoMessage() {}
 
 func (x *GetWorkOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +780,7 @@ func (x *GetWorkOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetWorkOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetWorkOrderRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{4}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetWorkOrderRequest) GetToken() string {
@@ -673,22 +793,22 @@ func (x *GetWorkOrderRequest) GetToken() string {
 // WorkOrder is what an installer is to do.
 type WorkOrder struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
-	Install          *Install               `protobuf:"bytes,1,opt,name=install,proto3" json:"install,omitempty"`
-	Hostname         string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	ImageSha256      string                 `protobuf:"bytes,3,opt,name=image_sha256,json=imageSha256,proto3" json:"image_sha256,omitempty"`
-	ImageSizeBytes   int64                  `protobuf:"varint,4,opt,name=image_size_bytes,json=imageSizeBytes,proto3" json:"image_size_bytes,omitempty"`
+	Install          *Install               `protobuf:"bytes,1,opt,name=install,proto3" json:"install,omitempty"`                                           // the session
+	Hostname         string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`                                         // that the installed system gets
+	ImageSha256      string                 `protobuf:"bytes,3,opt,name=image_sha256,json=imageSha256,proto3" json:"image_sha256,omitempty"`                // of the disk's file
+	ImageSizeBytes   int64                  `protobuf:"varint,4,opt,name=image_size_bytes,json=imageSizeBytes,proto3" json:"image_size_bytes,omitempty"`    // of the disk's file; 0: not known
 	ImageFormat      string                 `protobuf:"bytes,5,opt,name=image_format,json=imageFormat,proto3" json:"image_format,omitempty"`                // raw, qcow2, tar
 	ImageCompression string                 `protobuf:"bytes,6,opt,name=image_compression,json=imageCompression,proto3" json:"image_compression,omitempty"` // none, gzip, zstd
-	AuthorizedKeys   []string               `protobuf:"bytes,7,rep,name=authorized_keys,json=authorizedKeys,proto3" json:"authorized_keys,omitempty"`
-	HttpAddrs        []string               `protobuf:"bytes,8,rep,name=http_addrs,json=httpAddrs,proto3" json:"http_addrs,omitempty"` // of the peers, host:port
-	MachineSerial    string                 `protobuf:"bytes,9,opt,name=machine_serial,json=machineSerial,proto3" json:"machine_serial,omitempty"`
+	AuthorizedKeys   []string               `protobuf:"bytes,7,rep,name=authorized_keys,json=authorizedKeys,proto3" json:"authorized_keys,omitempty"`       // that open the installed system over SSH
+	HttpAddrs        []string               `protobuf:"bytes,8,rep,name=http_addrs,json=httpAddrs,proto3" json:"http_addrs,omitempty"`                      // of the peers, host:port
+	MachineSerial    string                 `protobuf:"bytes,9,opt,name=machine_serial,json=machineSerial,proto3" json:"machine_serial,omitempty"`          // serial number that the machine should have; empty: not known
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *WorkOrder) Reset() {
 	*x = WorkOrder{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +820,7 @@ func (x *WorkOrder) String() string {
 func (*WorkOrder) ProtoMessage() {}
 
 func (x *WorkOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +833,7 @@ func (x *WorkOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkOrder.ProtoReflect.Descriptor instead.
 func (*WorkOrder) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{5}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WorkOrder) GetInstall() *Install {
@@ -781,23 +901,23 @@ func (x *WorkOrder) GetMachineSerial() string {
 
 type ReportInstallRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Status        string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`      // started, progress, complete, failed
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`      // what the installer is at
-	Progress      int32                  `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"` // 0 to 100
-	HasProgress   bool                   `protobuf:"varint,5,opt,name=has_progress,json=hasProgress,proto3" json:"has_progress,omitempty"`
-	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	HostKeys      []string               `protobuf:"bytes,7,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"`
-	IpAddress     string                 `protobuf:"bytes,8,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
-	Facts         *NodeRecord            `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`
-	Inventory     *HardwareInventory     `protobuf:"bytes,10,opt,name=inventory,proto3" json:"inventory,omitempty"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`                                 // that came with the boot script
+	Status        string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`                               // started, progress, complete, failed
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`                               // what the installer is at
+	Progress      int32                  `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"`                          // 0 to 100
+	HasProgress   bool                   `protobuf:"varint,5,opt,name=has_progress,json=hasProgress,proto3" json:"has_progress,omitempty"` // progress says something
+	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`                                 // why it failed
+	HostKeys      []string               `protobuf:"bytes,7,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"`           // of the installed system, as authorized_keys has them
+	IpAddress     string                 `protobuf:"bytes,8,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`        // of the machine, where the installer runs
+	Facts         *NodeRecord            `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`                                 // what the installer found of the machine
+	Inventory     *HardwareInventory     `protobuf:"bytes,10,opt,name=inventory,proto3" json:"inventory,omitempty"`                        // what is in the machine, as its installer sees it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportInstallRequest) Reset() {
 	*x = ReportInstallRequest{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +929,7 @@ func (x *ReportInstallRequest) String() string {
 func (*ReportInstallRequest) ProtoMessage() {}
 
 func (x *ReportInstallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +942,7 @@ func (x *ReportInstallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportInstallRequest.ProtoReflect.Descriptor instead.
 func (*ReportInstallRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReportInstallRequest) GetToken() string {
@@ -897,16 +1017,16 @@ func (x *ReportInstallRequest) GetInventory() *HardwareInventory {
 
 type AppendInstallLogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // that came with the boot script
 	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // of data in the installer's log
-	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`      // text
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppendInstallLogRequest) Reset() {
 	*x = AppendInstallLogRequest{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1038,7 @@ func (x *AppendInstallLogRequest) String() string {
 func (*AppendInstallLogRequest) ProtoMessage() {}
 
 func (x *AppendInstallLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1051,7 @@ func (x *AppendInstallLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendInstallLogRequest.ProtoReflect.Descriptor instead.
 func (*AppendInstallLogRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{7}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AppendInstallLogRequest) GetToken() string {
@@ -964,7 +1084,7 @@ type AppendInstallLogResponse struct {
 
 func (x *AppendInstallLogResponse) Reset() {
 	*x = AppendInstallLogResponse{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1096,7 @@ func (x *AppendInstallLogResponse) String() string {
 func (*AppendInstallLogResponse) ProtoMessage() {}
 
 func (x *AppendInstallLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1109,7 @@ func (x *AppendInstallLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendInstallLogResponse.ProtoReflect.Descriptor instead.
 func (*AppendInstallLogResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{8}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AppendInstallLogResponse) GetNext() int64 {
@@ -1054,12 +1174,20 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x06FAILED\x10\a\"2\n" +
 	"\x11GetInstallRequest\x12\x1d\n" +
 	"\n" +
-	"machine_id\x18\x01 \x01(\tR\tmachineId\"Y\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\"c\n" +
+	"\x13ListInstallsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x10\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\"p\n" +
+	"\x14ListInstallsResponse\x120\n" +
+	"\binstalls\x18\x01 \x03(\v2\x14.holdfast.v1.InstallR\binstalls\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Y\n" +
 	"\x12BootMachineRequest\x12\x10\n" +
 	"\x03mac\x18\x01 \x01(\tR\x03mac\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x1d\n" +
 	"\n" +
-	"ip_address\x18\x03 \x01(\tR\tipAddress\"\xdc\x02\n" +
+	"ip_address\x18\x03 \x01(\tR\tipAddress\"\xfb\x02\n" +
 	"\x13BootMachineResponse\x12?\n" +
 	"\x06action\x18\x01 \x01(\x0e2'.holdfast.v1.BootMachineResponse.ActionR\x06action\x12\x1d\n" +
 	"\n" +
@@ -1068,7 +1196,9 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x05token\x18\x04 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\x12\x14\n" +
 	"\x05image\x18\x05 \x01(\tR\x05image\x12\x18\n" +
 	"\acmdline\x18\x06 \x01(\tR\acmdline\x12\x15\n" +
-	"\x06run_id\x18\a \x01(\tR\x05runId\x12\x18\n" +
+	"\x06run_id\x18\a \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"http_addrs\x18\t \x03(\tR\thttpAddrs\x12\x18\n" +
 	"\aunknown\x18\b \x01(\bR\aunknown\"P\n" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\b\n" +
@@ -1107,10 +1237,11 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\".\n" +
 	"\x18AppendInstallLogResponse\x12\x12\n" +
-	"\x04next\x18\x01 \x01(\x03R\x04next2\xfb\x03\n" +
+	"\x04next\x18\x01 \x01(\x03R\x04next2\xd5\x04\n" +
 	"\x0eInstallService\x12G\n" +
 	"\n" +
-	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"\x03\x90\x02\x01\x12T\n" +
+	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"\x03\x90\x02\x01\x12X\n" +
+	"\fListInstalls\x12 .holdfast.v1.ListInstallsRequest\x1a!.holdfast.v1.ListInstallsResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\n" +
 	"LookUpBoot\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\vBootMachine\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\x12M\n" +
@@ -1131,54 +1262,59 @@ func file_proto_holdfast_v1_install_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_install_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_holdfast_v1_install_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_proto_holdfast_v1_install_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_proto_holdfast_v1_install_proto_goTypes = []any{
 	(Install_Stage)(0),               // 0: holdfast.v1.Install.Stage
 	(BootMachineResponse_Action)(0),  // 1: holdfast.v1.BootMachineResponse.Action
 	(*Install)(nil),                  // 2: holdfast.v1.Install
 	(*GetInstallRequest)(nil),        // 3: holdfast.v1.GetInstallRequest
-	(*BootMachineRequest)(nil),       // 4: holdfast.v1.BootMachineRequest
-	(*BootMachineResponse)(nil),      // 5: holdfast.v1.BootMachineResponse
-	(*GetWorkOrderRequest)(nil),      // 6: holdfast.v1.GetWorkOrderRequest
-	(*WorkOrder)(nil),                // 7: holdfast.v1.WorkOrder
-	(*ReportInstallRequest)(nil),     // 8: holdfast.v1.ReportInstallRequest
-	(*AppendInstallLogRequest)(nil),  // 9: holdfast.v1.AppendInstallLogRequest
-	(*AppendInstallLogResponse)(nil), // 10: holdfast.v1.AppendInstallLogResponse
-	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
-	(*NodeRecord)(nil),               // 12: holdfast.v1.NodeRecord
-	(*HardwareInventory)(nil),        // 13: holdfast.v1.HardwareInventory
+	(*ListInstallsRequest)(nil),      // 4: holdfast.v1.ListInstallsRequest
+	(*ListInstallsResponse)(nil),     // 5: holdfast.v1.ListInstallsResponse
+	(*BootMachineRequest)(nil),       // 6: holdfast.v1.BootMachineRequest
+	(*BootMachineResponse)(nil),      // 7: holdfast.v1.BootMachineResponse
+	(*GetWorkOrderRequest)(nil),      // 8: holdfast.v1.GetWorkOrderRequest
+	(*WorkOrder)(nil),                // 9: holdfast.v1.WorkOrder
+	(*ReportInstallRequest)(nil),     // 10: holdfast.v1.ReportInstallRequest
+	(*AppendInstallLogRequest)(nil),  // 11: holdfast.v1.AppendInstallLogRequest
+	(*AppendInstallLogResponse)(nil), // 12: holdfast.v1.AppendInstallLogResponse
+	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
+	(*NodeRecord)(nil),               // 14: holdfast.v1.NodeRecord
+	(*HardwareInventory)(nil),        // 15: holdfast.v1.HardwareInventory
 }
 var file_proto_holdfast_v1_install_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.Install.stage:type_name -> holdfast.v1.Install.Stage
-	11, // 1: holdfast.v1.Install.opened_at:type_name -> google.protobuf.Timestamp
-	11, // 2: holdfast.v1.Install.booted_at:type_name -> google.protobuf.Timestamp
-	11, // 3: holdfast.v1.Install.started_at:type_name -> google.protobuf.Timestamp
-	11, // 4: holdfast.v1.Install.completed_at:type_name -> google.protobuf.Timestamp
-	11, // 5: holdfast.v1.Install.disk_booted_at:type_name -> google.protobuf.Timestamp
-	11, // 6: holdfast.v1.Install.stage_since:type_name -> google.protobuf.Timestamp
-	11, // 7: holdfast.v1.Install.last_seen_at:type_name -> google.protobuf.Timestamp
-	11, // 8: holdfast.v1.Install.closed_at:type_name -> google.protobuf.Timestamp
-	1,  // 9: holdfast.v1.BootMachineResponse.action:type_name -> holdfast.v1.BootMachineResponse.Action
-	2,  // 10: holdfast.v1.WorkOrder.install:type_name -> holdfast.v1.Install
-	12, // 11: holdfast.v1.ReportInstallRequest.facts:type_name -> holdfast.v1.NodeRecord
-	13, // 12: holdfast.v1.ReportInstallRequest.inventory:type_name -> holdfast.v1.HardwareInventory
-	3,  // 13: holdfast.v1.InstallService.GetInstall:input_type -> holdfast.v1.GetInstallRequest
-	4,  // 14: holdfast.v1.InstallService.LookUpBoot:input_type -> holdfast.v1.BootMachineRequest
-	4,  // 15: holdfast.v1.InstallService.BootMachine:input_type -> holdfast.v1.BootMachineRequest
-	6,  // 16: holdfast.v1.InstallService.GetWorkOrder:input_type -> holdfast.v1.GetWorkOrderRequest
-	8,  // 17: holdfast.v1.InstallService.ReportInstall:input_type -> holdfast.v1.ReportInstallRequest
-	9,  // 18: holdfast.v1.InstallService.AppendInstallLog:input_type -> holdfast.v1.AppendInstallLogRequest
-	2,  // 19: holdfast.v1.InstallService.GetInstall:output_type -> holdfast.v1.Install
-	5,  // 20: holdfast.v1.InstallService.LookUpBoot:output_type -> holdfast.v1.BootMachineResponse
-	5,  // 21: holdfast.v1.InstallService.BootMachine:output_type -> holdfast.v1.BootMachineResponse
-	7,  // 22: holdfast.v1.InstallService.GetWorkOrder:output_type -> holdfast.v1.WorkOrder
-	2,  // 23: holdfast.v1.InstallService.ReportInstall:output_type -> holdfast.v1.Install
-	10, // 24: holdfast.v1.InstallService.AppendInstallLog:output_type -> holdfast.v1.AppendInstallLogResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 1: holdfast.v1.Install.opened_at:type_name -> google.protobuf.Timestamp
+	13, // 2: holdfast.v1.Install.booted_at:type_name -> google.protobuf.Timestamp
+	13, // 3: holdfast.v1.Install.started_at:type_name -> google.protobuf.Timestamp
+	13, // 4: holdfast.v1.Install.completed_at:type_name -> google.protobuf.Timestamp
+	13, // 5: holdfast.v1.Install.disk_booted_at:type_name -> google.protobuf.Timestamp
+	13, // 6: holdfast.v1.Install.stage_since:type_name -> google.protobuf.Timestamp
+	13, // 7: holdfast.v1.Install.last_seen_at:type_name -> google.protobuf.Timestamp
+	13, // 8: holdfast.v1.Install.closed_at:type_name -> google.protobuf.Timestamp
+	2,  // 9: holdfast.v1.ListInstallsResponse.installs:type_name -> holdfast.v1.Install
+	1,  // 10: holdfast.v1.BootMachineResponse.action:type_name -> holdfast.v1.BootMachineResponse.Action
+	2,  // 11: holdfast.v1.WorkOrder.install:type_name -> holdfast.v1.Install
+	14, // 12: holdfast.v1.ReportInstallRequest.facts:type_name -> holdfast.v1.NodeRecord
+	15, // 13: holdfast.v1.ReportInstallRequest.inventory:type_name -> holdfast.v1.HardwareInventory
+	3,  // 14: holdfast.v1.InstallService.GetInstall:input_type -> holdfast.v1.GetInstallRequest
+	4,  // 15: holdfast.v1.InstallService.ListInstalls:input_type -> holdfast.v1.ListInstallsRequest
+	6,  // 16: holdfast.v1.InstallService.LookUpBoot:input_type -> holdfast.v1.BootMachineRequest
+	6,  // 17: holdfast.v1.InstallService.BootMachine:input_type -> holdfast.v1.BootMachineRequest
+	8,  // 18: holdfast.v1.InstallService.GetWorkOrder:input_type -> holdfast.v1.GetWorkOrderRequest
+	10, // 19: holdfast.v1.InstallService.ReportInstall:input_type -> holdfast.v1.ReportInstallRequest
+	11, // 20: holdfast.v1.InstallService.AppendInstallLog:input_type -> holdfast.v1.AppendInstallLogRequest
+	2,  // 21: holdfast.v1.InstallService.GetInstall:output_type -> holdfast.v1.Install
+	5,  // 22: holdfast.v1.InstallService.ListInstalls:output_type -> holdfast.v1.ListInstallsResponse
+	7,  // 23: holdfast.v1.InstallService.LookUpBoot:output_type -> holdfast.v1.BootMachineResponse
+	7,  // 24: holdfast.v1.InstallService.BootMachine:output_type -> holdfast.v1.BootMachineResponse
+	9,  // 25: holdfast.v1.InstallService.GetWorkOrder:output_type -> holdfast.v1.WorkOrder
+	2,  // 26: holdfast.v1.InstallService.ReportInstall:output_type -> holdfast.v1.Install
+	12, // 27: holdfast.v1.InstallService.AppendInstallLog:output_type -> holdfast.v1.AppendInstallLogResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_install_proto_init() }
@@ -1194,7 +1330,7 @@ func file_proto_holdfast_v1_install_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_install_proto_rawDesc), len(file_proto_holdfast_v1_install_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	InstallService_GetInstall_FullMethodName       = "/holdfast.v1.InstallService/GetInstall"
+	InstallService_ListInstalls_FullMethodName     = "/holdfast.v1.InstallService/ListInstalls"
 	InstallService_LookUpBoot_FullMethodName       = "/holdfast.v1.InstallService/LookUpBoot"
 	InstallService_BootMachine_FullMethodName      = "/holdfast.v1.InstallService/BootMachine"
 	InstallService_GetWorkOrder_FullMethodName     = "/holdfast.v1.InstallService/GetWorkOrder"
@@ -38,6 +39,8 @@ const (
 type InstallServiceClient interface {
 	// Gets the session of a machine, the last one when none is open.
 	GetInstall(ctx context.Context, in *GetInstallRequest, opts ...grpc.CallOption) (*Install, error)
+	// Lists install sessions by machine: those that are open, or all, where a machine has its last one.
+	ListInstalls(ctx context.Context, in *ListInstallsRequest, opts ...grpc.CallOption) (*ListInstallsResponse, error)
 	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. There is no token in the answer.
 	// A peer that cannot ask the others answers from what it knows, and never INSTALL.
 	LookUpBoot(ctx context.Context, in *BootMachineRequest, opts ...grpc.CallOption) (*BootMachineResponse, error)
@@ -64,6 +67,16 @@ func (c *installServiceClient) GetInstall(ctx context.Context, in *GetInstallReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Install)
 	err := c.cc.Invoke(ctx, InstallService_GetInstall_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *installServiceClient) ListInstalls(ctx context.Context, in *ListInstallsRequest, opts ...grpc.CallOption) (*ListInstallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListInstallsResponse)
+	err := c.cc.Invoke(ctx, InstallService_ListInstalls_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +142,8 @@ func (c *installServiceClient) AppendInstallLog(ctx context.Context, in *AppendI
 type InstallServiceServer interface {
 	// Gets the session of a machine, the last one when none is open.
 	GetInstall(context.Context, *GetInstallRequest) (*Install, error)
+	// Lists install sessions by machine: those that are open, or all, where a machine has its last one.
+	ListInstalls(context.Context, *ListInstallsRequest) (*ListInstallsResponse, error)
 	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. There is no token in the answer.
 	// A peer that cannot ask the others answers from what it knows, and never INSTALL.
 	LookUpBoot(context.Context, *BootMachineRequest) (*BootMachineResponse, error)
@@ -153,6 +168,9 @@ type UnimplementedInstallServiceServer struct{}
 
 func (UnimplementedInstallServiceServer) GetInstall(context.Context, *GetInstallRequest) (*Install, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetInstall not implemented")
+}
+func (UnimplementedInstallServiceServer) ListInstalls(context.Context, *ListInstallsRequest) (*ListInstallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListInstalls not implemented")
 }
 func (UnimplementedInstallServiceServer) LookUpBoot(context.Context, *BootMachineRequest) (*BootMachineResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LookUpBoot not implemented")
@@ -204,6 +222,24 @@ func _InstallService_GetInstall_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(InstallServiceServer).GetInstall(ctx, req.(*GetInstallRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _InstallService_ListInstalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListInstallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(InstallServiceServer).ListInstalls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: InstallService_ListInstalls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(InstallServiceServer).ListInstalls(ctx, req.(*ListInstallsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -308,6 +344,10 @@ var InstallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetInstall",
 			Handler:    _InstallService_GetInstall_Handler,
+		},
+		{
+			MethodName: "ListInstalls",
+			Handler:    _InstallService_ListInstalls_Handler,
 		},
 		{
 			MethodName: "LookUpBoot",

@@ -23,16 +23,258 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Verdict is what comes of it.
+type Probe_Verdict int32
+
+const (
+	Probe_VERDICT_UNSPECIFIED Probe_Verdict = 0
+	Probe_OK                  Probe_Verdict = 1 // nothing is in the way
+	Probe_FAILS               Probe_Verdict = 2 // the step would fail, as things are
+	Probe_UNKNOWN             Probe_Verdict = 3 // it cannot be told before the run is there
+)
+
+// Enum value maps for Probe_Verdict.
+var (
+	Probe_Verdict_name = map[int32]string{
+		0: "VERDICT_UNSPECIFIED",
+		1: "OK",
+		2: "FAILS",
+		3: "UNKNOWN",
+	}
+	Probe_Verdict_value = map[string]int32{
+		"VERDICT_UNSPECIFIED": 0,
+		"OK":                  1,
+		"FAILS":               2,
+		"UNKNOWN":             3,
+	}
+)
+
+func (x Probe_Verdict) Enum() *Probe_Verdict {
+	p := new(Probe_Verdict)
+	*p = x
+	return p
+}
+
+func (x Probe_Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Probe_Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_holdfast_v1_plan_proto_enumTypes[0].Descriptor()
+}
+
+func (Probe_Verdict) Type() protoreflect.EnumType {
+	return &file_proto_holdfast_v1_plan_proto_enumTypes[0]
+}
+
+func (x Probe_Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Probe_Verdict.Descriptor instead.
+func (Probe_Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{2, 0}
+}
+
+type ProbePlanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                    // the machine that it is tried for
+	PlanId        string                 `protobuf:"bytes,2,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                                                             // one that is stored
+	Plan          *Plan                  `protobuf:"bytes,3,opt,name=plan,proto3" json:"plan,omitempty"`                                                                               // or this one
+	Params        map[string]string      `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the run
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbePlanRequest) Reset() {
+	*x = ProbePlanRequest{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbePlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbePlanRequest) ProtoMessage() {}
+
+func (x *ProbePlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbePlanRequest.ProtoReflect.Descriptor instead.
+func (*ProbePlanRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ProbePlanRequest) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
+func (x *ProbePlanRequest) GetPlanId() string {
+	if x != nil {
+		return x.PlanId
+	}
+	return ""
+}
+
+func (x *ProbePlanRequest) GetPlan() *Plan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *ProbePlanRequest) GetParams() map[string]string {
+	if x != nil {
+		return x.Params
+	}
+	return nil
+}
+
+type ProbePlanResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Probes        []*Probe               `protobuf:"bytes,1,rep,name=probes,proto3" json:"probes,omitempty"` // in the order of the steps
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbePlanResponse) Reset() {
+	*x = ProbePlanResponse{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbePlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbePlanResponse) ProtoMessage() {}
+
+func (x *ProbePlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbePlanResponse.ProtoReflect.Descriptor instead.
+func (*ProbePlanResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ProbePlanResponse) GetProbes() []*Probe {
+	if x != nil {
+		return x.Probes
+	}
+	return nil
+}
+
+// Probe is one look for one step.
+type Probe struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          string                 `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`                                       // empty: what is of the whole run
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`                                       // of the step
+	What          string                 `protobuf:"bytes,3,opt,name=what,proto3" json:"what,omitempty"`                                       // what was looked at: bmc, host, image, disk, cluster, …
+	Verdict       Probe_Verdict          `protobuf:"varint,4,opt,name=verdict,proto3,enum=holdfast.v1.Probe_Verdict" json:"verdict,omitempty"` // what would become of the step
+	Message       string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`                                 // what was seen; of FAILS why, and what to do
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Probe) Reset() {
+	*x = Probe{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Probe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Probe) ProtoMessage() {}
+
+func (x *Probe) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Probe.ProtoReflect.Descriptor instead.
+func (*Probe) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Probe) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *Probe) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Probe) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Probe) GetVerdict() Probe_Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Probe_VERDICT_UNSPECIFIED
+}
+
+func (x *Probe) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type GetPlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"` // the plan
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetPlanRequest) Reset() {
 	*x = GetPlanRequest{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -44,7 +286,7 @@ func (x *GetPlanRequest) String() string {
 func (*GetPlanRequest) ProtoMessage() {}
 
 func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -57,7 +299,7 @@ func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{0}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetPlanRequest) GetPlanId() string {
@@ -69,15 +311,15 @@ func (x *GetPlanRequest) GetPlanId() string {
 
 type ListPlansRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PageSize      int32                  `protobuf:"varint,50,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"` // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize      int32                  `protobuf:"varint,50,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPlansRequest) Reset() {
 	*x = ListPlansRequest{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -89,7 +331,7 @@ func (x *ListPlansRequest) String() string {
 func (*ListPlansRequest) ProtoMessage() {}
 
 func (x *ListPlansRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -102,7 +344,7 @@ func (x *ListPlansRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPlansRequest.ProtoReflect.Descriptor instead.
 func (*ListPlansRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListPlansRequest) GetPageSize() int32 {
@@ -121,15 +363,15 @@ func (x *ListPlansRequest) GetPageToken() string {
 
 type ListPlansResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Plans         []*Plan                `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	Plans         []*Plan                `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`                                         // by id
+	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPlansResponse) Reset() {
 	*x = ListPlansResponse{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -141,7 +383,7 @@ func (x *ListPlansResponse) String() string {
 func (*ListPlansResponse) ProtoMessage() {}
 
 func (x *ListPlansResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -154,7 +396,7 @@ func (x *ListPlansResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPlansResponse.ProtoReflect.Descriptor instead.
 func (*ListPlansResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListPlansResponse) GetPlans() []*Plan {
@@ -173,7 +415,7 @@ func (x *ListPlansResponse) GetNextPageToken() string {
 
 type CreatePlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`                                      // what is stored
 	Replace       bool                   `protobuf:"varint,2,opt,name=replace,proto3" json:"replace,omitempty"`                               // replace a plan that no run refers to
 	ValidateOnly  bool                   `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"` // check it and answer what would be stored
 	unknownFields protoimpl.UnknownFields
@@ -182,7 +424,7 @@ type CreatePlanRequest struct {
 
 func (x *CreatePlanRequest) Reset() {
 	*x = CreatePlanRequest{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -194,7 +436,7 @@ func (x *CreatePlanRequest) String() string {
 func (*CreatePlanRequest) ProtoMessage() {}
 
 func (x *CreatePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -207,7 +449,7 @@ func (x *CreatePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePlanRequest.ProtoReflect.Descriptor instead.
 func (*CreatePlanRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreatePlanRequest) GetPlan() *Plan {
@@ -233,14 +475,14 @@ func (x *CreatePlanRequest) GetValidateOnly() bool {
 
 type DeletePlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"` // the plan
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeletePlanRequest) Reset() {
 	*x = DeletePlanRequest{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -252,7 +494,7 @@ func (x *DeletePlanRequest) String() string {
 func (*DeletePlanRequest) ProtoMessage() {}
 
 func (x *DeletePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -265,7 +507,7 @@ func (x *DeletePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePlanRequest.ProtoReflect.Descriptor instead.
 func (*DeletePlanRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DeletePlanRequest) GetPlanId() string {
@@ -283,7 +525,7 @@ type DeletePlanResponse struct {
 
 func (x *DeletePlanResponse) Reset() {
 	*x = DeletePlanResponse{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +537,7 @@ func (x *DeletePlanResponse) String() string {
 func (*DeletePlanResponse) ProtoMessage() {}
 
 func (x *DeletePlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,19 +550,19 @@ func (x *DeletePlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePlanResponse.ProtoReflect.Descriptor instead.
 func (*DeletePlanResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 type ReleasePlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"` // the plan
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleasePlanRequest) Reset() {
 	*x = ReleasePlanRequest{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +574,7 @@ func (x *ReleasePlanRequest) String() string {
 func (*ReleasePlanRequest) ProtoMessage() {}
 
 func (x *ReleasePlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +587,7 @@ func (x *ReleasePlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePlanRequest.ProtoReflect.Descriptor instead.
 func (*ReleasePlanRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReleasePlanRequest) GetPlanId() string {
@@ -357,21 +599,21 @@ func (x *ReleasePlanRequest) GetPlanId() string {
 
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
-	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Steps         []*Step                `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`
-	BuiltIn       bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`      // output only
-	Referenced    bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`               // output only: a run refers to it, so it is immutable
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // output only
-	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                          // output only: set while new runs of the plan do not begin
-	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                        // output only: how its last runs ended, at most 20, newest last
+	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                // names it, e.g. plan/repave-join
+	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // in words
+	Steps         []*Step                `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`                                // in order
+	BuiltIn       bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`           // output only
+	Referenced    bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`                    // output only: a run refers to it, so it is immutable
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`      // output only
+	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                               // output only: set while new runs of the plan do not begin
+	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                             // output only: how its last runs ended, at most 20, newest last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +625,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +638,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Plan) GetPlanId() string {
@@ -458,18 +700,18 @@ func (x *Plan) GetRecent() []*PlanOutcome {
 // PlanBrake holds a plan whose runs fail the same way on many machines, before it reaches the rest of the fleet.
 type PlanBrake struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Failure       string                 `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`    // what they have in common: the step and the reason
-	Machines      int32                  `protobuf:"varint,2,opt,name=machines,proto3" json:"machines,omitempty"` // on how many machines, of the runs that were looked at
-	Runs          int32                  `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`         // how many runs were looked at
-	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Failure       string                 `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`                      // what they have in common: the step and the reason
+	Machines      int32                  `protobuf:"varint,2,opt,name=machines,proto3" json:"machines,omitempty"`                   // on how many machines, of the runs that were looked at
+	Runs          int32                  `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`                           // how many runs were looked at
+	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last run that failed so
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`                          // since when it holds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanBrake) Reset() {
 	*x = PlanBrake{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +723,7 @@ func (x *PlanBrake) String() string {
 func (*PlanBrake) ProtoMessage() {}
 
 func (x *PlanBrake) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +736,7 @@ func (x *PlanBrake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanBrake.ProtoReflect.Descriptor instead.
 func (*PlanBrake) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PlanBrake) GetFailure() string {
@@ -535,16 +777,16 @@ func (x *PlanBrake) GetSince() *timestamppb.Timestamp {
 // PlanOutcome is how a run of a plan ended.
 type PlanOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	MachineId     string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
-	Failure       string                 `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"` // the step and the reason; empty after success
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`             // the run
+	MachineId     string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // its machine
+	Failure       string                 `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`                      // the step and the reason; empty after success
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanOutcome) Reset() {
 	*x = PlanOutcome{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +798,7 @@ func (x *PlanOutcome) String() string {
 func (*PlanOutcome) ProtoMessage() {}
 
 func (x *PlanOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +811,7 @@ func (x *PlanOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanOutcome.ProtoReflect.Descriptor instead.
 func (*PlanOutcome) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PlanOutcome) GetRunId() string {
@@ -597,9 +839,9 @@ func (x *PlanOutcome) GetFailure() string {
 // (max_retries counts the retries after the first attempt).
 type Step struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	TimeoutSeconds int32                  `protobuf:"varint,2,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
-	MaxRetries     *int32                 `protobuf:"varint,3,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                            // unique in its plan
+	TimeoutSeconds int32                  `protobuf:"varint,2,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of each attempt
+	MaxRetries     *int32                 `protobuf:"varint,3,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`       // after the first attempt
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Step_Ssh
@@ -626,7 +868,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +880,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +893,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Step) GetName() string {
@@ -840,71 +1082,71 @@ type isStep_Kind interface {
 }
 
 type Step_Ssh struct {
-	Ssh *SshCommand `protobuf:"bytes,10,opt,name=ssh,proto3,oneof"`
+	Ssh *SshCommand `protobuf:"bytes,10,opt,name=ssh,proto3,oneof"` // runs a command on the host
 }
 
 type Step_Reboot struct {
-	Reboot *Reboot `protobuf:"bytes,11,opt,name=reboot,proto3,oneof"`
+	Reboot *Reboot `protobuf:"bytes,11,opt,name=reboot,proto3,oneof"` // reboots the machine
 }
 
 type Step_Netboot struct {
-	Netboot *SetNetboot `protobuf:"bytes,12,opt,name=netboot,proto3,oneof"`
+	Netboot *SetNetboot `protobuf:"bytes,12,opt,name=netboot,proto3,oneof"` // sets what it boots from next
 }
 
 type Step_Repave struct {
-	Repave *RepaveImage `protobuf:"bytes,13,opt,name=repave,proto3,oneof"`
+	Repave *RepaveImage `protobuf:"bytes,13,opt,name=repave,proto3,oneof"` // installs an image
 }
 
 type Step_Join struct {
-	Join *KubeadmJoin `protobuf:"bytes,14,opt,name=join,proto3,oneof"`
+	Join *KubeadmJoin `protobuf:"bytes,14,opt,name=join,proto3,oneof"` // joins it to a cluster
 }
 
 type Step_Verify struct {
-	Verify *VerifyInCluster `protobuf:"bytes,15,opt,name=verify,proto3,oneof"`
+	Verify *VerifyInCluster `protobuf:"bytes,15,opt,name=verify,proto3,oneof"` // waits until its node is Ready
 }
 
 type Step_Net struct {
-	Net *NetReconfig `protobuf:"bytes,16,opt,name=net,proto3,oneof"`
+	Net *NetReconfig `protobuf:"bytes,16,opt,name=net,proto3,oneof"` // changes the host's network
 }
 
 type Step_Rma struct {
-	Rma *RmaAction `protobuf:"bytes,17,opt,name=rma,proto3,oneof"`
+	Rma *RmaAction `protobuf:"bytes,17,opt,name=rma,proto3,oneof"` // takes it out for its maker
 }
 
 type Step_Power struct {
-	Power *Power `protobuf:"bytes,50,opt,name=power,proto3,oneof"`
+	Power *Power `protobuf:"bytes,50,opt,name=power,proto3,oneof"` // turns the power on or off
 }
 
 type Step_Inspect struct {
-	Inspect *Inspect `protobuf:"bytes,51,opt,name=inspect,proto3,oneof"`
+	Inspect *Inspect `protobuf:"bytes,51,opt,name=inspect,proto3,oneof"` // looks, and changes nothing
 }
 
 type Step_Identify struct {
-	Identify *Identify `protobuf:"bytes,52,opt,name=identify,proto3,oneof"`
+	Identify *Identify `protobuf:"bytes,52,opt,name=identify,proto3,oneof"` // switches its locator light
 }
 
 type Step_EventLog struct {
-	EventLog *ReadEventLog `protobuf:"bytes,53,opt,name=event_log,json=eventLog,proto3,oneof"`
+	EventLog *ReadEventLog `protobuf:"bytes,53,opt,name=event_log,json=eventLog,proto3,oneof"` // reads the BMC's event log
 }
 
 type Step_ClearEventLog struct {
-	ClearEventLog *ClearEventLog `protobuf:"bytes,54,opt,name=clear_event_log,json=clearEventLog,proto3,oneof"`
+	ClearEventLog *ClearEventLog `protobuf:"bytes,54,opt,name=clear_event_log,json=clearEventLog,proto3,oneof"` // reads it and clears it
 }
 
 type Step_ResetBmc struct {
-	ResetBmc *ResetBmc `protobuf:"bytes,55,opt,name=reset_bmc,json=resetBmc,proto3,oneof"`
+	ResetBmc *ResetBmc `protobuf:"bytes,55,opt,name=reset_bmc,json=resetBmc,proto3,oneof"` // restarts the BMC
 }
 
 type Step_Media struct {
-	Media *Media `protobuf:"bytes,56,opt,name=media,proto3,oneof"`
+	Media *Media `protobuf:"bytes,56,opt,name=media,proto3,oneof"` // fills or empties the virtual drive
 }
 
 type Step_Inventory struct {
-	Inventory *ReadInventory `protobuf:"bytes,57,opt,name=inventory,proto3,oneof"`
+	Inventory *ReadInventory `protobuf:"bytes,57,opt,name=inventory,proto3,oneof"` // reads what is in the machine
 }
 
 type Step_Console struct {
-	Console *SerialConsole `protobuf:"bytes,58,opt,name=console,proto3,oneof"`
+	Console *SerialConsole `protobuf:"bytes,58,opt,name=console,proto3,oneof"` // keeps the serial console open
 }
 
 func (*Step_Ssh) isStep_Kind() {}
@@ -944,18 +1186,18 @@ func (*Step_Console) isStep_Kind() {}
 // SshCommand runs a command or a script on the host, durably: a new leader re-attaches to it.
 type SshCommand struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Command       string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
-	Args          []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
-	Script        string                 `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"` // instead of command and args
-	Env           map[string]string      `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	Command       string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`                                                                   // the program
+	Args          []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`                                                                         // its arguments, as they are: no shell
+	Script        string                 `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`                                                                     // instead of command and args
+	Env           map[string]string      `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // added to its environment
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`                                                                         // whom it runs as; empty: whoever the SSH secret logs in
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SshCommand) Reset() {
 	*x = SshCommand{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1209,7 @@ func (x *SshCommand) String() string {
 func (*SshCommand) ProtoMessage() {}
 
 func (x *SshCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1222,7 @@ func (x *SshCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SshCommand.ProtoReflect.Descriptor instead.
 func (*SshCommand) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SshCommand) GetCommand() string {
@@ -1030,7 +1272,7 @@ type Reboot struct {
 
 func (x *Reboot) Reset() {
 	*x = Reboot{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1284,7 @@ func (x *Reboot) String() string {
 func (*Reboot) ProtoMessage() {}
 
 func (x *Reboot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1297,7 @@ func (x *Reboot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reboot.ProtoReflect.Descriptor instead.
 func (*Reboot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reboot) GetMode() string {
@@ -1091,7 +1333,7 @@ type SetNetboot struct {
 
 func (x *SetNetboot) Reset() {
 	*x = SetNetboot{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1345,7 @@ func (x *SetNetboot) String() string {
 func (*SetNetboot) ProtoMessage() {}
 
 func (x *SetNetboot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1358,7 @@ func (x *SetNetboot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNetboot.ProtoReflect.Descriptor instead.
 func (*SetNetboot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SetNetboot) GetMode() string {
@@ -1143,17 +1385,17 @@ func (x *SetNetboot) GetUefi() bool {
 // RepaveImage installs an operating system image.
 type RepaveImage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Image         string                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"` // else the run's parameter "image", else the machine's label "image", else "default"
-	CloudInit     string                 `protobuf:"bytes,2,opt,name=cloud_init,json=cloudInit,proto3" json:"cloud_init,omitempty"`
-	Disk          string                 `protobuf:"bytes,3,opt,name=disk,proto3" json:"disk,omitempty"`
-	Wipe          bool                   `protobuf:"varint,4,opt,name=wipe,proto3" json:"wipe,omitempty"`
+	Image         string                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`                          // else the run's parameter "image", else the machine's label "image", else "default"
+	CloudInit     string                 `protobuf:"bytes,2,opt,name=cloud_init,json=cloudInit,proto3" json:"cloud_init,omitempty"` // user data for the installed system
+	Disk          string                 `protobuf:"bytes,3,opt,name=disk,proto3" json:"disk,omitempty"`                            // a rule that picks the disk, e.g. by=smallest; empty: the only one that will do
+	Wipe          bool                   `protobuf:"varint,4,opt,name=wipe,proto3" json:"wipe,omitempty"`                           // erase all disks first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RepaveImage) Reset() {
 	*x = RepaveImage{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1407,7 @@ func (x *RepaveImage) String() string {
 func (*RepaveImage) ProtoMessage() {}
 
 func (x *RepaveImage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1420,7 @@ func (x *RepaveImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepaveImage.ProtoReflect.Descriptor instead.
 func (*RepaveImage) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RepaveImage) GetImage() string {
@@ -1220,7 +1462,7 @@ type KubeadmJoin struct {
 
 func (x *KubeadmJoin) Reset() {
 	*x = KubeadmJoin{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1474,7 @@ func (x *KubeadmJoin) String() string {
 func (*KubeadmJoin) ProtoMessage() {}
 
 func (x *KubeadmJoin) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1487,7 @@ func (x *KubeadmJoin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeadmJoin.ProtoReflect.Descriptor instead.
 func (*KubeadmJoin) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *KubeadmJoin) GetClusterRef() string {
@@ -1265,7 +1507,7 @@ func (x *KubeadmJoin) GetRole() string {
 // VerifyInCluster waits until the node is registered and Ready.
 type VerifyInCluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterRef    string                 `protobuf:"bytes,1,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`
+	ClusterRef    string                 `protobuf:"bytes,1,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`                                                  // else the run's parameter "cluster_ref", else the machine's target_cluster_ref
 	Timeout       *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`                                                                          // else the step's timeout
 	Labels        map[string]string      `protobuf:"bytes,50,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that the node has to have besides
 	Taints        []string               `protobuf:"bytes,51,rep,name=taints,proto3" json:"taints,omitempty"`                                                                           // the same, as key=value:Effect or key:Effect
@@ -1275,7 +1517,7 @@ type VerifyInCluster struct {
 
 func (x *VerifyInCluster) Reset() {
 	*x = VerifyInCluster{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1529,7 @@ func (x *VerifyInCluster) String() string {
 func (*VerifyInCluster) ProtoMessage() {}
 
 func (x *VerifyInCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1542,7 @@ func (x *VerifyInCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyInCluster.ProtoReflect.Descriptor instead.
 func (*VerifyInCluster) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *VerifyInCluster) GetClusterRef() string {
@@ -1345,7 +1587,7 @@ type NetReconfig struct {
 
 func (x *NetReconfig) Reset() {
 	*x = NetReconfig{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1599,7 @@ func (x *NetReconfig) String() string {
 func (*NetReconfig) ProtoMessage() {}
 
 func (x *NetReconfig) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1612,7 @@ func (x *NetReconfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetReconfig.ProtoReflect.Descriptor instead.
 func (*NetReconfig) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NetReconfig) GetConfig() string {
@@ -1397,8 +1639,8 @@ func (x *NetReconfig) GetNewSshEndpoint() string {
 // RmaAction finishes taking a machine out: drained, wiped if asked, shut down and powered off, its locator light on, the ticket noted.
 type RmaAction struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Reason          string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	Ticket          string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Reason          string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`                                            // why it goes back; else the run's parameter "reason"
+	Ticket          string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`                                            // number of the case; else the run's parameter "ticket"
 	Wipe            bool                   `protobuf:"varint,3,opt,name=wipe,proto3" json:"wipe,omitempty"`                                               // erase all disks: by the provider's installer, else by a command on the host. Or the run's parameter "wipe" (true)
 	Force           bool                   `protobuf:"varint,50,opt,name=force,proto3" json:"force,omitempty"`                                            // also while the machine is in a cluster and not drained. Or the run's parameter "force" (true)
 	ShutdownSeconds int32                  `protobuf:"varint,51,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // how long the operating system has to power off when asked, else the run's parameter of that name, else 60
@@ -1408,7 +1650,7 @@ type RmaAction struct {
 
 func (x *RmaAction) Reset() {
 	*x = RmaAction{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1662,7 @@ func (x *RmaAction) String() string {
 func (*RmaAction) ProtoMessage() {}
 
 func (x *RmaAction) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1675,7 @@ func (x *RmaAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RmaAction.ProtoReflect.Descriptor instead.
 func (*RmaAction) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RmaAction) GetReason() string {
@@ -1484,7 +1726,7 @@ type Power struct {
 
 func (x *Power) Reset() {
 	*x = Power{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1738,7 @@ func (x *Power) String() string {
 func (*Power) ProtoMessage() {}
 
 func (x *Power) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1751,7 @@ func (x *Power) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Power.ProtoReflect.Descriptor instead.
 func (*Power) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Power) GetAction() string {
@@ -1543,7 +1785,7 @@ type Inspect struct {
 
 func (x *Inspect) Reset() {
 	*x = Inspect{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1797,7 @@ func (x *Inspect) String() string {
 func (*Inspect) ProtoMessage() {}
 
 func (x *Inspect) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1810,7 @@ func (x *Inspect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inspect.ProtoReflect.Descriptor instead.
 func (*Inspect) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 // Identify switches the machine's locator light, through its BMC.
@@ -1584,7 +1826,7 @@ type Identify struct {
 
 func (x *Identify) Reset() {
 	*x = Identify{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1838,7 @@ func (x *Identify) String() string {
 func (*Identify) ProtoMessage() {}
 
 func (x *Identify) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1851,7 @@ func (x *Identify) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identify.ProtoReflect.Descriptor instead.
 func (*Identify) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Identify) GetOff() bool {
@@ -1635,7 +1877,7 @@ type ReadEventLog struct {
 
 func (x *ReadEventLog) Reset() {
 	*x = ReadEventLog{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1889,7 @@ func (x *ReadEventLog) String() string {
 func (*ReadEventLog) ProtoMessage() {}
 
 func (x *ReadEventLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1902,7 @@ func (x *ReadEventLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEventLog.ProtoReflect.Descriptor instead.
 func (*ReadEventLog) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 // ClearEventLog reads the BMC's event log into the run's log, and then clears it. What the BMC notes between the two is lost.
@@ -1672,7 +1914,7 @@ type ClearEventLog struct {
 
 func (x *ClearEventLog) Reset() {
 	*x = ClearEventLog{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1926,7 @@ func (x *ClearEventLog) String() string {
 func (*ClearEventLog) ProtoMessage() {}
 
 func (x *ClearEventLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1939,7 @@ func (x *ClearEventLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearEventLog.ProtoReflect.Descriptor instead.
 func (*ClearEventLog) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 // ResetBmc restarts the BMC itself, which leaves the host alone, and waits until it answers again. At most once an hour.
@@ -1709,7 +1951,7 @@ type ResetBmc struct {
 
 func (x *ResetBmc) Reset() {
 	*x = ResetBmc{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1963,7 @@ func (x *ResetBmc) String() string {
 func (*ResetBmc) ProtoMessage() {}
 
 func (x *ResetBmc) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,21 +1976,21 @@ func (x *ResetBmc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetBmc.ProtoReflect.Descriptor instead.
 func (*ResetBmc) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 // Media puts an image into the virtual drive, or takes out what is in it, and reads it back.
 type Media struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"` // else the run's parameter "url"
-	Eject         bool                   `protobuf:"varint,2,opt,name=eject,proto3" json:"eject,omitempty"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`      // else the run's parameter "url"
+	Eject         bool                   `protobuf:"varint,2,opt,name=eject,proto3" json:"eject,omitempty"` // take out what is in it, instead of url
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Media) Reset() {
 	*x = Media{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +2002,7 @@ func (x *Media) String() string {
 func (*Media) ProtoMessage() {}
 
 func (x *Media) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +2015,7 @@ func (x *Media) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Media.ProtoReflect.Descriptor instead.
 func (*Media) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Media) GetUrl() string {
@@ -1799,7 +2041,7 @@ type ReadInventory struct {
 
 func (x *ReadInventory) Reset() {
 	*x = ReadInventory{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2053,7 @@ func (x *ReadInventory) String() string {
 func (*ReadInventory) ProtoMessage() {}
 
 func (x *ReadInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2066,7 @@ func (x *ReadInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadInventory.ProtoReflect.Descriptor instead.
 func (*ReadInventory) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 // SerialConsole keeps the machine's serial console open for those who attach to the run (ConsoleService). A run of such steps alone stands
@@ -1838,7 +2080,7 @@ type SerialConsole struct {
 
 func (x *SerialConsole) Reset() {
 	*x = SerialConsole{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +2092,7 @@ func (x *SerialConsole) String() string {
 func (*SerialConsole) ProtoMessage() {}
 
 func (x *SerialConsole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +2105,7 @@ func (x *SerialConsole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SerialConsole.ProtoReflect.Descriptor instead.
 func (*SerialConsole) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SerialConsole) GetIdleSeconds() int32 {
@@ -1877,7 +2119,29 @@ var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\")\n" +
+	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x01\n" +
+	"\x10ProbePlanRequest\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x17\n" +
+	"\aplan_id\x18\x02 \x01(\tR\x06planId\x12%\n" +
+	"\x04plan\x18\x03 \x01(\v2\x11.holdfast.v1.PlanR\x04plan\x12A\n" +
+	"\x06params\x18\x04 \x03(\v2).holdfast.v1.ProbePlanRequest.ParamsEntryR\x06params\x1a9\n" +
+	"\vParamsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"?\n" +
+	"\x11ProbePlanResponse\x12*\n" +
+	"\x06probes\x18\x01 \x03(\v2\x12.holdfast.v1.ProbeR\x06probes\"\xd7\x01\n" +
+	"\x05Probe\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\tR\x04step\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\x124\n" +
+	"\averdict\x18\x04 \x01(\x0e2\x1a.holdfast.v1.Probe.VerdictR\averdict\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"B\n" +
+	"\aVerdict\x12\x17\n" +
+	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x06\n" +
+	"\x02OK\x10\x01\x12\t\n" +
+	"\x05FAILS\x10\x02\x12\v\n" +
+	"\aUNKNOWN\x10\x03\")\n" +
 	"\x0eGetPlanRequest\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\"N\n" +
 	"\x10ListPlansRequest\x12\x1b\n" +
@@ -2015,7 +2279,7 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x05eject\x18\x02 \x01(\bR\x05eject\"\x0f\n" +
 	"\rReadInventory\"2\n" +
 	"\rSerialConsole\x12!\n" +
-	"\fidle_seconds\x18\x01 \x01(\x05R\vidleSeconds2\xf1\x02\n" +
+	"\fidle_seconds\x18\x01 \x01(\x05R\vidleSeconds2\xbd\x03\n" +
 	"\vPlanService\x12>\n" +
 	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"\x03\x90\x02\x01\x12O\n" +
 	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\x03\x90\x02\x01\x12?\n" +
@@ -2023,7 +2287,8 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"CreatePlan\x12\x1e.holdfast.v1.CreatePlanRequest\x1a\x11.holdfast.v1.Plan\x12M\n" +
 	"\n" +
 	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\x12A\n" +
-	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.PlanBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.Plan\x12J\n" +
+	"\tProbePlan\x12\x1d.holdfast.v1.ProbePlanRequest\x1a\x1e.holdfast.v1.ProbePlanResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_plan_proto_rawDescOnce sync.Once
@@ -2037,84 +2302,96 @@ func file_proto_holdfast_v1_plan_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_plan_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_proto_holdfast_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_proto_holdfast_v1_plan_proto_goTypes = []any{
-	(*GetPlanRequest)(nil),        // 0: holdfast.v1.GetPlanRequest
-	(*ListPlansRequest)(nil),      // 1: holdfast.v1.ListPlansRequest
-	(*ListPlansResponse)(nil),     // 2: holdfast.v1.ListPlansResponse
-	(*CreatePlanRequest)(nil),     // 3: holdfast.v1.CreatePlanRequest
-	(*DeletePlanRequest)(nil),     // 4: holdfast.v1.DeletePlanRequest
-	(*DeletePlanResponse)(nil),    // 5: holdfast.v1.DeletePlanResponse
-	(*ReleasePlanRequest)(nil),    // 6: holdfast.v1.ReleasePlanRequest
-	(*Plan)(nil),                  // 7: holdfast.v1.Plan
-	(*PlanBrake)(nil),             // 8: holdfast.v1.PlanBrake
-	(*PlanOutcome)(nil),           // 9: holdfast.v1.PlanOutcome
-	(*Step)(nil),                  // 10: holdfast.v1.Step
-	(*SshCommand)(nil),            // 11: holdfast.v1.SshCommand
-	(*Reboot)(nil),                // 12: holdfast.v1.Reboot
-	(*SetNetboot)(nil),            // 13: holdfast.v1.SetNetboot
-	(*RepaveImage)(nil),           // 14: holdfast.v1.RepaveImage
-	(*KubeadmJoin)(nil),           // 15: holdfast.v1.KubeadmJoin
-	(*VerifyInCluster)(nil),       // 16: holdfast.v1.VerifyInCluster
-	(*NetReconfig)(nil),           // 17: holdfast.v1.NetReconfig
-	(*RmaAction)(nil),             // 18: holdfast.v1.RmaAction
-	(*Power)(nil),                 // 19: holdfast.v1.Power
-	(*Inspect)(nil),               // 20: holdfast.v1.Inspect
-	(*Identify)(nil),              // 21: holdfast.v1.Identify
-	(*ReadEventLog)(nil),          // 22: holdfast.v1.ReadEventLog
-	(*ClearEventLog)(nil),         // 23: holdfast.v1.ClearEventLog
-	(*ResetBmc)(nil),              // 24: holdfast.v1.ResetBmc
-	(*Media)(nil),                 // 25: holdfast.v1.Media
-	(*ReadInventory)(nil),         // 26: holdfast.v1.ReadInventory
-	(*SerialConsole)(nil),         // 27: holdfast.v1.SerialConsole
-	nil,                           // 28: holdfast.v1.SshCommand.EnvEntry
-	nil,                           // 29: holdfast.v1.VerifyInCluster.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(Probe_Verdict)(0),            // 0: holdfast.v1.Probe.Verdict
+	(*ProbePlanRequest)(nil),      // 1: holdfast.v1.ProbePlanRequest
+	(*ProbePlanResponse)(nil),     // 2: holdfast.v1.ProbePlanResponse
+	(*Probe)(nil),                 // 3: holdfast.v1.Probe
+	(*GetPlanRequest)(nil),        // 4: holdfast.v1.GetPlanRequest
+	(*ListPlansRequest)(nil),      // 5: holdfast.v1.ListPlansRequest
+	(*ListPlansResponse)(nil),     // 6: holdfast.v1.ListPlansResponse
+	(*CreatePlanRequest)(nil),     // 7: holdfast.v1.CreatePlanRequest
+	(*DeletePlanRequest)(nil),     // 8: holdfast.v1.DeletePlanRequest
+	(*DeletePlanResponse)(nil),    // 9: holdfast.v1.DeletePlanResponse
+	(*ReleasePlanRequest)(nil),    // 10: holdfast.v1.ReleasePlanRequest
+	(*Plan)(nil),                  // 11: holdfast.v1.Plan
+	(*PlanBrake)(nil),             // 12: holdfast.v1.PlanBrake
+	(*PlanOutcome)(nil),           // 13: holdfast.v1.PlanOutcome
+	(*Step)(nil),                  // 14: holdfast.v1.Step
+	(*SshCommand)(nil),            // 15: holdfast.v1.SshCommand
+	(*Reboot)(nil),                // 16: holdfast.v1.Reboot
+	(*SetNetboot)(nil),            // 17: holdfast.v1.SetNetboot
+	(*RepaveImage)(nil),           // 18: holdfast.v1.RepaveImage
+	(*KubeadmJoin)(nil),           // 19: holdfast.v1.KubeadmJoin
+	(*VerifyInCluster)(nil),       // 20: holdfast.v1.VerifyInCluster
+	(*NetReconfig)(nil),           // 21: holdfast.v1.NetReconfig
+	(*RmaAction)(nil),             // 22: holdfast.v1.RmaAction
+	(*Power)(nil),                 // 23: holdfast.v1.Power
+	(*Inspect)(nil),               // 24: holdfast.v1.Inspect
+	(*Identify)(nil),              // 25: holdfast.v1.Identify
+	(*ReadEventLog)(nil),          // 26: holdfast.v1.ReadEventLog
+	(*ClearEventLog)(nil),         // 27: holdfast.v1.ClearEventLog
+	(*ResetBmc)(nil),              // 28: holdfast.v1.ResetBmc
+	(*Media)(nil),                 // 29: holdfast.v1.Media
+	(*ReadInventory)(nil),         // 30: holdfast.v1.ReadInventory
+	(*SerialConsole)(nil),         // 31: holdfast.v1.SerialConsole
+	nil,                           // 32: holdfast.v1.ProbePlanRequest.ParamsEntry
+	nil,                           // 33: holdfast.v1.SshCommand.EnvEntry
+	nil,                           // 34: holdfast.v1.VerifyInCluster.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
-	7,  // 0: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
-	7,  // 1: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
-	10, // 2: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
-	30, // 3: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 4: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
-	9,  // 5: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
-	30, // 6: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
-	11, // 7: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
-	12, // 8: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
-	13, // 9: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
-	14, // 10: holdfast.v1.Step.repave:type_name -> holdfast.v1.RepaveImage
-	15, // 11: holdfast.v1.Step.join:type_name -> holdfast.v1.KubeadmJoin
-	16, // 12: holdfast.v1.Step.verify:type_name -> holdfast.v1.VerifyInCluster
-	17, // 13: holdfast.v1.Step.net:type_name -> holdfast.v1.NetReconfig
-	18, // 14: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
-	19, // 15: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
-	20, // 16: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
-	21, // 17: holdfast.v1.Step.identify:type_name -> holdfast.v1.Identify
-	22, // 18: holdfast.v1.Step.event_log:type_name -> holdfast.v1.ReadEventLog
-	23, // 19: holdfast.v1.Step.clear_event_log:type_name -> holdfast.v1.ClearEventLog
-	24, // 20: holdfast.v1.Step.reset_bmc:type_name -> holdfast.v1.ResetBmc
-	25, // 21: holdfast.v1.Step.media:type_name -> holdfast.v1.Media
-	26, // 22: holdfast.v1.Step.inventory:type_name -> holdfast.v1.ReadInventory
-	27, // 23: holdfast.v1.Step.console:type_name -> holdfast.v1.SerialConsole
-	28, // 24: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
-	31, // 25: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
-	29, // 26: holdfast.v1.VerifyInCluster.labels:type_name -> holdfast.v1.VerifyInCluster.LabelsEntry
-	0,  // 27: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	1,  // 28: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	3,  // 29: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	4,  // 30: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	6,  // 31: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
-	7,  // 32: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	2,  // 33: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	7,  // 34: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	5,  // 35: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	7,  // 36: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
-	32, // [32:37] is the sub-list for method output_type
-	27, // [27:32] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	11, // 0: holdfast.v1.ProbePlanRequest.plan:type_name -> holdfast.v1.Plan
+	32, // 1: holdfast.v1.ProbePlanRequest.params:type_name -> holdfast.v1.ProbePlanRequest.ParamsEntry
+	3,  // 2: holdfast.v1.ProbePlanResponse.probes:type_name -> holdfast.v1.Probe
+	0,  // 3: holdfast.v1.Probe.verdict:type_name -> holdfast.v1.Probe.Verdict
+	11, // 4: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
+	11, // 5: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
+	14, // 6: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
+	35, // 7: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	12, // 8: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
+	13, // 9: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
+	35, // 10: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
+	15, // 11: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
+	16, // 12: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
+	17, // 13: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
+	18, // 14: holdfast.v1.Step.repave:type_name -> holdfast.v1.RepaveImage
+	19, // 15: holdfast.v1.Step.join:type_name -> holdfast.v1.KubeadmJoin
+	20, // 16: holdfast.v1.Step.verify:type_name -> holdfast.v1.VerifyInCluster
+	21, // 17: holdfast.v1.Step.net:type_name -> holdfast.v1.NetReconfig
+	22, // 18: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
+	23, // 19: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
+	24, // 20: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
+	25, // 21: holdfast.v1.Step.identify:type_name -> holdfast.v1.Identify
+	26, // 22: holdfast.v1.Step.event_log:type_name -> holdfast.v1.ReadEventLog
+	27, // 23: holdfast.v1.Step.clear_event_log:type_name -> holdfast.v1.ClearEventLog
+	28, // 24: holdfast.v1.Step.reset_bmc:type_name -> holdfast.v1.ResetBmc
+	29, // 25: holdfast.v1.Step.media:type_name -> holdfast.v1.Media
+	30, // 26: holdfast.v1.Step.inventory:type_name -> holdfast.v1.ReadInventory
+	31, // 27: holdfast.v1.Step.console:type_name -> holdfast.v1.SerialConsole
+	33, // 28: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
+	36, // 29: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
+	34, // 30: holdfast.v1.VerifyInCluster.labels:type_name -> holdfast.v1.VerifyInCluster.LabelsEntry
+	4,  // 31: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	5,  // 32: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	7,  // 33: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	8,  // 34: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	10, // 35: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
+	1,  // 36: holdfast.v1.PlanService.ProbePlan:input_type -> holdfast.v1.ProbePlanRequest
+	11, // 37: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	6,  // 38: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	11, // 39: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	9,  // 40: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	11, // 41: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
+	2,  // 42: holdfast.v1.PlanService.ProbePlan:output_type -> holdfast.v1.ProbePlanResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }
@@ -2122,7 +2399,7 @@ func file_proto_holdfast_v1_plan_proto_init() {
 	if File_proto_holdfast_v1_plan_proto != nil {
 		return
 	}
-	file_proto_holdfast_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
+	file_proto_holdfast_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
 		(*Step_Ssh)(nil),
 		(*Step_Reboot)(nil),
 		(*Step_Netboot)(nil),
@@ -2141,19 +2418,20 @@ func file_proto_holdfast_v1_plan_proto_init() {
 		(*Step_Inventory)(nil),
 		(*Step_Console)(nil),
 	}
-	file_proto_holdfast_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
+	file_proto_holdfast_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_plan_proto_rawDesc), len(file_proto_holdfast_v1_plan_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   30,
+			NumEnums:      1,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_proto_holdfast_v1_plan_proto_goTypes,
 		DependencyIndexes: file_proto_holdfast_v1_plan_proto_depIdxs,
+		EnumInfos:         file_proto_holdfast_v1_plan_proto_enumTypes,
 		MessageInfos:      file_proto_holdfast_v1_plan_proto_msgTypes,
 	}.Build()
 	File_proto_holdfast_v1_plan_proto = out.File

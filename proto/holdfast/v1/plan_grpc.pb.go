@@ -24,6 +24,7 @@ const (
 	PlanService_CreatePlan_FullMethodName  = "/holdfast.v1.PlanService/CreatePlan"
 	PlanService_DeletePlan_FullMethodName  = "/holdfast.v1.PlanService/DeletePlan"
 	PlanService_ReleasePlan_FullMethodName = "/holdfast.v1.PlanService/ReleasePlan"
+	PlanService_ProbePlan_FullMethodName   = "/holdfast.v1.PlanService/ProbePlan"
 )
 
 // PlanServiceClient is the client API for PlanService service.
@@ -44,6 +45,9 @@ type PlanServiceClient interface {
 	// Releases the brake of a plan: runs that wait for it begin, and what has failed before no longer counts. A plan that is
 	// not held is OK.
 	ReleasePlan(ctx context.Context, in *ReleasePlanRequest, opts ...grpc.CallOption) (*Plan, error)
+	// Looks whether the steps of a plan would get through on a machine, and says which would fail and why. It only reads: power, boot device, host, cluster, images.
+	// The leader asks, because it keeps the sessions of BMCs. That all is well is no promise.
+	ProbePlan(ctx context.Context, in *ProbePlanRequest, opts ...grpc.CallOption) (*ProbePlanResponse, error)
 }
 
 type planServiceClient struct {
@@ -104,6 +108,16 @@ func (c *planServiceClient) ReleasePlan(ctx context.Context, in *ReleasePlanRequ
 	return out, nil
 }
 
+func (c *planServiceClient) ProbePlan(ctx context.Context, in *ProbePlanRequest, opts ...grpc.CallOption) (*ProbePlanResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProbePlanResponse)
+	err := c.cc.Invoke(ctx, PlanService_ProbePlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PlanServiceServer is the server API for PlanService service.
 // All implementations must embed UnimplementedPlanServiceServer
 // for forward compatibility.
@@ -122,6 +136,9 @@ type PlanServiceServer interface {
 	// Releases the brake of a plan: runs that wait for it begin, and what has failed before no longer counts. A plan that is
 	// not held is OK.
 	ReleasePlan(context.Context, *ReleasePlanRequest) (*Plan, error)
+	// Looks whether the steps of a plan would get through on a machine, and says which would fail and why. It only reads: power, boot device, host, cluster, images.
+	// The leader asks, because it keeps the sessions of BMCs. That all is well is no promise.
+	ProbePlan(context.Context, *ProbePlanRequest) (*ProbePlanResponse, error)
 	mustEmbedUnimplementedPlanServiceServer()
 }
 
@@ -146,6 +163,9 @@ func (UnimplementedPlanServiceServer) DeletePlan(context.Context, *DeletePlanReq
 }
 func (UnimplementedPlanServiceServer) ReleasePlan(context.Context, *ReleasePlanRequest) (*Plan, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleasePlan not implemented")
+}
+func (UnimplementedPlanServiceServer) ProbePlan(context.Context, *ProbePlanRequest) (*ProbePlanResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProbePlan not implemented")
 }
 func (UnimplementedPlanServiceServer) mustEmbedUnimplementedPlanServiceServer() {}
 func (UnimplementedPlanServiceServer) testEmbeddedByValue()                     {}
@@ -258,6 +278,24 @@ func _PlanService_ReleasePlan_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PlanService_ProbePlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProbePlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PlanServiceServer).ProbePlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PlanService_ProbePlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PlanServiceServer).ProbePlan(ctx, req.(*ProbePlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PlanService_ServiceDesc is the grpc.ServiceDesc for PlanService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -284,6 +322,10 @@ var PlanService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReleasePlan",
 			Handler:    _PlanService_ReleasePlan_Handler,
+		},
+		{
+			MethodName: "ProbePlan",
+			Handler:    _PlanService_ProbePlan_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

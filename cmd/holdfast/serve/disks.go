@@ -1,0 +1,42 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// chooseDisk says which disk of a machine a rule means, by the inventory that is on record: the installer's own words, long before it runs. An error is sure when the installer would say it
+// too; BMCs name disks in their own way, and say less of them.
+func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error) {
+	rule, err := diskrule.Parse(text)
+	if err != nil {
+		return "", true, err
+	}
+	var disks []diskrule.Disk
+	for _, p := range h.GetParts() {
+		if p.GetKind() == "disk" {
+			disks = append(disks, diskrule.Disk{Name: p.GetSlot(), Serial: p.GetSerial(), Model: p.GetModel(), SizeBytes: uint64(max(0, p.GetBytes()))})
+		}
+	}
+	if len(disks) == 0 {
+		return "", false, errors.New("no disk of this machine is on record: holdfast machine inventory reads them, where the BMC knows them; the installer looks itself")
+	}
+	for _, key := range []string{"wwn=", "rotational="} {
+		if strings.Contains(text, key) {
+			return "", false, fmt.Errorf("the rule asks for %s, which is not on record: the installer looks", strings.TrimSuffix(key, "="))
+		}
+	}
+	byHost := h.GetSource() == "installer"
+	if strings.Contains(text, "name=") && !byHost {
+		return "", false, errors.New("the rule asks for the kernel's name of the disk, which the BMC does not know: the installer looks")
+	}
+	chosen, err := rule.Choose(disks)
+	if err != nil {
+		return "", byHost, err
+	}
+	return chosen.String(), byHost, nil
+}

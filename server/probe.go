@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// probeTime bounds all looks of a ProbePlan together; they are made at once.
+const probeTime = 25 * time.Second
+
+// ProbePlan looks whether the steps of a plan would get through on a machine. It reads, and presses nothing.
+func (s *planService) ProbePlan(ctx context.Context, r *holdfastv1.ProbePlanRequest) (*holdfastv1.ProbePlanResponse, error) {
+	if err := required("machine_id", r.GetMachineId()); err != nil {
+		return nil, err
+	}
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := machineFor(ctx, v, r.GetMachineId())
+	if !ok {
+		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
+	}
+	plan := r.GetPlan()
+	switch {
+	case plan != nil && r.GetPlanId() != "":
+		return nil, invalid("plan_id", "is given beside a plan: give one of them")
+	case plan != nil:
+		if err := violations(fsm.ValidatePlan(plan)); err != nil {
+			return nil, err
+		}
+	default:
+		if plan, ok = v.Plan(r.GetPlanId()); !ok {
+			return nil, notFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
+		}
+	}
+	p := &prober{Server: s.Server, v: v, m: m, run: &holdfastv1.Run{Params: r.GetParams()}, resp: &holdfastv1.ProbePlanResponse{}}
+	p.whole(plan)
+	if p.provider, err = s.providers.Of(m); err != nil {
+		p.add(nil, "provider", holdfastv1.Probe_FAILS, "%s", why(err))
+		return p.resp, nil
+	}
+	p.look(ctx, plan)
+	for _, step := range plan.GetSteps() {
+		p.step(ctx, step)
+	}
+	return p.resp, nil
+}
+
+// prober makes the probes of one plan on one machine.
+type prober struct {
+	*Server
+	v        *fsm.View
+	m        *holdfastv1.Machine
+	run      *holdfastv1.Run // as it would be
+	provider providers.Provider
+	resp     *holdfastv1.ProbePlanResponse
+
+	power, boot, media, host look
+	clusters                 map[string]look
+	installs                 bool // a step before writes the disk: what is on it now tells nothing
+}
+
+// look is what came of reading something. None was made where text is empty and err is nil.
+type look struct {
+	text    string
+	err     error
+	unknown bool
+}
+
+func (p *prober) add(s *holdfastv1.Step, what string, v holdfastv1.Probe_Verdict, format string, args ...any) {
+	probe := &holdfastv1.Probe{Step: s.GetName(), What: what, Verdict: v, Message: fmt.Sprintf(format, args...)}
+	if s != nil {
+		probe.Kind = fsm.KindOf(s)
+	}
+	p.resp.Probes = append(p.resp.Probes, probe)
+}
+
+// whole probes what StartRun would refuse.
+func (p *prober) whole(plan *holdfastv1.Plan) {
+	switch st := p.m.GetStatus(); {
+	case st.GetPhase() == holdfastv1.MachineStatus_RETIRED:
+		p.add(nil, "machine", holdfastv1.Probe_FAILS, "it is retired: no run starts on it")
+	case st.GetActiveRunId() != "":
+		p.add(nil, "machine", holdfastv1.Probe_FAILS, "run %s is active, and a machine has one at a time: wait for it, or cancel it", st.GetActiveRunId())
+	default:
+		p.add(nil, "machine", holdfastv1.Probe_OK, "%s, no active run", st.GetPhase())
+	}
+	if b := plan.GetBrake(); b != nil {
+		p.add(nil, "plan", holdfastv1.Probe_FAILS, "it is held, because its runs failed with %s on %d machines: holdfast plan release %s", b.GetFailure(), b.GetMachines(), plan.GetPlanId())
+	}
+}
+
+// look reads all that the steps want to know, at once and each thing once.
+func (p *prober) look(ctx context.Context, plan *holdfastv1.Plan) {
+	ctx, stop := context.WithTimeout(ctx, probeTime)
+	defer stop()
+	var g errgroup.Group
+	into := func(l *look, read func() (string, error)) {
+		g.Go(func() error {
+			l.text, l.err = read()
+			return nil
+		})
+	}
+	if b, ok := p.provider.(providers.PowerController); ok {
+		into(&p.power, func() (string, error) {
+			state, err := b.PowerState(ctx, p.m)
+			return "the BMC answers: power is " + string(state), err
+		})
+	}
+	if b, ok := p.provider.(providers.BootController); ok && wants(plan, "netboot") {
+		into(&p.boot, func() (string, error) {
+			d, err := b.BootDevice(ctx, p.m)
+			return "the boot device can be read: " + d.Mode, err
+		})
+	}
+	if b, ok := p.provider.(providers.MediaController); ok && wants(plan, "media") {
+		into(&p.media, func() (string, error) {
+			_, err := b.Media(ctx, p.m)
+			return "the virtual drive can be read", err
+		})
+	}
+	if h, ok := p.provider.(providers.Inspector); ok {
+		g.Go(func() error {
+			p.host = hostLook(h.Inspect(ctx, p.m))
+			return nil
+		})
+	}
+	p.clusters = map[string]look{}
+	found := map[string]*look{}
+	if j, ok := p.provider.(providers.ClusterJoiner); ok {
+		for _, s := range plan.GetSteps() {
+			ref := p.clusterOf(s)
+			if ref == "" || found[ref] != nil {
+				continue
+			}
+			found[ref] = &look{}
+			into(found[ref], func() (string, error) {
+				n, err := j.NodeStatus(ctx, p.m, ref)
+				if n.Registered {
+					return fmt.Sprintf("cluster %s answers; node %s is in it (%s)", ref, n.Node, n.Reason), err
+				}
+				return fmt.Sprintf("cluster %s answers; the machine has no node (%s)", ref, n.Reason), err
+			})
+		}
+	}
+	_ = g.Wait() // each look has its own error
+	for ref, l := range found {
+		p.clusters[ref] = *l
+	}
+}
+
+func hostLook(f providers.Facts, err error) look {
+	switch {
+	case err != nil:
+		return look{err: err}
+	case f.ReachableUnknown:
+		return look{text: "whether the host answers is not known: " + f.ReachableReason, unknown: true}
+	case !f.Reachable:
+		return look{err: fmt.Errorf("the host does not answer: %s", f.ReachableReason)}
+	}
+	return look{text: "the host answers: " + f.ReachableReason}
+}
+
+func wants(plan *holdfastv1.Plan, kind string) bool {
+	for _, s := range plan.GetSteps() {
+		if fsm.KindOf(s) == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// clusterOf gives the cluster that a step means; "" for a step that means none.
+func (p *prober) clusterOf(s *holdfastv1.Step) string {
+	var own string
+	switch k := s.GetKind().(type) {
+	case *holdfastv1.Step_Join:
+		own = k.Join.GetClusterRef()
+	case *holdfastv1.Step_Verify:
+		own = k.Verify.GetClusterRef()
+	default:
+		return ""
+	}
+	for _, ref := range []string{own, p.run.GetParams()["cluster_ref"], p.m.GetSpec().GetTargetClusterRef()} {
+		if ref != "" {
+			return ref
+		}
+	}
+	return "default"
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// step probes one step by what was read.
+func (p *prober) step(ctx context.Context, s *holdfastv1.Step) {
+	if c, _ := providers.Missing(p.provider, &holdfastv1.Plan{Steps: []*holdfastv1.Step{s}}); c != "" {
+		p.add(s, "provider", holdfastv1.Probe_FAILS, "provider %q lacks %s", p.providers.NameOf(p.m), c)
+		return
+	}
+	switch k := s.GetKind().(type) {
+	case *holdfastv1.Step_Netboot:
+		p.say(s, "bmc", p.boot)
+	case *holdfastv1.Step_Media:
+		p.say(s, "bmc", p.media)
+	case *holdfastv1.Step_Ssh, *holdfastv1.Step_Net:
+		p.sayHost(s)
+	case *holdfastv1.Step_Reboot:
+		if k.Reboot.GetMode() == "inband" {
+			p.sayHost(s)
+			return
+		}
+		p.say(s, "bmc", p.power)
+	case *holdfastv1.Step_Repave:
+		p.repave(ctx, s, k.Repave)
+		p.installs = true
+	case *holdfastv1.Step_Join:
+		p.sayHost(s)
+		p.say(s, "cluster", p.clusters[p.clusterOf(s)])
+	case *holdfastv1.Step_Verify:
+		p.say(s, "cluster", p.clusters[p.clusterOf(s)])
+	case *holdfastv1.Step_Inspect:
+		p.add(s, "host", holdfastv1.Probe_OK, "it looks, and takes what it sees")
+	default:
+		p.say(s, "bmc", p.power)
+	}
+}
+
+// say adds what a look has come to.
+func (p *prober) say(s *holdfastv1.Step, what string, l look) {
+	switch {
+	case l.err != nil && providers.ClassOf(l.err) == providers.Auth:
+		p.add(s, what, holdfastv1.Probe_FAILS, "it answers, and refuses the account: %v", l.err)
+	case l.err != nil:
+		p.add(s, what, holdfastv1.Probe_FAILS, "%v", l.err)
+	case l.unknown:
+		p.add(s, what, holdfastv1.Probe_UNKNOWN, "%s", l.text)
+	case l.text == "":
+		p.add(s, what, holdfastv1.Probe_UNKNOWN, "the provider cannot tell beforehand")
+	default:
+		p.add(s, what, holdfastv1.Probe_OK, "%s", l.text)
+	}
+}
+
+// sayHost is about the host as it is when the step begins.
+func (p *prober) sayHost(s *holdfastv1.Step) {
+	if p.installs {
+		p.add(s, "host", holdfastv1.Probe_UNKNOWN, "a step before installs it: what is there now tells nothing")
+		return
+	}
+	p.say(s, "host", p.host)
+}
+
+// repave probes what an install needs: the machine's address, the image and its bytes, what writes it, and the disk.
+func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.RepaveImage) {
+	name := fsm.ImageOf(k, p.run, p.m)
+	b, ok := p.provider.(interface{ BootsInstaller() bool })
+	own := ok && b.BootsInstaller()
+	if !own {
+		p.add(s, "image", holdfastv1.Probe_UNKNOWN, "provider %q installs %q by itself: whether it has that image it says then", p.providers.NameOf(p.m), name)
+		return
+	}
+	if len(p.m.GetSpec().GetMacAddresses()) == 0 {
+		p.add(s, "mac", holdfastv1.Probe_FAILS, "the machine has no MAC address on record: nobody could tell that it is the one that boots: holdfast machine update %s --mac …", p.m.GetMachineId())
+	}
+	for _, what := range []string{name, installerImage} {
+		img, there := p.v.Image(what)
+		switch {
+		case what == installerImage:
+			if missing := lacks(img, there, what); missing != "" {
+				p.add(s, "installer", holdfastv1.Probe_FAILS, "%s", missing)
+				continue
+			}
+		case !there:
+			p.add(s, "image", holdfastv1.Probe_FAILS, "there is no image %q: holdfast image add %s --disk FILE", what, what)
+			continue
+		case img.GetDisk() == nil:
+			p.add(s, "image", holdfastv1.Probe_FAILS, "image %q has no disk: nothing can be written", what)
+			continue
+		case img.GetFormat() != holdfastv1.Image_RAW:
+			p.add(s, "image", holdfastv1.Probe_FAILS, "image %q is %s, and the installer writes raw disks: qemu-img convert -O raw, and add it again", what, img.GetFormat())
+			continue
+		}
+		kind := "image"
+		if what == installerImage {
+			kind = "installer"
+		}
+		p.bytes(ctx, s, kind, img)
+	}
+	p.disk(s, k.GetDisk())
+}
+
+// bytes says whether the files of an image are there to be sent.
+func (p *prober) bytes(ctx context.Context, s *holdfastv1.Step, what string, img *holdfastv1.Image) {
+	if p.cfg.Files == nil {
+		p.add(s, what, holdfastv1.Probe_UNKNOWN, "image %q is known; this peer keeps no files and cannot tell about them", img.GetName())
+		return
+	}
+	var have []string
+	for part, f := range fsm.ImageFiles(img) {
+		copies, present, said := p.cfg.Files.Copies(ctx, f.GetSha256()), 0, ""
+		for _, c := range copies {
+			if c.GetPresent() {
+				present++
+			} else if c.GetError() != "" {
+				said = ": " + c.GetPeerId() + ": " + c.GetError()
+			}
+		}
+		if present == 0 {
+			p.add(s, what, holdfastv1.Probe_FAILS, "no peer has the %s of image %q yet%s", part, img.GetName(), said)
+			return
+		}
+		have = append(have, fmt.Sprintf("%s on %d of %d peers", part, present, len(copies)))
+	}
+	p.add(s, what, holdfastv1.Probe_OK, "image %q: %s", img.GetName(), strings.Join(have, ", "))
+}
+
+// disk holds the rule against the disks that are on record of the machine.
+func (p *prober) disk(s *holdfastv1.Step, rule string) {
+	if p.cfg.ChooseDisk == nil {
+		return
+	}
+	disk, sure, err := p.cfg.ChooseDisk(rule, p.v.Hardware(p.m.GetMachineId()))
+	switch {
+	case err != nil && sure:
+		p.add(s, "disk", holdfastv1.Probe_FAILS, "%v", err)
+	case err != nil:
+		p.add(s, "disk", holdfastv1.Probe_UNKNOWN, "%v", err)
+	default:
+		p.add(s, "disk", holdfastv1.Probe_OK, "by what is on record, the image goes to %s", disk)
+	}
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// looked is a provider that can be looked at. Whatever would change something panics.
+type looked struct {
+	able
+	bmc   error
+	facts providers.Facts
+	node  error
+}
+
+func (looked) BootsInstaller() bool { return true }
+
+func (l looked) PowerState(context.Context, providers.Machine) (providers.PowerState, error) {
+	return providers.PowerOn, l.bmc
+}
+
+func (l looked) BootDevice(context.Context, providers.Machine) (providers.BootDevice, error) {
+	return providers.BootDevice{Mode: "DISK"}, l.bmc
+}
+
+func (l looked) Inspect(context.Context, providers.Machine) (providers.Facts, error) {
+	return l.facts, nil
+}
+
+func (l looked) NodeStatus(_ context.Context, _ providers.Machine, ref string) (providers.NodeStatus, error) {
+	if l.node != nil {
+		return providers.NodeStatus{}, fmt.Errorf("%s: %w", ref, l.node)
+	}
+	return providers.NodeStatus{Reason: "NodeNotFound"}, nil
+}
+
+// Each step is probed by what it needs, a step that fails says why, and nothing is pressed.
+func TestProbePlan(t *testing.T) {
+	plan := &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{
+		{Name: "look", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}},
+		{Name: "pxe", Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}},
+		{Name: "boot", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc"}}},
+		{Name: "install", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Disk: "by=smallest"}}},
+		{Name: "join", Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{}}},
+		{Name: "eject", Kind: &holdfastv1.Step_Media{Media: &holdfastv1.Media{Eject: true}}},
+	}}
+	sum := func(digit string) string { return strings.Repeat(digit, 64) }
+	file := func(digit string) *holdfastv1.Image_File { return &holdfastv1.Image_File{Sha256: sum(digit), Url: "http://x/y", SizeBytes: 7} }
+	well := looked{facts: providers.Facts{Reachable: true, ReachableReason: "SSHOK"}}
+	for name, tt := range map[string]struct {
+		provider looked
+		image    string
+		disk     error
+		sure     bool
+		want     string // step/what=verdict, those that are not as when all is well
+	}{
+		"all is well":             {provider: well, image: "debian"},
+		"the BMC does not answer": {provider: looked{facts: well.facts, bmc: errors.New("no route to host")}, image: "debian", want: "pxe/bmc=FAILS no route to host\nboot/bmc=FAILS no route to host\n"},
+		"the account is refused": {provider: looked{facts: well.facts, bmc: providers.Errorf(providers.Auth, "log in", "wrong password")}, image: "debian",
+			want: "pxe/bmc=FAILS it answers, and refuses the account\nboot/bmc=FAILS it answers, and refuses the account\n"},
+		"the host is away":      {provider: looked{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian", want: "look/host=FAILS the host does not answer: NoAnswer\n"},
+		"there is no image":     {provider: well, image: "none", want: "install/image=FAILS there is no image \"none\"\n"},
+		"nobody has its bytes":  {provider: well, image: "empty", want: "install/image=FAILS no peer has the disk of image \"empty\" yet\n"},
+		"a format of others":    {provider: well, image: "tar", want: "install/image=FAILS image \"tar\" is TAR\n"},
+		"no disk qualifies":     {provider: well, image: "debian", disk: errors.New("no disk qualifies"), sure: true, want: "install/disk=FAILS no disk qualifies\n"},
+		"no disk is on record":  {provider: well, image: "debian", disk: errors.New("no disk of this machine"), want: "install/disk=UNKNOWN no disk of this machine\n"},
+		"the cluster is not up": {provider: looked{facts: well.facts, node: errors.New("connection refused")}, image: "debian", want: "join/cluster=FAILS prod: connection refused\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode()
+			choose := func(rule string, _ *holdfastv1.HardwareInventory) (string, bool, error) {
+				return "vda", tt.sure, tt.disk
+			}
+			s := New(Config{Files: heldFiles{sum("a"): true}, ChooseDisk: choose}, n, n.peer, providers.SetOf(map[string]providers.Provider{"fake": tt.provider}))
+			n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "fake", TargetClusterRef: "prod", MacAddresses: []string{"52:54:00:12:34:56"}}}})
+			for _, i := range []*holdfastv1.Image{{Name: "installer", Kernel: file("a"), Initrd: file("a")}, {Name: "debian", Disk: file("a")}, {Name: "empty", Disk: file("b")},
+				{Name: "tar", Disk: file("a"), Format: holdfastv1.Image_TAR}} {
+				n.do(t, &internalv1.PutImage{Image: i})
+			}
+			before := n.peer.View().Meta().GetAppliedIndex()
+			resp, err := (&planService{Server: s}).ProbePlan(testCtx(t), &holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: plan, Params: map[string]string{"image": tt.image}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, all := "", []string{}
+			for _, p := range resp.GetProbes() {
+				key := p.GetStep() + "/" + p.GetWhat()
+				all = append(all, key)
+				as := holdfastv1.Probe_OK
+				if key == "join/host" { // what the install has made of it
+					as = holdfastv1.Probe_UNKNOWN
+				}
+				if key == "eject/provider" { // it has no virtual drive
+					as = holdfastv1.Probe_FAILS
+				}
+				if p.GetVerdict() != as {
+					got += fmt.Sprintf("%s=%s %s\n", key, p.GetVerdict(), p.GetMessage())
+				}
+			}
+			if diff := cmp.Diff([]string{"/machine", "look/host", "pxe/bmc", "boot/bmc", "install/image", "install/installer", "install/disk", "join/host", "join/cluster", "eject/provider"}, all); diff != "" {
+				t.Errorf("probes (-want +got):\n%s", diff)
+			}
+			for _, line := range strings.SplitAfter(tt.want, "\n") {
+				if !strings.Contains(got, strings.TrimSuffix(line, "\n")) {
+					t.Errorf("got\n%s\nwant %q in it", got, line)
+				}
+			}
+			if strings.Count(got, "=") < strings.Count(tt.want, "=") || tt.want == "" && got != "" || strings.Count(got, "\n") != strings.Count(tt.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+			}
+			if after := n.peer.View().Meta().GetAppliedIndex(); after != before {
+				t.Errorf("it has changed the state: %d, was %d", after, before)
+			}
+		})
+	}
+}
+
+func TestProbePlanRefuses(t *testing.T) {
+	n := newNode()
+	_, c := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	for _, tt := range []struct {
+		r      *holdfastv1.ProbePlanRequest
+		code   codes.Code
+		reason string
+	}{
+		{&holdfastv1.ProbePlanRequest{PlanId: "plan/reboot"}, codes.InvalidArgument, "INVALID_FIELD"},
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-9", PlanId: "plan/reboot"}, codes.NotFound, "MACHINE_NOT_FOUND"},
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "none"}, codes.NotFound, "PLAN_NOT_FOUND"},
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: &holdfastv1.Plan{PlanId: "p"}}, codes.InvalidArgument, "INVALID_FIELD"},
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "plan/reboot", Plan: onePlan("p")}, codes.InvalidArgument, "INVALID_FIELD"},
+	} {
+		_, err := c.ProbePlan(testCtx(t), tt.r)
+		wantError(t, err, tt.code, tt.reason)
+	}
+}
