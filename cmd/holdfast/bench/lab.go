@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,7 @@ func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func
 		defer stop()
 		cfg := cfg // this run's
 		cfg.Binary, cfg.Dir, cfg.RaftMultiplier = s.binary, s.dir, s.patience
+		cfg.Args = append(slices.Clone(cfg.Args), "--log-store", s.logStore)
 		c, err := localcluster.Start(start, cfg)
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ type options struct {
 	dir      string
 	keepDir  bool
 	patience float64       // of Raft: the factor of its timeouts
+	logStore string        // of the peers
 	rounds   int           // of slices
 	slice    time.Duration // how long one is
 
@@ -43,7 +44,7 @@ type options struct {
 // defaults are as large as the goals want them.
 func defaults() options {
 	return options{
-		output: "text", patience: 1, rounds: 7, slice: 2 * time.Second,
+		output: "text", patience: 1, logStore: "boltdb", rounds: 7, slice: 2 * time.Second,
 		agents: fleetAgents, beat: fleetBeat, duration: 2 * time.Minute, storm: stormAgents, conns: 64,
 		vs: []string{vsEtcd, vsGRPC}, clients: []int{1, 16, 64, 256, 1024}, kills: 15, watchers: 5000, sizes: []int{10_000, 100_000}, runs: 10_000,
 	}
@@ -58,7 +59,7 @@ const (
 
 // commonFlags are those that all benchmarks take.
 func commonFlags() []string {
-	return []string{"only", "json", "output", "goals", "dir", "keep-dir", "raft-multiplier"}
+	return []string{"only", "json", "output", "goals", "dir", "keep-dir", "raft-multiplier", "log-store"}
 }
 
 // define gives all flags, each with what is set as its default.
@@ -71,6 +72,7 @@ func (o *options) define() *pflag.FlagSet {
 	fs.StringVar(&o.dir, "dir", "", "empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
 	fs.BoolVar(&o.keepDir, "keep-dir", false, "keep the peers' data and logs")
 	fs.Float64Var(&o.patience, "raft-multiplier", o.patience, "`factor` of Raft's timeouts: more than 1 where a machine with other work makes leaders change")
+	fs.StringVar(&o.logStore, "log-store", o.logStore, "`store` of the peers' Raft logs: boltdb or wal")
 	fs.IntVar(&o.rounds, "rounds", o.rounds, "`rounds` of slices that count")
 	fs.DurationVar(&o.slice, "slice", o.slice, "`length` of a slice")
 
@@ -104,6 +106,8 @@ func (o *options) check() error {
 	switch {
 	case o.output != "text" && o.output != "json":
 		return fmt.Errorf("set --output to text or json, not %q", o.output)
+	case o.logStore != "boltdb" && o.logStore != "wal":
+		return fmt.Errorf("set --log-store to boltdb or wal, not %q", o.logStore)
 	case o.agents < 1 || o.storm < 1 || o.conns < 1 || o.rounds < 1:
 		return errors.New("set --agents, --storm, --connections and --rounds to 1 or more")
 	case o.kills < 1 || o.watchers < 1 || o.runs < 1:
