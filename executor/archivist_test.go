@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-metal/holdfast/archive"
 	"github.com/holdfast-metal/holdfast/archive/dir"
@@ -80,7 +81,8 @@ const month = 31 * 24 * time.Hour
 func TestArchivist(t *testing.T) {
 	l, ids := old(t, 3)
 	a := newBreaking(t)
-	v := NewArchivist(ArchivistConfig{KeepRuns: 1, Keep: 2 * month}, l, l.fsm, a)
+	reg := prometheus.NewRegistry()
+	v := NewArchivist(ArchivistConfig{KeepRuns: 1, Keep: 2 * month, Registerer: reg}, l, l.fsm, a)
 	look := func(now time.Time) {
 		t.Helper()
 		if err := v.look(t.Context(), l.epoch, now); err != nil {
@@ -118,10 +120,16 @@ func TestArchivist(t *testing.T) {
 	if _, err := a.Store.Get(t.Context(), r.GetArchive().GetObject()); !errors.Is(err, archive.ErrNotFound) {
 		t.Errorf("its object: got %v, want ErrNotFound", err)
 	}
-	for outcome, want := range map[string]float64{"archived": 2, "dropped": 2, "failed": 0} {
-		if got := testutil.ToFloat64(v.moved.WithLabelValues(outcome)); got != want {
-			t.Errorf("%s: counted %v, want %v", outcome, got, want)
-		}
+	families, err := reg.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("%d metrics, %v", len(families), err)
+	}
+	counted := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		counted[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+	}
+	if diff := cmp.Diff(map[string]float64{"archived": 2, "dropped": 2, "failed": 0}, counted); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 }
 

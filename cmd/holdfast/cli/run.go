@@ -44,7 +44,11 @@ func (a *app) runGet() *cobra.Command {
 		short: "Show a run and its steps", example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
 		arg: "RUN", kind: runKind(), ids: runIDs,
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
-			return c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+			r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+			if why := r.GetArchive().GetNote(); why != "" {
+				a.note("run %s is archived: %s", id, why)
+			}
+			return r, err
 		},
 		more:  func(r *holdfastv1.Run) []*render.Table { return []*render.Table{runSteps(r, a.Now())} },
 		watch: a.watchRun,
