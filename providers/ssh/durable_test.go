@@ -269,11 +269,15 @@ func (h host) claimOf(t *testing.T, token string) []string {
 // supervisorKilled: what became of the command is not known then. It has failed, and is not started again.
 func supervisorKilled(t *testing.T, h host) {
 	p, token, marker := h.make(t), newToken(t), filepath.Join(h.dir, rand.Text())
-	c := providers.Command{Script: "echo started >>" + marker + "; sleep 1"}
+	over := marker + ".over" // it is at work until then, however slow the host is
+	c := providers.Command{Script: "echo started >>" + marker + "; for i in $(seq 1200); do [ -e " + over + " ] && break; sleep 0.05; done"}
 	h.start(t, p, token, c)
 	eventually(t, "the start", func() bool { return h.file(t, marker) != "" })
 	if _, s := h.run(t, p, providers.Command{Path: "kill", Args: []string{"-9", h.claimOf(t, token)[3]}}); s.ExitCode != 0 {
 		t.Fatalf("kill: %+v", s)
+	}
+	if err := os.WriteFile(h.seen(over), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	_, s := h.follow(t, p, token, 0)
 	if s.State != providers.WorkFailed || s.Reason == "" {

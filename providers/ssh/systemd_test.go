@@ -346,7 +346,7 @@ func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
 	if got, err := p.NetworkStatus(t.Context(), c.machine()); err != nil || got != (providers.NetworkStatus{Token: op.Token(), Reverted: true}) {
 		t.Errorf("got %+v, %v, want reverted", got, err)
 	}
-	if got := c.shell(t, p, "ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(got, c.net+".7/") || strings.Contains(got, "holdfast") {
+	if got := c.shell(t, p, "ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(got, c.net+".7/") || strings.Contains(got, "holdfast-net") {
 		t.Errorf("left after the reboot: %s", got)
 	}
 }

@@ -7,8 +7,8 @@
 #   net boot BASE TOKEN DIR MANAGER                before the network of the next boot comes up
 #
 # DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
-# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win. DIR/changed is there from the first change on, DIR/restored when
-# what was there before is back.
+# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win. DIR/changed is there from the first change on, DIR/touched
+# when the network itself is, DIR/restored when what was there before is back.
 
 umask 022
 LC_ALL=C
@@ -71,13 +71,22 @@ write_old() {
 # before_change and after_change bring the files into force.
 before_change() {
 	if [ "$manager" = ifupdown ]; then
+		: >"$dir/touched"
 		mkdir -p /run/network
 		ifdown -a --exclude=lo
 	fi
 	:
 }
 
+# check_files fails for files that the manager cannot read, before they do any harm.
+check_files() {
+	if [ "$manager" = netplan ]; then
+		netplan generate
+	fi
+}
+
 after_change() {
+	: >"$dir/touched"
 	case $manager in
 	netplan) netplan apply ;;
 	networkd) networkctl reload || systemctl restart systemd-networkd ;;
@@ -87,11 +96,16 @@ after_change() {
 
 disarm() { rm -f "$boot_link" "$boot_unit"; }
 
-# go_back restores what was there. The decision was made.
+# go_back restores what was there. The decision was made. A network that nobody has touched is left alone: another manager may have made it.
 go_back() {
-	before_change
-	write_old
-	after_change
+	if [ -f "$dir/touched" ]; then
+		before_change
+		write_old
+		after_change
+	else
+		write_old
+		check_files
+	fi
 	disarm
 	: >"$dir/restored"
 } >>"$dir/log" 2>&1 </dev/null
@@ -166,7 +180,7 @@ run() {
 		exit 0
 	fi
 	: >"$dir/changed"
-	if { before_change && write_new && after_change; } >>"$dir/log" 2>&1 </dev/null; then
+	if { before_change && write_new && check_files && after_change; } >>"$dir/log" 2>&1 </dev/null; then
 		uptime
 		echo "$now" >"$dir/applied.new" && mv "$dir/applied.new" "$dir/applied"
 		if [ "$rollback" = 0 ]; then
@@ -192,9 +206,7 @@ boot() {
 	read -r word rest <"$dir/decision"
 	if [ "$word" = reverted ] && [ ! -f "$dir/restored" ]; then # decided now, or before, by who did not come to its end
 		write_old
-		if [ "$manager" = netplan ]; then
-			netplan generate
-		fi
+		check_files
 		: >"$dir/restored"
 	fi
 	disarm
