@@ -31,11 +31,14 @@ type Mux struct {
 	g      *Gate
 	mux    *http.ServeMux
 	routes *[]Route
-	cookie string // name of one that may bring a token; empty: none
+	twin   *http.ServeMux // the routes alone: it knows what a path without a route lacks
+	cookie string         // name of one that may bring a token; empty: none
 }
 
 // NewMux makes a mux without routes.
-func (g *Gate) NewMux() *Mux { return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route)} }
+func (g *Gate) NewMux() *Mux {
+	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), twin: http.NewServeMux()}
+}
 
 // WithCookie gives a way to add routes for people in a browser: there a request without an Authorization header may bring its token in
 // that cookie. A browser sends cookies whoever asked for the request, so these routes see to it themselves that it was one of their own pages.
@@ -65,6 +68,7 @@ func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
 	}
 	*m.routes = append(*m.routes, Route{Pattern: pattern, Rule: rule})
 	m.mux.Handle(pattern, m.g.guard(pattern, rule, words, m.cookie, h))
+	m.twin.Handle(pattern, h)
 }
 
 // HandleFunc is Handle for a function.

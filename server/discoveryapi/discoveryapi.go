@@ -41,6 +41,8 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, watch Watc
 	a := &api{
 		registry: holdfastv1.NewRegistryServiceClient(rpc), beats: beats, access: holdfastv1.NewAccessServiceClient(rpc), watch: watch,
 	}
+	m.Otherwise(base+"/", refused)
+	m.Otherwise("/api/v1/capabilities/", refused)
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "POST " + base + "/register", RPC: "RegistryService/RegisterService", Handler: a.register},
 		httpjson.Route{Pattern: "POST " + base + "/deregister", RPC: "RegistryService/DeregisterService", Handler: a.deregister},

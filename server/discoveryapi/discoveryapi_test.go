@@ -93,8 +93,10 @@ func TestBodies(t *testing.T) {
 	send("ping of nobody", ping+"/", never, 404, "*")
 	send("deregistration of nobody", deregister, strings.Replace(tool, id, never, 1), 404, unknown(never))
 	calls = append(calls,
-		apitest.Expect("wrong method", "service", "GET", register, "", 405, "*"),
-		apitest.Expect("wrong method to ping", "service", "PUT", ping, id, 405, "*"))
+		apitest.Expect("no such route", "", "POST", "/api/v1/management/discovery/nothing", "", 404, `{"error":{"message":"Not Found"},"data":null}`),
+		apitest.Expect("nothing to read there", "", "GET", "/api/v1/capabilities/nothing", "", 404, `{"error":{"message":"Not Found"},"data":null}`),
+		apitest.Expect("wrong method", "service", "GET", register, "", 405, `{"error":{"message":"Method Not Allowed"},"data":null}`),
+		apitest.Expect("wrong method to ping", "service", "PUT", ping, id, 405, `{"error":{"message":"Method Not Allowed"},"data":null}`))
 	l.Run(t, calls)
 }
 

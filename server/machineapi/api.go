@@ -31,6 +31,7 @@ type api struct {
 // to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, log *slog.Logger) {
 	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log, rooms: sync.Pool{New: func() any { return &room{} }}}
+	m.Otherwise("/api/v1/machine/", refused)
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "POST /api/v1/machine/register", RPC: "AgentService/RegisterAgent", Handler: a.register},
 		httpjson.Route{Pattern: "POST /api/v1/machine/keepalive", RPC: "HeartbeatService/KeepMachineAlive", Handler: a.keepalive},

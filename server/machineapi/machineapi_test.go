@@ -129,8 +129,9 @@ func TestLife(t *testing.T) {
 		apitest.Expect("not ready any more", "viewer", "GET", list, "", 200, `[]`),
 		apitest.Expect("numbers for texts, a machine of the pool", "gpu", "POST", register, `{"machine_id":"2265a9b6","hostname":"h","pool_name":"gpu","cpu":8,"memory":2048,"gpu_count":0,"private_ip":"10.0.0.1"}`, 200,
 			`{"config":null,"machine_state":{"machine_id":"2265a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`),
-		apitest.Expect("wrong method", "agent", "GET", register, "", 405, "*"),
-		apitest.Expect("wrong method to list", "agent", "POST", list, "{}", 405, "*"),
+		apitest.Expect("no such route", "", "GET", "/api/v1/machine/nothing", "", 404, `{"message":"Not Found"}`),
+		apitest.Expect("wrong method", "agent", "GET", register, "", 405, `{"message":"Method Not Allowed"}`),
+		apitest.Expect("wrong method to list", "agent", "POST", list, "{}", 405, `{"message":"Method Not Allowed"}`),
 	})
 	m, _ := l.State().Machine("2265a9b6")
 	if g := m.GetAgent(); g.GetCpuMillicores() != 8 || g.GetMemoryMib() != 2048 || g.GetProviderName() != "generic" {

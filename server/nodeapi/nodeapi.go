@@ -31,6 +31,8 @@ type api struct {
 // (node state machine §Logging).
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
 	a := &api{nodes: holdfastv1.NewNodeServiceClient(rpc), machines: holdfastv1.NewMachineServiceClient(rpc), log: log}
+	m.Otherwise(base+"/", refused)
+	m.Otherwise("/api/v1/report/", refused)
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "GET " + base, RPC: "MachineService/ListMachines", Handler: a.list},
 		httpjson.Route{Pattern: "POST " + base, RPC: "NodeService/CreateNode", Handler: a.create},

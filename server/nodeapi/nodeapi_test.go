@@ -152,7 +152,9 @@ func TestBodies(t *testing.T) {
 	send("history limit", "GET", node+"/history?limit=201", "", 422, invalid("query", "limit", `want a whole number from 1 to 200, not "201"`, "value_error"))
 	send("history offset", "GET", node+"/history?offset=x", "", 422, invalid("query", "offset", `want a whole number from 0 to 1073741824, not "x"`, "value_error"))
 	send("stalled for no time", "GET", nodes+"/stalled?threshold_minutes=0", "", 422, invalid("query", "threshold_minutes", `want a whole number from 1 to 1048576, not "0"`, "value_error"))
-	send("wrong method", "PUT", node, `{}`, 405, "*")
+	send("no such route", "GET", node+"/nothing", "", 404, `{"detail":"Not Found"}`)
+	send("wrong method to all", "DELETE", nodes, "", 405, `{"detail":"Method Not Allowed"}`)
+	send("wrong method", "PUT", node, `{}`, 405, `{"detail":"Method Not Allowed"}`)
 	l.Run(t, calls)
 }
 

@@ -32,6 +32,7 @@ type api struct {
 // Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc, heartbeats go to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats) {
 	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: beats}
+	m.Otherwise("/v2/", lost)
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "POST /v2/pools/register", RPC: "PoolService/RegisterPool", Handler: a.register},
 		httpjson.Route{Pattern: "POST /v2/pools/{id}/heartbeat", RPC: "HeartbeatService/HeartbeatPool", Handler: a.heartbeat},
@@ -73,6 +74,15 @@ func refuse(w http.ResponseWriter, code int, message string) {
 
 func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 	refuse(w, code, err.Message)
+}
+
+// lost answers what has no route: a client must not take it for a pool that is not known, and register again.
+func lost(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+	name := "not_found"
+	if code == http.StatusMethodNotAllowed {
+		name = "method_not_allowed"
+	}
+	httpjson.Write(w, code, failure{name, err.Message})
 }
 
 func fail(w http.ResponseWriter, err error) { refuse(w, httpjson.Status(err), httpjson.Message(err)) }

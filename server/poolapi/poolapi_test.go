@@ -94,8 +94,9 @@ func TestBodies(t *testing.T) {
 		apitest.Expect("VRAM below nothing", "viewer", "GET", "/v2/pools?min_available_vram_gb=-1", "", 400, "*"),
 		apitest.Expect("VRAM that is not a number", "viewer", "GET", "/v2/pools?min_available_vram_gb=NaN", "", 400, "*"),
 		apitest.Expect("a filter that is none", "viewer", "GET", "/v2/pools?filter=%3D%3D", "", 400, "*"),
-		apitest.Expect("wrong method", "pool", "PUT", register, pool, 405, "*"),
-		apitest.Expect("delete", "pool", "DELETE", "/v2/pools/pool-1", "", 405, "*"),
+		apitest.Expect("no such route", "", "GET", "/v2/nothing", "", 404, `{"error":"not_found","message":"Not Found"}`),
+		apitest.Expect("wrong method", "pool", "PUT", register, pool, 405, `{"error":"method_not_allowed","message":"Method Not Allowed"}`),
+		apitest.Expect("delete", "pool", "DELETE", "/v2/pools/pool-1", "", 405, `{"error":"method_not_allowed","message":"Method Not Allowed"}`),
 	)
 	l.Run(t, calls)
 }
