@@ -39,7 +39,7 @@ func (s *installService) GetInstall(ctx context.Context, r *holdfastv1.GetInstal
 	i, ok := v.Install(r.GetMachineId())
 	m, known := v.Machine(r.GetMachineId())
 	if !ok || !known || !visible(auth.From(ctx), m) {
-		return nil, notFound(fsm.ReasonNoInstall, "machine", r.GetMachineId())
+		return nil, notFound(fsm.ReasonNoInstall, "install", r.GetMachineId())
 	}
 	return i, nil
 }
