@@ -126,7 +126,7 @@ func (s *sshd) start(t *testing.T, config string) {
 		_ = s.cmd.Wait()
 		log.Close()
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		c, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			c.Close()
