@@ -1,0 +1,46 @@
+package fsm_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// BenchmarkFleet says what a machine costs in memory, and what is asked of one fleet after the other costs as they grow: all but the
+// memory is to stay as it is.
+func BenchmarkFleet(b *testing.B) {
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for _, size := range []int{10_000, 50_000} {
+		before := heap()
+		p := fleet(b, size)
+		perMachine := float64(heap()-before) / float64(size)
+		ask := func(name string, do func(v *fsm.View, i int)) {
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					do(p.View(), i)
+				}
+				b.ReportMetric(perMachine, "heap-B/machine")
+			})
+		}
+		ask("get", func(v *fsm.View, i int) { v.Machine(fmt.Sprintf("m-%d", i%size)) })
+		for name, f := range map[string]fsm.Facets{"page": {Path: "labels.rack", Value: "r7"}, "none": {Path: "labels.rack", Value: "none"}} {
+			ask(name, func(v *fsm.View, _ int) {
+				n := 0
+				for range v.FindMachines(fsm.Query{Facets: &f}, "") {
+					if n++; n == 100 {
+						break
+					}
+				}
+			})
+		}
+		runtime.KeepAlive(p)
+	}
+}
