@@ -147,6 +147,9 @@ func cellClasses() []string {
 // title words a group: "r7: 40 machines, 38 in service, 2 in maintenance, 1 needs attention".
 func (g *group) title() string {
 	text := cmp.Or(g.Name, "no rack") + ": " + count(g.Total) + " machines"
+	if g.Total == 1 {
+		text = cmp.Or(g.Name, "no rack") + ": 1 machine"
+	}
 	for s, n := range g.States {
 		if n > 0 {
 			text += fmt.Sprintf(", %s %s", count(n), label(holdfastv1.EffectiveState_Value(s)))

@@ -96,6 +96,7 @@ func TestDashboard(t *testing.T) {
 
 	signIn(home, admin)
 	t.Run("every page in every size", func(t *testing.T) {
+		axe := axeSource(t)
 		for _, size := range [][2]int64{{360, 740}, {1280, 900}, {3840, 2160}} {
 			for _, scheme := range []string{"light", "dark"} {
 				b.size(size[0], size[1], scheme)
@@ -103,6 +104,11 @@ func TestDashboard(t *testing.T) {
 					b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
 					b.sees(name+" is live", `document.querySelector("#live.on")`)
 					checkPage(t, b, fmt.Sprintf("%s at %d px, %s", name, size[0], scheme))
+					if axe != "" && size[0] < 3000 { // 4K has the elements and colours of 1280
+						for _, v := range b.axe(axe) {
+							t.Errorf("%s at %d px, %s: %s", name, size[0], scheme, v)
+						}
+					}
 					b.picture(fmt.Sprintf("%s-%d-%s", name, size[0], scheme))
 				}
 			}
