@@ -258,11 +258,13 @@ func (a *attempt) awaits(what string) {
 	}
 }
 
-// poll observes until cond holds. Errors that may pass are borne until the deadline; the others end the attempt.
+// poll observes until cond holds. Errors that may pass are borne until the deadline, and told to who asks what the run waits for; the others end the
+// attempt.
 func (a *attempt) poll(ctx context.Context, what string, cond func(context.Context) (bool, error)) error {
 	a.awaits(what)
 	p := poller{next: a.cfg.PollMin, most: a.cfg.PollMax}
 	var last error
+	borne := "" // what is told of it
 	for {
 		ok, err := cond(ctx)
 		if ok {
@@ -271,7 +273,13 @@ func (a *attempt) poll(ctx context.Context, what string, cond func(context.Conte
 		if err != nil && (ctx.Err() != nil || !passing(err)) {
 			return err
 		}
-		last = err
+		switch last = err; {
+		case err != nil:
+			borne = what + ", but " + brief(err)
+			a.awaits(borne)
+		case a.waitingFor == borne:
+			a.awaits(what)
+		}
 		if err := a.note(ctx); err != nil {
 			return err
 		}
@@ -365,6 +373,16 @@ func (a *attempt) write(stream string, data []byte) {
 
 // clean keeps what hardware says from breaking the encoding of the record.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// brief is an error in the line that says what a run waits for.
+func brief(err error) string {
+	const most = 300
+	s := clean(err.Error())
+	if len(s) > most {
+		s = clean(s[:most]) + "…"
+	}
+	return s
+}
 
 func suffix(message string) string {
 	if message == "" {

@@ -41,6 +41,7 @@ type Quirks struct {
 	Drop          int           // every n-th request is served, but its connection breaks before the answer
 	DropLogins    int           // the same for that many logins to come
 	Busy          int           // every n-th request is not served: 503, temporarily unavailable
+	DropPresses   int           // that many presses to come are done, and their connection breaks before the answer
 	RebootPresses int           // that many presses to come are done, and instead of an answer the BMC restarts
 	OwnETag       bool          // 412 to its own ETag
 	RefuseMode    bool          // 400 to any BootSourceOverrideMode
@@ -251,7 +252,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	res, err := s.answer(r, body)
-	lost := q.Drop > 0 && n%q.Drop == 0 || s.restarts(res)
+	lost := q.Drop > 0 && n%q.Drop == 0 || s.interrupted(res)
 	if res != nil && res.login && s.quirks.DropLogins > 0 {
 		s.quirks.DropLogins--
 		lost = true
@@ -270,9 +271,16 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	write(w, res.status, res.body, nil)
 }
 
-// restarts lets the BMC restart after a press, where the quirks say so. The lock is held.
-func (s *Service) restarts(res *result) bool {
-	if res == nil || !res.press || s.quirks.RebootPresses == 0 {
+// interrupted says whether the answer to a press is lost, and lets the BMC restart with it, where the quirks say so. The lock is held.
+func (s *Service) interrupted(res *result) bool {
+	if res == nil || !res.press {
+		return false
+	}
+	if s.quirks.DropPresses > 0 {
+		s.quirks.DropPresses--
+		return true
+	}
+	if s.quirks.RebootPresses == 0 {
 		return false
 	}
 	s.quirks.RebootPresses--

@@ -2,6 +2,7 @@ package redfishtest
 
 import (
 	"crypto/rand"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -109,4 +110,11 @@ func (s *Service) OpenSession(user string) {
 	defer s.mu.Unlock()
 	s.next++
 	s.sessions[strconv.Itoa(s.next)] = &session{user: user, token: rand.Text(), at: time.Now()}
+}
+
+// CloseSessions ends the sessions of an account, as its client would.
+func (s *Service) CloseSessions(user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.sessions, func(_ string, n *session) bool { return n.user == user })
 }

@@ -24,6 +24,20 @@ func dieWhileLogging() Scenario {
 	}}
 }
 
+// takeOverOutput is a test of the executor that kills a leader right after a command's first lines are on record, which a cluster cannot be made to do each time.
+func takeOverOutput() Scenario {
+	const test = "TestOutputGoesOnWhereTheRecordEnds"
+	return Scenario{Name: test + " of package executor", Run: func(ctx context.Context, e Env) ([]error, error) {
+		if err := e.Source.Go(ctx, e.Dir, "vet", "./executor"); err != nil {
+			return nil, err // it does not even build
+		}
+		if err := e.Source.Go(ctx, e.Dir, "test", "-count=1", "-run", "^"+test+"$", "./executor"); err != nil {
+			return []error{err}, nil
+		}
+		return nil, nil
+	}}
+}
+
 // talkPlan is the id of the plan whose output package check knows.
 const talkPlan = "rb-talk"
 

@@ -82,6 +82,11 @@ func Mutants() []Mutant {
 				"\t\t\tif a.adopted == nil || offset > a.logged() {\n\t\t\t\ta.write(o.Stream, o.Data)\n\t\t\t}\n"}},
 		},
 		{
+			Name: "logtwice", Breaks: "a leader that takes a command over does not log again what is on record",
+			Scenario: takeOverOutput(),
+			Patches:  []Patch{{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()", "token, offset := a.op.Token(), 0*a.logged()"}},
+		},
+		{
 			Name: "tokenofleader", Breaks: "a command is known by its attempt, whichever leader starts it",
 			Scenario: dieWhileRunning(),
 			Patches: []Patch{
