@@ -11,12 +11,13 @@ import (
 	"github.com/holdfast-metal/holdfast/server/machineapi"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 	"github.com/holdfast-metal/holdfast/server/nodeapi"
+	"github.com/holdfast-metal/holdfast/server/openapi"
 	"github.com/holdfast-metal/holdfast/server/poolapi"
 	"github.com/holdfast-metal/holdfast/server/prometheusapi"
 	"github.com/holdfast-metal/holdfast/server/ui"
 )
 
-// apis are the HTTP APIs of the specs, those of machines that boot from the network, Prometheus's discovery, and the dashboard.
+// apis are the HTTP APIs of the specs, those of machines that boot from the network, Prometheus's discovery, the description of all these, and the dashboard.
 func apis(srv *server.Server, netboot netbootapi.Config, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
@@ -26,6 +27,7 @@ func apis(srv *server.Server, netboot netbootapi.Config, log *slog.Logger) []fun
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, beats) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, beats, srv) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { prometheusapi.Register(m, rpc) },
+		func(m *auth.Mux, _ grpc.ClientConnInterface) { openapi.Register(m) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, log) },
 	}
 }

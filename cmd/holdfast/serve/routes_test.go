@@ -124,6 +124,7 @@ func ways() map[string]way {
 		"GET /api/v1/capabilities/resources/state": {path: "/api/v1/capabilities/resources/state"},
 		"GET /api/v1/capabilities/notifications":   {path: "/api/v1/capabilities/notifications"},
 		"GET /api/v1/sd/prometheus":                {path: "/api/v1/sd/prometheus"},
+		"GET /openapi.yaml":                        {path: "/openapi.yaml"},
 
 		"GET /ui/assets/{hash}/{name}": {path: "/ui/assets/0/app.css"}, "GET /ui/signin": {path: "/ui/signin"},
 		"POST /ui/signin": {path: "/ui/signin", body: "token=x", page: 303}, "POST /ui/signout": {path: "/ui/signout", page: 303},
