@@ -28,6 +28,7 @@ func specFields() [][3]string {
 		{"provider", "provider", "name of the provider instance that operates it"},
 		{"location", "location", "location, e.g. a datacenter"},
 		{"rack", "rack", "rack"},
+		{"pool", "pool", "pool that it is in"},
 		{"serial", "serial", "serial number"},
 		{"cluster", "target_cluster_ref", "cluster that it is for"},
 		{"customer", "customer_id", "customer that it is for"},
@@ -94,6 +95,7 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 		Provider:          *s.text["provider"],
 		Location:          *s.text["location"],
 		Rack:              *s.text["rack"],
+		Pool:              *s.text["pool"],
 		Serial:            *s.text["serial"],
 		CustomerId:        *s.text["customer_id"],
 	}}, nil

@@ -21,12 +21,12 @@ func TestRegisterFromFlags(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--label", "env=prod", "--label", "note=a=b", "--ssh", "10.0.0.1:22",
-		"--bmc", "10.0.1.1", "--mac", "aa:bb:cc:dd:ee:01", "--mac", "aa:bb:cc:dd:ee:02", "--provider", "dc-1", "--rack", "r7", "--location", "fra",
+		"--bmc", "10.0.1.1", "--mac", "aa:bb:cc:dd:ee:01", "--mac", "aa:bb:cc:dd:ee:02", "--provider", "dc-1", "--rack", "r7", "--location", "fra", "--pool", "gpu",
 		"--serial", "SN", "--cluster", "cluster-a", "--customer", "acme", "--phase", "factory-ready"), ExitOK)
 	want := &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
 		MachineId: "m-1", Labels: map[string]string{"env": "prod", "note": "a=b"},
 		Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.0.0.1:22", BmcEndpoint: "10.0.1.1", TargetClusterRef: "cluster-a",
-			MacAddresses: []string{"aa:bb:cc:dd:ee:01", "aa:bb:cc:dd:ee:02"}, Provider: "dc-1", Location: "fra", Rack: "r7", Serial: "SN", CustomerId: "acme"},
+			MacAddresses: []string{"aa:bb:cc:dd:ee:01", "aa:bb:cc:dd:ee:02"}, Provider: "dc-1", Location: "fra", Rack: "r7", Serial: "SN", CustomerId: "acme", Pool: "gpu"},
 		Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY},
 	}}
 	if diff := cmp.Diff([]*holdfastv1.RegisterMachineRequest{want}, asked[*holdfastv1.RegisterMachineRequest](f), protocmp.Transform()); diff != "" {
