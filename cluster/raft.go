@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,8 +33,6 @@ type stores struct {
 	snaps  raft.SnapshotStore
 	closer io.Closer // nil in memory
 	guard  *diskGuard
-	// measure sends the statistics of bolt to the bridge, again and again; nil in memory.
-	measure func(ctx context.Context, every time.Duration)
 }
 
 func openStores(cfg *Config) (s *stores, err error) {
@@ -100,7 +97,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *st
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err)
 	}
 	stable := &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}
-	return &stores{logs: cache, stable: stable, snaps: snaps, closer: closers{closeLog, bolt.Close}, guard: guard, measure: bolt.RunMetrics}, nil
+	return &stores{logs: cache, stable: stable, snaps: snaps, closer: closers{closeLog, bolt.Close}, guard: guard}, nil
 }
 
 // closers are closed one after the other, all of them.
