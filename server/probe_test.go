@@ -55,7 +55,9 @@ func TestProbePlan(t *testing.T) {
 		{Name: "eject", Kind: &holdfastv1.Step_Media{Media: &holdfastv1.Media{Eject: true}}},
 	}}
 	sum := func(digit string) string { return strings.Repeat(digit, 64) }
-	file := func(digit string) *holdfastv1.Image_File { return &holdfastv1.Image_File{Sha256: sum(digit), Url: "http://x/y", SizeBytes: 7} }
+	file := func(digit string) *holdfastv1.Image_File {
+		return &holdfastv1.Image_File{Sha256: sum(digit), Url: "http://x/y", SizeBytes: 7}
+	}
 	well := looked{facts: providers.Facts{Reachable: true, ReachableReason: "SSHOK"}}
 	for name, tt := range map[string]struct {
 		provider looked

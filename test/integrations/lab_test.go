@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func (l *lab) try(env []string, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(l.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = l.dir, append(l.env[:len(l.env):len(l.env)], env...)
+	cmd.Dir, cmd.Env = l.dir, slices.Concat(l.env, env)
 	cmd.WaitDelay = 10 * time.Second // what a script left behind may hold its output open
 	if found, err := exec.LookPath(filepath.Join(l.dir, "bin", name)); err == nil {
 		cmd.Path, cmd.Err = found, nil

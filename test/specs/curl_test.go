@@ -71,7 +71,7 @@ func (w *world) shell(t *testing.T, curl, dir string, p *localcluster.Peer, comm
 	command = strings.NewReplacer("http://localhost:1994", p.URL(""), "abc123...", w.tokens["machine"]).Replace(command)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	sh := exec.CommandContext(ctx, "sh", "-c", command) //nolint:gosec // of our own documents
+	sh := exec.CommandContext(ctx, "sh", "-c", command)
 	sh.Dir = dir
 	sh.Env = []string{"PATH=" + filepath.Dir(curl) + ":" + os.Getenv("PATH"), "CURL_HOME=" + dir, "HOME=" + dir, "PEER=" + p.URL(""), "MACHINE=" + w.tokens["machine"],
 		"POOL=" + w.tokens["pool"], "SERVICE=" + w.tokens["service"], "SERVICE_ID=" + w.tokens["service-id"], "OPERATOR=" + w.tokens["operator"]}

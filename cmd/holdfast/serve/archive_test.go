@@ -42,7 +42,7 @@ func TestOpenArchive(t *testing.T) {
 	if err := os.WriteFile(open, []byte("[default]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(open, 0o644); err != nil { //nolint:gosec // what must be refused
+	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	const bucket = "s3://b/p?endpoint=s3.example.com&region=eu-1"
