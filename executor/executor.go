@@ -26,6 +26,7 @@ type Config struct {
 	NoteAfter    time.Duration // how long a wait lasts before it is put on record. Default 1 s
 	SoftOff      time.Duration // how long an operating system has to power off when asked. Default 1 min
 	Linger       time.Duration // how long a console stays open while nobody is attached. Default 30 s
+	UnseenBoot   time.Duration // how long a host has to boot when nobody can see that it has. Default 1 min
 	BMCGoes      time.Duration // how soon a BMC that is reset goes away. Default 1 min
 	LogFlush     time.Duration // how often logs are committed. Default 200 ms
 	StepDeadline time.Duration // for steps without a timeout on record. Default 10 min
@@ -47,6 +48,7 @@ func (c Config) withDefaults() Config {
 	def(&c.PollMax, 2*time.Second)
 	def(&c.NoteAfter, time.Second)
 	def(&c.SoftOff, time.Minute)
+	def(&c.UnseenBoot, time.Minute)
 	def(&c.BMCGoes, time.Minute)
 	def(&c.Linger, 30*time.Second)
 	def(&c.LogFlush, 200*time.Millisecond)

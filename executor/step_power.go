@@ -103,7 +103,29 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 		a.message = "power is on: the machine is on its way to its installer"
 		return nil
 	}
-	return a.poll(ctx, "the host to boot", rebooted)
+	return a.poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
+}
+
+// bootedOrUnseen is booted, or the power alone where nobody could ever tell more: it was seen off, it is on, and for a while the BMC has known nothing
+// of the host. One that does tell of boots begins to within that while.
+func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
+	var since time.Time
+	return func(ctx context.Context) (bool, error) {
+		f, err := inspector.Inspect(ctx, a.machine)
+		if err != nil || !f.NoWitness() || a.before[proofBootID] != "" {
+			since = time.Time{}
+			return a.bootedBy(f, err)
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) < a.cfg.UnseenBoot {
+			return false, nil
+		}
+		a.prove(map[string]string{proofPower: string(providers.PowerOn)})
+		a.message = "power was off and is on: nobody can tell whether the host is up (" + clean(f.ReachableReason) + ")"
+		return true, nil
+	}
 }
 
 // answersAsBefore gives an error for a host that answered before the attempt and does not now: it may be on its way down or
@@ -122,7 +144,10 @@ func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspe
 // booted says whether the host is up with another boot id than before. Where no boot id could be seen before, up
 // after off is enough.
 func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
-	f, err := inspector.Inspect(ctx, a.machine)
+	return a.bootedBy(inspector.Inspect(ctx, a.machine))
+}
+
+func (a *attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 	if err != nil || !f.Reachable {
 		if err == nil && f.ReachableReason == "HostKeyMismatch" {
 			// Borne until the deadline: an initramfs that waits for a passphrase has a key of its own.

@@ -72,6 +72,17 @@ type Facts struct {
 	Image  string // what is installed; empty when it cannot be told
 }
 
+// Why nobody can tell whether a host answers.
+const (
+	NotProbed     = "NotProbed"     // its BMC does not know, and nobody else was to be asked
+	NoSSHEndpoint = "NoSSHEndpoint" // the same, and the machine has no address to ask it at
+)
+
+// NoWitness says that the BMC answers, and that neither it nor anybody else can ever tell whether the host does: it speaks IPMI, say, and there is no SSH.
+func (f Facts) NoWitness() bool {
+	return f.BMCReachable && f.ReachableUnknown && (f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint)
+}
+
 // PowerState is what a BMC says of a machine's power.
 type PowerState string
 

@@ -10,7 +10,7 @@ import (
 // Inspect tells what the BMC knows. A BMC that does not answer is a fact, not an error. Whether the host answers is for somebody
 // who speaks with it; a BMC that tells how far the machine has booted gives the next best answer, and the time of the last reset in place of a boot id.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
-	f := providers.Facts{ReachableReason: "NotProbed", ReachableUnknown: true}
+	f := providers.Facts{ReachableReason: providers.NotProbed, ReachableUnknown: true}
 	err := p.operate(ctx, m, "inspect the BMC", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
 		if h, ok := d.(*redfishHost); ok {
 			s, err := h.read(ctx)

@@ -85,7 +85,7 @@ func (p *Provider) Kind() string { return "datacenter" }
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	var g errgroup.Group
 	bmc := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true, ReachableUnknown: true}
-	host := providers.Facts{ReachableReason: "NoSSHEndpoint", ReachableUnknown: true}
+	host := providers.Facts{ReachableReason: providers.NoSSHEndpoint, ReachableUnknown: true}
 	var bmcErr, hostErr error
 	if m.GetSpec().GetBmcEndpoint() != "" {
 		g.Go(func() error { bmc, bmcErr = p.bmc.Inspect(ctx, m); return nil })
