@@ -21,7 +21,7 @@ func (a *app) image() *cobra.Command {
 		Long: `What machines are installed with. An image has a disk, or a kernel and an initrd, or all three; each is a URL, or a file that
 is uploaded. Every peer keeps all files of all images and serves them to machines at http://PEER:7401/images/NAME/{disk,kernel,initrd}.
 Whoever reaches that port can read them: keep secrets out of images.`,
-		Example: `  holdfast image add debian-13 --disk debian-13.qcow2
+		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.raw
   holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
   holdfast image list
   holdfast image get debian-13`,

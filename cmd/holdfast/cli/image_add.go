@@ -36,8 +36,9 @@ func (a *app) imageAdd() *cobra.Command {
 when a majority of the voters has it on disk. A URL needs the SHA-256 of what is there; peers fetch it by themselves, and serve nothing whose
 sum is wrong. An upload that broke off goes on where it was when it is tried again.
 
-The format and the compression of a disk are guessed by its name (.qcow2, .tar, .gz, .zst, all else is raw), a file's by its first bytes.`,
-		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.qcow2
+The format and the compression of a disk are guessed by its name (.qcow2, .tar, .gz, .zst, all else is raw), a file's by its first bytes. Our
+installer writes raw images; qcow2 and tar are kept and served for installers of your own.`,
+		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.raw
   holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
   holdfast image add installer --kernel vmlinuz --initrd installer.cpio.gz
   holdfast image add live --kernel https://e.example/vmlinuz --initrd https://e.example/initrd --sha256 kernel=$A --sha256 initrd=$B --cmdline "console=ttyS0"`,
@@ -63,7 +64,7 @@ The format and the compression of a disk are guessed by its name (.qcow2, .tar, 
 	f.StringArrayVar(&in.sums, "sha256", nil, "`sum` of the file; disk=sum, kernel=sum, initrd=sum where there are several")
 	f.StringVar(&in.image.Cmdline, "cmdline", "", "command line of the kernel")
 	f.StringVar(&in.image.Arch, "arch", "amd64", "amd64 or arm64")
-	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar (default: guessed)")
+	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar; our installer writes raw (default: guessed)")
 	f.StringVar(&in.compression, "compression", "", "none, gzip or zstd (default: guessed)")
 	f.StringVar(&in.image.Description, "description", "", "what people should know of it")
 	f.BoolVar(&in.replace, "replace", false, "take the place of another image of this name")
