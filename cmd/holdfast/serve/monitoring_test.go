@@ -110,7 +110,7 @@ func serving(t *testing.T) func() []byte {
 	}
 	t.Cleanup(func() { _ = ports.Release() })
 	config := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(config, []byte("providers: {fake: {kind: fake}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "providers: {fake: {kind: fake}}\narchive: {url: %q}\n", "file://"+filepath.Join(dir, "archive")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const host = "127.0.0.1"
