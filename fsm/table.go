@@ -17,7 +17,7 @@ import (
 type record struct {
 	key    string
 	value  []byte
-	index  [][]string // the keys it has in each of the table's indexes
+	index  [][]string // the keys it has in each of the table's indexes; the last ones may be left out
 	facets []*facet
 }
 
@@ -113,10 +113,7 @@ func (t *table[M, P]) put(m P) {
 
 func (t *table[M, P]) insert(key string, value []byte, m P) {
 	t.mark = new(mark)
-	r := &record{key: key, value: value}
-	for _, keys := range t.schema.indexes {
-		r.index = append(r.index, keys(m))
-	}
+	r := &record{key: key, value: value, index: t.keysOf(m)}
 	old, replaced := t.rows.Set(r)
 	if replaced {
 		r.key = old.key // the indexes hold that one: none of its copies is to stay
@@ -135,10 +132,24 @@ func (t *table[M, P]) insert(key string, value []byte, m P) {
 	}
 }
 
+// keysOf gives the keys of a row in each index, up to the last one that it has any in: most rows have few.
+func (t *table[M, P]) keysOf(m P) [][]string {
+	var all [8][]string
+	got := all[:0]
+	last := 0
+	for i, keys := range t.schema.indexes {
+		k := keys(m)
+		if got = append(got, k); len(k) > 0 {
+			last = i + 1
+		}
+	}
+	return slices.Clone(got[:last])
+}
+
 func (t *table[M, P]) delete(key string) {
 	if old, ok := t.rows.Delete(&record{key: key}); ok {
 		t.mark, t.roll = new(mark), new(mark)
-		t.unindex(old, &record{index: make([][]string, len(t.indexes))})
+		t.unindex(old, &record{})
 		t.refacet(&record{key: key}, old)
 	}
 }
@@ -148,7 +159,7 @@ func (t *table[M, P]) delete(key string) {
 func (t *table[M, P]) unindex(old, next *record) {
 	for i, keys := range old.index {
 		for _, k := range keys {
-			if !slices.Contains(next.index[i], k) {
+			if i >= len(next.index) || !slices.Contains(next.index[i], k) {
 				t.indexes[i].Delete(entry{key: k, rec: old})
 			}
 		}
