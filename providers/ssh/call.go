@@ -124,7 +124,7 @@ func (l *link) shell(cfg Config) (*shell, error) {
 		}
 		l.mu.Unlock()
 		if sh == nil {
-			sh, err := open(l.client, cfg)
+			sh, err := l.open(cfg)
 			if err == nil {
 				sh.linked = l.born
 			}

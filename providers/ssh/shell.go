@@ -45,8 +45,8 @@ type shell struct {
 const start = `exec /bin/sh -c 's=; [ "$(id -u)" = 0 ] || s="sudo -n"; exec $s /bin/sh -c "read -r n; eval \"\$(head -c \$n)\""'`
 
 // open starts an agent. It takes two round trips and leaves nothing behind.
-func open(client *ssh.Client, cfg Config) (*shell, error) {
-	session, err := client.NewSession()
+func (l *link) open(cfg Config) (*shell, error) {
+	session, err := l.session()
 	if err != nil {
 		return nil, &broken{err}
 	}
@@ -56,6 +56,27 @@ func open(client *ssh.Client, cfg Config) (*shell, error) {
 		return nil, err
 	}
 	return sh, nil
+}
+
+// session opens one, or sees that the connection has ended. x/crypto does not always see it: a session that is asked for while a connection ends can come
+// too late to be told, and is waited for without end (mux.loop drops its channels before it closes the connection). Just then we ask, since the end of
+// a shell is how we learn of the connection's. What waits for ever then is one small goroutine, and nobody waits for that.
+func (l *link) session() (*ssh.Session, error) {
+	type opened struct {
+		session *ssh.Session
+		err     error
+	}
+	got := make(chan opened, 1)
+	go func() {
+		s, err := l.client.NewSession()
+		got <- opened{s, err}
+	}()
+	select {
+	case o := <-got:
+		return o.session, o.err
+	case <-l.done:
+		return nil, errors.New("the connection has ended")
+	}
 }
 
 func attach(session *ssh.Session, cfg Config) (*shell, error) {
