@@ -63,7 +63,7 @@ func NewArchivist(cfg ArchivistConfig, p Proposer, s State, a Archive) *Archivis
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	v := &Archivist{cfg: cfg, proposer: p, state: s, archive: a, moved: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "holdfast_archive_runs_total", Help: "Runs whose steps and logs this peer has moved to the archive (archived), removed from it (dropped), or could not (failed).",
+		Name: "holdfast_archive_runs_total", Help: "Runs whose steps and logs this peer has moved to the archive (archived), removed from it (dropped), or does not know that it has (failed).",
 	}, []string{"outcome"})}
 	for _, outcome := range []string{"archived", "dropped", "failed"} {
 		v.moved.WithLabelValues(outcome)
@@ -126,7 +126,7 @@ func (v *Archivist) each(ctx context.Context, run *holdfastv1.Run, outcome strin
 		return fmt.Errorf("archive run %s: %w", run.GetRunId(), err)
 	case ctx.Err() == nil:
 		v.moved.WithLabelValues("failed").Inc()
-		v.cfg.Logger.Warn("run is not "+outcome+": trying again later", "run", run.GetRunId(), "error", err)
+		v.cfg.Logger.Warn("run is not known to be "+outcome+": looking again later", "run", run.GetRunId(), "error", err)
 	}
 	return nil
 }
