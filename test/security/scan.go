@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -74,17 +75,36 @@ func (n Needles) Text(where string, text []byte) []Finding {
 	return found
 }
 
-// Files looks for secrets in all files below a directory, and in their names. It gives how many bytes it has looked at.
+// Files looks for secrets in all files below a directory, and in their names. It gives how many bytes it has looked at. A peer that
+// runs replaces its files (a snapshot is written beside its place and renamed): where one goes while it is looked for, all are looked
+// at again, so that none is missed under its new name.
 func (n Needles) Files(dir string) (found []Finding, size int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	return n.tree(os.DirFS(dir), dir)
+}
+
+func (n Needles) tree(tree fs.FS, dir string) (found []Finding, size int64, err error) {
+	for range 20 {
+		if found, size, err = n.pass(tree, dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("look for secrets below %s: %w", dir, err)
+	}
+	return found, size, nil
+}
+
+func (n Needles) pass(tree fs.FS, dir string) (found []Finding, size int64, err error) {
+	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+		path := filepath.Join(dir, name)
 		found = append(found, n.Text("the name of "+path, []byte(d.Name()))...)
 		if !d.Type().IsRegular() {
 			return nil
 		}
-		b, err := os.ReadFile(path)
+		b, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return err
 		}
@@ -92,8 +112,5 @@ func (n Needles) Files(dir string) (found []Finding, size int64, err error) {
 		found = append(found, n.Text(path, b)...)
 		return nil
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("look for secrets below %s: %w", dir, err)
-	}
-	return found, size, nil
+	return found, size, err
 }

@@ -3,7 +3,9 @@ package security
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,5 +42,38 @@ func TestTheSearchFinds(t *testing.T) {
 	}
 	if found := n.Text("there", []byte("password=[redacted] staple-battery correct-horse")); len(found) != 0 {
 		t.Errorf("found what is not there: %v", found)
+	}
+}
+
+// renaming is a directory in which a file gets its final name when it is first opened.
+type renaming struct {
+	fs.FS
+	from, to string
+}
+
+func (r renaming) Open(name string) (fs.File, error) {
+	if name == filepath.Base(r.from) {
+		if err := os.Rename(r.from, r.to); err != nil {
+			return nil, err
+		}
+	}
+	return r.FS.Open(name)
+}
+
+// A peer renames its files while they are searched: one that was listed under a name it has no more is found under its new one.
+func TestTheSearchFollowsRenames(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	dir := t.TempDir()
+	from := filepath.Join(dir, "3-47.tmp")
+	if err := os.WriteFile(from, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tree := renaming{FS: os.DirFS(dir), from: from, to: filepath.Join(dir, "3-47")}
+	found, size, err := Needles{"the password": secret}.tree(tree, dir)
+	if err != nil || len(found) != 1 || size != int64(len(secret)) {
+		t.Errorf("got %v of %d bytes, %v; want the secret once", found, size, err)
+	}
+	if _, _, err := (Needles{}).Files(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v; want that there is no such directory", err)
 	}
 }
