@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
@@ -24,15 +26,17 @@ func (a *app) cluster() *cobra.Command {
 
 func (a *app) clusterStatus() *cobra.Command {
 	var o output
+	var wait waitFlag
 	cmd := &cobra.Command{
 		Use: "status", Args: exactly(),
 		Short: "Show the peers, the leader and how many may fail",
 		Long: `Show the peers, the leader and how many may fail, as the peer that answers sees it. It works without a
-leader; the exit code is 7 then.`,
+leader; the exit code is 7 then. With --wait it first waits for a leader: for what starts peers and goes on.`,
 		Example: `  holdfast cluster status
+  holdfast cluster status --wait=1m
   holdfast cluster status -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			s, err := leaderStatus(ctx, c, wait)
 			if err != nil {
 				return failed(err, "get cluster status")
 			}
@@ -46,7 +50,30 @@ leader; the exit code is 7 then.`,
 		}),
 	}
 	o.register(cmd)
+	wait.register(cmd, "wait until there is a leader, at most so long if a time is given (--wait=1m)")
 	return cmd
+}
+
+// statusPause is the time between two looks for a leader: elections take about a second.
+const statusPause = 200 * time.Millisecond
+
+// leaderStatus gets the status: the first one that has a leader, if that is waited for, or the last one when time is up. Peers that
+// do not answer yet are waited for too.
+func leaderStatus(ctx context.Context, c *client.Client, wait waitFlag) (*holdfastv1.ClusterStatus, error) {
+	patience := ctx
+	if wait.limit > 0 {
+		var cancel context.CancelFunc
+		patience, cancel = context.WithTimeout(ctx, wait.limit)
+		defer cancel()
+	}
+	for {
+		s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable
+		if !wait.set || !absent || patience.Err() != nil {
+			return s, err
+		}
+		pause(patience, statusPause)
+	}
 }
 
 func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {

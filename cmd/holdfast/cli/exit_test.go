@@ -187,6 +187,23 @@ func TestNoLeader(t *testing.T) {
 	wantIn(t, "stderr", c.err.String(), "there is no leader, says peer-2")
 }
 
+func TestWaitForLeader(t *testing.T) {
+	f := fixture()
+	f.elects = 2
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait"), ExitOK)
+	wantIn(t, "out", c.out.String(), "leader peer-1")
+	if f.elects != 0 {
+		t.Errorf("got an answer with %d looks left that show no leader", f.elects)
+	}
+
+	f.elects = 1 << 30
+	c = command{}
+	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait=300ms"), ExitUnavailable)
+	wantIn(t, "out", c.out.String(), "leader none")
+}
+
 func TestFlagsAnywhere(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, args := range [][]string{

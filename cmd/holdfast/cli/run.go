@@ -87,7 +87,7 @@ stopped. The machine goes to MAINTENANCE. Canceling a canceled run is fine.`,
 		}),
 	}
 	o.register(cmd)
-	wait.register(cmd)
+	wait.register(cmd, waitForRun)
 	cmd.Flags().StringVar(&why, "reason", "", "why; kept on the run")
 	return cmd
 }

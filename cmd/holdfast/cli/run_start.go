@@ -62,7 +62,7 @@ failed, were canceled or could not be started. The wave lasts as long as this co
 		},
 	}
 	o.register(cmd)
-	wait.register(cmd)
+	wait.register(cmd, waitForRun)
 	many.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "what to do: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in any spelling")

@@ -29,6 +29,8 @@ func (w *waitFlag) String() string {
 // Type implements pflag.Value.
 func (w *waitFlag) Type() string { return "duration" }
 
+const waitForRun = "wait until the run has ended, at most so long if a time is given (--wait=10m); show its progress on standard error"
+
 // forever is the value that --wait has alone.
 const forever = "forever"
 
@@ -46,8 +48,8 @@ func (w *waitFlag) Set(v string) error {
 	return nil
 }
 
-func (w *waitFlag) register(cmd *cobra.Command) {
-	cmd.Flags().Var(w, "wait", "wait until the run has ended, at most so long if a time is given (--wait=10m); show its progress on standard error")
+func (w *waitFlag) register(cmd *cobra.Command, usage string) {
+	cmd.Flags().Var(w, "wait", usage)
 	cmd.Flags().Lookup("wait").NoOptDefVal = forever
 }
 
