@@ -177,6 +177,12 @@ type drive struct {
 // box boots a machine with these disks from the netboot image, and waits until it has restarted or until it was told that the installation ended.
 func box(t *testing.T, p *installtest.Peer, drives ...drive) {
 	t.Helper()
+	powered(t, p, nil, drives...)
+}
+
+// powered is box, until the power goes; it is asked ten times a second.
+func powered(t *testing.T, p *installtest.Peer, goes func() bool, drives ...drive) {
+	t.Helper()
 	// The machine reaches the loopback of its host as 10.0.2.2, and gets its address from QEMU's DHCP server.
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
@@ -218,6 +224,12 @@ func box(t *testing.T, p *installtest.Peer, drives ...drive) {
 		case <-ended:
 			running = false
 		case <-time.After(100 * time.Millisecond):
+		}
+		if running && goes != nil && goes() {
+			cancel()
+			<-ended
+			t.Logf("%v, and the power went after %s", p.Statuses(), time.Since(start).Round(100*time.Millisecond))
+			return
 		}
 		// After a failure the machine waits for half a minute, for whoever looks at its console.
 		if p.Last().Status == "failed" && strings.Contains(p.Log(), "the installation failed") {

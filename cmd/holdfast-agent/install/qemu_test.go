@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/diskfs/go-diskfs/partition/gpt"
@@ -155,6 +157,43 @@ func TestQEMUWipesNVMe(t *testing.T) {
 		t.Errorf("the root has not grown: %+v", root)
 	}
 	checkRoot(t, rootFS(t, disk, int(root.End+1)*512), p)
+}
+
+// The power goes when half of the image has come and some of it is on the disk: that boots nothing then, neither what was on it nor half of an image. The next attempt does
+// all of it.
+func TestQEMUPowerLost(t *testing.T) {
+	lab(t)
+	plain := osImage(t, "mbr")
+	p := labPeer(t, plain, "")
+	p.Cuts, p.CutAt = 1, len(p.Image)/2
+	var asked atomic.Bool
+	p.Refuse = func(r *http.Request) int {
+		if r.Header.Get("Range") == "" {
+			return 0
+		}
+		asked.Store(true) // for the second half
+		return http.StatusServiceUnavailable
+	}
+	target := medium(t, largeDisk)
+	powered(t, p, func() bool {
+		return asked.Load() && !bytes.Equal(read(t, target)[noiseStart:noiseStart+noiseSize], bytes.Repeat([]byte{0x5a}, noiseSize)) // the kernel writes when it likes
+	}, drive{file: target, serial: "DISK-A"})
+	if got := p.Last().Status; got != "started" && got != "progress" {
+		t.Errorf("the last report is %+v, want that it was at work", p.Last())
+	}
+	disk := read(t, target)
+	if !bytes.Equal(disk[:mib], make([]byte, mib)) {
+		t.Error("the disk could boot")
+	}
+	if bytes.Equal(disk[:rootStart+rootSize], plain[:rootStart+rootSize]) {
+		t.Error("all of the image is there: this has shown nothing")
+	}
+	retry := labPeer(t, plain, "")
+	box(t, retry, drive{file: target, serial: "DISK-A"})
+	if diff := cmp.Diff([]string{"started", "progress", "complete"}, retry.Statuses()); diff != "" {
+		t.Fatalf("reports of the next attempt (-want +got):\n%s", diff)
+	}
+	checkRoot(t, rootFS(t, read(t, target), largeDisk), retry)
 }
 
 func TestQEMUFails(t *testing.T) {
