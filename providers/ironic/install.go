@@ -108,7 +108,11 @@ func (p *Provider) StartInstall(ctx context.Context, op providers.Op, m provider
 		if err != nil {
 			return providers.Errorf(providers.Unsupported, what, "%w", err)
 		}
-		info = i.instanceInfo(spec.Disk)
+		disk, err := rootDevice(spec.Disk)
+		if err != nil {
+			return providers.Errorf(providers.Unsupported, what, "%w", err)
+		}
+		info = i.instanceInfo(disk)
 	}
 	return p.call(ctx, m, "go on with the install", true, func(ctx context.Context, s *session, id string) error {
 		n, err := p.known(ctx, s, id)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
@@ -119,8 +120,34 @@ func plan(state string, s providers.InstallSpec) ([]verb, error) {
 	return todo, nil
 }
 
-// instanceInfo is what instance_info has to say of an image, and of the disk it goes on.
-func (i Image) instanceInfo(disk string) map[string]any {
+// rootDevice puts a disk rule into Ironic's words, its root device hints. What is no list of conditions is a disk's name, as plans of before have it. By itself Ironic takes the
+// smallest disk.
+func rootDevice(rule string) (map[string]any, error) {
+	if rule == "" || rule == "by=smallest" {
+		return nil, nil
+	}
+	if !strings.Contains(rule, "=") {
+		return map[string]any{"name": rule}, nil
+	}
+	hints := map[string]any{}
+	for part := range strings.SplitSeq(rule, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		switch key, value = strings.TrimSpace(key), strings.TrimSpace(value); key {
+		case "name":
+			hints[key] = "/dev/" + strings.TrimPrefix(value, "/dev/")
+		case "serial", "wwn":
+			hints[key] = value
+		case "rotational":
+			hints[key] = value == "true"
+		default:
+			return nil, fmt.Errorf("disk rule %q: Ironic picks no disk by %s here: use name, serial, wwn, rotational, or by=smallest alone", rule, key)
+		}
+	}
+	return hints, nil
+}
+
+// instanceInfo is what instance_info has to say of an image, and of the disk it goes on: its root device hints.
+func (i Image) instanceInfo(disk map[string]any) map[string]any {
 	info := map[string]any{"image_source": i.Source}
 	text := func(key, v string) {
 		if v != "" {
@@ -139,8 +166,8 @@ func (i Image) instanceInfo(disk string) map[string]any {
 	if i.RootGB > 0 {
 		info["root_gb"] = i.RootGB
 	}
-	if disk != "" {
-		info["root_device"] = map[string]any{"name": disk}
+	if disk != nil {
+		info["root_device"] = disk
 	}
 	return info
 }
