@@ -37,17 +37,17 @@ type world struct {
 
 func start(t *testing.T, multiplier float64) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
 	dir := t.TempDir()
 	binary := os.Getenv("HOLDFAST_TEST_BINARY")
 	if binary == "" {
 		binary = filepath.Join(dir, "holdfast")
-		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
+		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // without the build, which takes as long as the machine is busy
+	defer cancel()
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	keys := filepath.Join(dir, "secrets.key")
@@ -62,7 +62,7 @@ func start(t *testing.T, multiplier float64) *world {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, p := range c.Peers() {
-				t.Logf("log of %s:\n%s", p.ID, p.LogTail(30))
+				t.Logf("log of %s:\n%s", p.ID, p.LogTail(3000))
 			}
 		}
 		_ = c.Close()
