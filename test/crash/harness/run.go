@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,8 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	var out bytes.Buffer
 	cmd.Stderr = &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the kernel kills the child when the thread that started it ends, as that of a spawner may which takes it over meanwhile
+	defer runtime.UnlockOSThread()
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") {
 			cmd.Env = append(cmd.Env, kv)
