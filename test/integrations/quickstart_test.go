@@ -39,7 +39,7 @@ func TestQuickStart(t *testing.T) {
 	}
 	l := newLab(t)
 	var script strings.Builder
-	script.WriteString("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n")
+	script.WriteString("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n") // nobody writes into the directory when it is removed
 	for i, b := range all {
 		fmt.Fprintf(&script, "exec >block-%d 2>&1\n%s\n", i, b.code)
 	}
