@@ -20,11 +20,18 @@ func (l *lab) impatient() error {
 
 // A BMC that hangs is left alone, probed once in a while, and used again when it answers.
 func TestASilentBMCIsLeftAlone(t *testing.T) {
-	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.OpenTime = bmc.Redfish, 150*time.Millisecond })
+	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.OpenTime = bmc.Redfish, 3*time.Second }) // a busy machine does what follows in that time
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangAfter = 3 })
 	l.eventually("left alone", func() bool { return bmc.AdviceOf(l.impatient()) == bmc.Wait })
-	served := l.s.Served()
+	served, same := l.s.Served(), 0
+	l.eventually("what was sent before has arrived", func() bool {
+		if n := l.s.Served(); n != served {
+			served, same = n, 0
+		}
+		same++
+		return same > 20
+	})
 	for range 20 {
 		err := l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff)
 		if providers.ClassOf(err) != providers.Transient || bmc.AdviceOf(err) == "" {
@@ -53,7 +60,7 @@ func TestASilentBMCIsLeftAlone(t *testing.T) {
 // A probe that fails again climbs the ladder: reset the BMC, and if that was done, call somebody.
 func TestTheLadder(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) {
-		c.Protocol, c.OpenTime, c.RequestTime = bmc.Redfish, 30*time.Millisecond, 200*time.Millisecond
+		c.Protocol, c.OpenTime, c.RequestTime = bmc.Redfish, 30*time.Millisecond, 5*time.Second
 	})
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
@@ -74,7 +81,7 @@ func TestTheLadder(t *testing.T) {
 }
 
 func TestNoResetWhileAPressMayBeOnItsWay(t *testing.T) {
-	l := newLab(t, redfishtest.Config{PowerTime: 50 * time.Millisecond}, redfishOnly)
+	l := newLab(t, redfishtest.Config{PowerTime: 50 * time.Millisecond}, func(c *bmc.Config) { c.Protocol, c.Settle = bmc.Redfish, 3*time.Second })
 	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
 	l.class("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m), providers.Transient)
 	l.eventually("reset the BMC", func() bool { return l.p.ResetBMC(l.ctx, op("recover"), l.m) == nil })

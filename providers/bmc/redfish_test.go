@@ -64,12 +64,13 @@ func TestWhatABMCLacksIsUnsupported(t *testing.T) {
 }
 
 func TestPOSTIsTransient(t *testing.T) {
-	l := newLab(t, redfishtest.Config{Off: true, PostTime: 300 * time.Millisecond}, redfishOnly)
+	l := newLab(t, redfishtest.Config{Off: true, PostTime: time.Hour}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.InPOST = true })
 	l.ok("on", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn))
 	boot := providers.BootDevice{Mode: "PXE", UEFI: true}
 	l.class("boot device in POST", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot), providers.Transient)
 	l.class("off in POST", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Transient)
+	l.s.Set(func(q *redfishtest.Quirks) { q.InPOST = false })
 	l.eventually("boot device after POST", func() bool { return l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot) == nil })
 }
 
@@ -222,8 +223,8 @@ func TestSystemsBehindOneBMC(t *testing.T) {
 func TestLateAfterASlowLogin(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Latency = 150 * time.Millisecond })
-	soon := func() context.Context { return providers.WithNotAfter(l.ctx, time.Now().Add(250*time.Millisecond)) }
-	l.class("first", l.p.SetPower(soon(), op("power"), l.m, providers.ActionHardOff), providers.Late)
+	soon := func() context.Context { return providers.WithNotAfter(l.ctx, time.Now().Add(time.Minute)) }
+	l.class("first", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(250*time.Millisecond)), op("power"), l.m, providers.ActionHardOff), providers.Late)
 	if got := l.effects(""); got != nil {
 		t.Fatalf("effects = %v after a late one, want none", got)
 	}
@@ -232,6 +233,9 @@ func TestLateAfterASlowLogin(t *testing.T) {
 	l.ok("boot device, second", l.p.SetBootDevice(soon(), op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
 	if diff := cmp.Diff([]string{"reset ForceOff", "boot Pxe Once UEFI"}, l.effects("")); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+	if n := l.s.Logins(); n != 1 {
+		t.Errorf("%d logins, want one: what was late leaves its session", n)
 	}
 }
 

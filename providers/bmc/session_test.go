@@ -25,7 +25,7 @@ func TestNoSessionIsLeft(t *testing.T) {
 	l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })
 	most := 0
 	// Callers that go away look like silence: the BMC is left alone for moments, in which nothing is served.
-	for batch, end := 0, time.Now().Add(30*time.Second); batch < 20 || l.s.Served() < 1000 && time.Now().Before(end); batch++ {
+	for batch, end := 0, time.Now().Add(3*time.Minute); batch < 20 || l.s.Served() < 1000 && time.Now().Before(end); batch++ {
 		l.s.Set(func(q *redfishtest.Quirks) {
 			q.Drop, q.DropLogins, q.ExpireSession, q.Latency = 0, 0, false, 0
 			switch batch % 5 {
