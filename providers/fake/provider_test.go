@@ -176,13 +176,32 @@ func TestPressIsNeverRepeated(t *testing.T) {
 	}
 }
 
+// ending is a context whose deadline comes when the test says so.
+type ending struct {
+	context.Context
+	over chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.over }
+
+func (e ending) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // TestEffectOutlivesItsCallerOverHTTP is its namesake, across a connection that is closed.
 func TestEffectOutlivesItsCallerOverHTTP(t *testing.T) {
-	f := fake.NewFleet(fake.Config{Faults: fake.Faults{Latency: fake.Duration(100 * time.Millisecond)}})
-	s := httptest.NewServer(f.Handler())
+	f := fake.NewFleet(fake.Config{Faults: fake.Faults{Latency: fake.Duration(2 * time.Second)}})
+	ctx := ending{t.Context(), make(chan struct{})}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(ctx.over) // the press has arrived: there is one
+		f.Handler().ServeHTTP(w, r)
+	}))
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
 	err := dial(t, s.URL, 0).SetPower(ctx, op("reboot"), machine("m-1"), providers.ActionHardOff)
 	if providers.ClassOf(err) != providers.Timeout {
 		t.Fatalf("got %v, want a timeout", err)
