@@ -48,7 +48,7 @@ func importRules() []importRule {
 		{part: "fsm/...", may: []string{"proto/..."}, never: impure},
 		{part: "archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
-		{part: "providers/...", may: []string{"proto/holdfast/..."}},
+		{part: "providers/...", may: []string{"proto/holdfast/..."}, tests: []string{"cluster/freeport"}},
 		{part: "executor/...", may: []string{"proto/...", "archive", "fsm", "cluster", "providers"}, tests: []string{"archive/...", "providers/..."}},
 		{part: "server/...", may: []string{"proto/...", "archive", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/...", "cluster/peertls/issue"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},

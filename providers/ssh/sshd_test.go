@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
@@ -92,12 +93,13 @@ func startSSHD(t *testing.T, more ...string) *sshd {
 		}
 		return path
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	// A port that no outgoing connection gets while sshd starts, not even the one that looks whether it is up.
+	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addr = l.Addr().String()
-	l.Close()
+	t.Cleanup(func() { _ = ports.Release() })
+	s.addr = ports.Address("127.0.0.1")
 	_, port, _ := net.SplitHostPort(s.addr)
 	config := strings.Join(append([]string{
 		"ListenAddress 127.0.0.1", "Port " + port, "HostKey " + write("host", hostPEM),
@@ -151,7 +153,7 @@ func (s *sshd) logins(t *testing.T) int {
 }
 
 func (s *sshd) config() sshexec.Config {
-	return sshexec.Config{StateDir: s.state, KillGrace: sshexec.Duration(time.Second)}
+	return sshexec.Config{StateDir: s.state, KillGrace: sshexec.Duration(3 * time.Second)}
 }
 
 // machine is this machine, reached over the server.
