@@ -75,7 +75,7 @@ func TestMutant(t *testing.T) {
 		}
 		return providertest.Setup{
 			Provider: p, Machine: machine("m-1"), Silent: machine("silent"), Missing: machine("missing"),
-			Wait: time.Second, Poll: time.Millisecond, Rollback: 30 * time.Millisecond,
+			Wait: 4 * time.Second, Poll: time.Millisecond, Rollback: time.Second, // the one without a mutation must pass on a busy machine
 			Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true, ResetBMC: true,
 			Broken: func(context.Context) providers.Problem {
 				all, machines := f.Faults()
