@@ -55,7 +55,7 @@ func install(t *testing.T, s *ironictest.Server, m providers.Machine, op provide
 }
 
 func inTime(t *testing.T) context.Context {
-	return providers.WithNotAfter(t.Context(), time.Now().Add(5*time.Second))
+	return providers.WithNotAfter(t.Context(), time.Now().Add(time.Minute))
 }
 
 // TestInstall goes from each state that a node can be in, with another leader after each effect: each change is asked for once.
