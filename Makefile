@@ -57,6 +57,12 @@ release: ## Make a release: static binaries, debs, rpms, bills of materials, sum
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'release: which version? make release VERSION=1.2.3' >&2; exit 2; }
 	tools/release.sh '$(VERSION)'
 
+# Once for each release, from its build; what is written is committed, and opened by every later build (test/golden).
+.PHONY: golden-data
+golden-data: ## Write the data directory of a release into test/golden/testdata/VERSION (VERSION=1.2.3)
+	@[ '$(origin VERSION)' = 'command line' ] || { echo 'golden-data: of which version? make golden-data VERSION=1.2.3' >&2; exit 2; }
+	GOLDEN_VERSION='$(VERSION)' go test -count=1 -v -run '^TestWrite$$' ./test/golden
+
 # Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
 .PHONY: release-check
 release-check: ## Make two releases, and install, upgrade, remove and purge their debs on a real systemd host, in a container (3 minutes)

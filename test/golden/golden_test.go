@@ -1,0 +1,198 @@
+package golden
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// patience bounds a test, without the build of the binary.
+const patience = 3 * time.Minute
+
+// keyLine seals the secrets of all directories here. It is no secret: nothing else is sealed under it.
+func keyLine() string {
+	return "golden:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("golden--"), 4)) + "\n"
+}
+
+// build gives the binary of this tree; HOLDFAST_TEST_BINARY names one that was built before.
+func build(t *testing.T) string {
+	t.Helper()
+	if binary := os.Getenv("HOLDFAST_TEST_BINARY"); binary != "" {
+		return binary
+	}
+	binary := filepath.Join(t.TempDir(), "holdfast")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// alone makes a cluster of one peer, and starts nothing.
+func alone(ctx context.Context, t *testing.T, cfg localcluster.Config) *localcluster.Cluster {
+	t.Helper()
+	keys := filepath.Join(t.TempDir(), "secrets.keys")
+	if err := os.WriteFile(keys, []byte(keyLine()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Dir, cfg.Peers, cfg.Insecure, cfg.Args = t.TempDir(), 1, true, append(cfg.Args, "--secrets-key-file", keys)
+	c, err := localcluster.New(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Peers()[0].LogTail(100))
+		}
+		_ = c.Close()
+	})
+	return c
+}
+
+// serve starts the peer, and gives a client of it.
+func serve(ctx context.Context, t *testing.T, c *localcluster.Cluster) *client.Client {
+	t.Helper()
+	if err := c.Peers()[0].Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := client.Dial(client.Config{Addrs: c.Addrs(), Timeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
+	return cl
+}
+
+// TestGolden: this build opens the data of every release, shows what that release showed, takes a write, and starts again.
+func TestGolden(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*/data.tar.gz")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("directories of releases: %v, %v, want at least one", archives, err)
+	}
+	binary := build(t)
+	for _, archive := range archives {
+		t.Run(filepath.Base(filepath.Dir(archive)), func(t *testing.T) {
+			ctx, stop := context.WithTimeout(t.Context(), patience)
+			defer stop()
+			c := alone(ctx, t, localcluster.Config{Binary: binary})
+			unpack(t, archive, c.Peers()[0].DataDir)
+			cl := serve(ctx, t, c)
+			wanted, err := os.ReadFile(filepath.Join(filepath.Dir(archive), "seen.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want map[string]any
+			if err := json.Unmarshal(wanted, &want); err != nil {
+				t.Fatal(err)
+			}
+			got := look(ctx, t, cl)
+			for what := range want {
+				for _, diff := range lacks(what, want[what], got[what]) {
+					t.Error(diff)
+				}
+			}
+			if _, err := cl.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "written-by-head"}}); err != nil {
+				t.Fatalf("write: %v", err)
+			}
+			if err := c.Peers()[0].Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			cl = serve(ctx, t, c)
+			if _, err := cl.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "written-by-head"}); err != nil {
+				t.Errorf("after another start: %v", err)
+			}
+			whole(ctx, t, cl)
+		})
+	}
+}
+
+// whole reads every record of the state, as a snapshot file.
+func whole(ctx context.Context, t *testing.T, cl *client.Client) {
+	t.Helper()
+	stream, err := cl.Operator().SaveSnapshot(ctx, &holdfastv1.SaveSnapshotRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Write(part.GetData())
+	}
+	if _, err := fsm.ReadBackup(&file); err != nil {
+		t.Error(err)
+	}
+}
+
+// lacks lists what an answer of before had and the one of now has not. What is new is fine.
+func lacks(at string, want, got any) (found []string) {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok {
+			return []string{fmt.Sprintf("%s: got %v, want %v", at, got, want)}
+		}
+		for k := range w {
+			found = append(found, lacks(at+"."+k, w[k], g[k])...)
+		}
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(w) {
+			return []string{fmt.Sprintf("%s: got %v, want %v", at, got, want)}
+		}
+		for i := range w {
+			found = append(found, lacks(fmt.Sprintf("%s[%d]", at, i), w[i], g[i])...)
+		}
+	default:
+		if got != want {
+			found = append(found, fmt.Sprintf("%s: got %v, want %v", at, got, want))
+		}
+	}
+	return found
+}
+
+func TestLacks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		want, got string
+		n         int
+	}{
+		"the same":       {`{"a":[1,{"b":"c"}]}`, `{"a":[1,{"b":"c"}]}`, 0},
+		"more is fine":   {`{"a":[1,{"b":"c"}]}`, `{"a":[1,{"b":"c","d":2}],"e":1}`, 0},
+		"another value":  {`{"a":1}`, `{"a":2}`, 1},
+		"a field less":   {`{"a":1,"b":2}`, `{"a":1}`, 1},
+		"an item less":   {`{"a":[1,2]}`, `{"a":[1]}`, 1},
+		"another type":   {`{"a":{"b":1}}`, `{"a":[1]}`, 1},
+		"nothing at all": {`{"a":{"b":1}}`, `{}`, 1},
+	} {
+		var want, got any
+		if err := errors.Join(json.NewDecoder(strings.NewReader(tt.want)).Decode(&want), json.NewDecoder(strings.NewReader(tt.got)).Decode(&got)); err != nil {
+			t.Fatal(err)
+		}
+		if found := lacks("x", want, got); len(found) != tt.n {
+			t.Errorf("%s: got %q, want %d", name, found, tt.n)
+		}
+	}
+}
