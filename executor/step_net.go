@@ -28,6 +28,7 @@ type netChange struct {
 	host   providers.NetConfigurator
 	there  providers.Machine // the machine as it is reached with the new configuration
 	moves  bool              // that is at another address
+	token  string            // of the attempt that has applied it: this one, or an earlier one of the same step
 	status providers.NetworkStatus
 }
 
@@ -40,7 +41,7 @@ func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) ac
 		if config == "" {
 			return providers.Errorf(providers.Unsupported, "apply network configuration", "there is none: set it in the step or as the run's parameter net_config")
 		}
-		c := &netChange{attempt: a, host: p, there: a.machine}
+		c := &netChange{attempt: a, host: p, there: a.machine, token: a.op.Token()}
 		if to := a.param(s.GetNewSshEndpoint(), "new_ssh_endpoint"); to != "" && to != a.machine.GetSpec().GetSshEndpoint() {
 			if strings.ContainsAny(to, "/@ \t\r\n") || len(to) > 255 {
 				return providers.Errorf(providers.Unsupported, "apply network configuration", "new_ssh_endpoint %q is no address: want host or host:port", to)
@@ -61,18 +62,20 @@ func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) ac
 }
 
 func (c *netChange) bring(ctx context.Context, config string, rollback time.Duration) error {
-	token := c.op.Token()
-	if err := c.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, c.adopted != nil) }); err != nil {
+	if err := c.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, c.adopted != nil || c.number > 1) }); err != nil {
 		return err
 	}
-	if c.status.Token != token {
-		err := c.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
-			return c.host.ApplyNetwork(ctx, c.op, c.machine, config, rollback)
-		})
-		if err != nil {
+	if c.earlier() {
+		c.token = c.status.Token
+		c.say("the host has the network of %s, an earlier attempt: it is not applied again", c.token)
+	}
+	if c.status.Token != c.token {
+		c.status = providers.NetworkStatus{} // what is known is of another configuration
+		if err := c.apply(ctx, config, rollback); err != nil {
 			return err
 		}
 	}
+	token := c.token
 	if rollback > 0 && !c.status.Confirmed && !c.status.Reverted {
 		if err := c.confirm(ctx, token); err != nil {
 			return err
@@ -100,7 +103,49 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 	})
 }
 
+// earlier says whether the host has the network of an earlier attempt of this step, and has not gone back from it. Its configuration is the same: what was not known was the outcome.
+func (c *netChange) earlier() bool {
+	return !c.status.Reverted && c.status.Token != c.token && c.ours(c.status.Token)
+}
+
+// apply has the host apply the configuration. An answer that does not come is no failure, for the change itself may have cut it off: the host is looked at, and when it
+// has nothing of this attempt it is asked again, under the same token. So it does it once.
+func (c *netChange) apply(ctx context.Context, config string, rollback time.Duration) error {
+	for {
+		lost := c.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
+			return c.host.ApplyNetwork(ctx, c.op, c.machine, config, rollback)
+		})
+		if lost == nil || !c.unanswered(ctx, lost) {
+			return lost
+		}
+		var answers time.Time // since when the host can be looked at
+		err := c.poll(ctx, "the host to tell whether it has the new network", func(ctx context.Context) (bool, error) {
+			if ok, err := c.look(ctx, true); !ok {
+				return false, err
+			}
+			if answers.IsZero() {
+				answers = time.Now()
+			}
+			return c.status.Token == c.token || time.Since(answers) > c.settleTime(), nil
+		})
+		if err != nil || c.status.Token == c.token {
+			return err
+		}
+	}
+}
+
 var errWentBack = &failure{errors.New("the host went back to its former network")}
+
+// ours says whether a token is of this step of this run.
+func (c *netChange) ours(token string) bool {
+	for n := int32(1); n <= c.number; n++ {
+		op := c.op
+		if op.Attempt = n; token == op.Token() {
+			return true
+		}
+	}
+	return false
+}
 
 // look asks the host which network it has. Once the new one may be in force it is asked where that makes it answer, and where it answers when it has gone
 // back; who does not have this attempt's network there may be another host, or the former one.
@@ -109,7 +154,7 @@ func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
 		short, stop := context.WithTimeout(ctx, netLook)
 		st, err := c.host.NetworkStatus(short, c.there)
 		stop()
-		if err == nil && st.Token == c.op.Token() {
+		if err == nil && c.ours(st.Token) {
 			c.status = st
 			return true, nil
 		}

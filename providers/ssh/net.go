@@ -43,7 +43,8 @@ func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (prov
 }
 
 // ApplyNetwork has the host apply a configuration (see docs/hardware.md for its form), and go back by itself unless it is confirmed within the rollback time: by
-// a timer that was set before anything was changed, and at the next boot. Zero applies it for good. The next call connects anew, over the new path.
+// a timer that was set before anything was changed, and at the next boot. Zero applies it for good. The next call connects anew, over the new path. Asked twice under one token
+// the host does it once.
 func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers.Machine, config string, rollback time.Duration) error {
 	op, token := "apply the network configuration of "+m.GetMachineId(), o.Token()
 	if err := checkToken(op, token); err != nil {
@@ -75,6 +76,10 @@ func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers
 		return sh.ask(line("hf_net_apply", token, nonce, until, until+latestStart, manager, after), only("ok"))
 	})
 	p.forgetMachine(m)
+	var b *broken
+	if errors.As(err, &b) { // what was asked for may be what has broken it
+		return providers.Errorf(providers.Timeout, op, "%w", err)
+	}
 	return err
 }
 

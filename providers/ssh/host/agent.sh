@@ -339,7 +339,7 @@ hf_net_apply() {
 	hf_dir=$hf_base/d-$2 hf_staged=$hf_base/d-$2
 	if [ -f "$hf_base/n-$1" ]; then
 		rm -rf "$hf_dir"
-		echo ok >&3
+		hf_net_begun "$1"
 		return
 	fi
 	case $5 in
@@ -379,8 +379,14 @@ hf_net_apply() {
 		fi
 		sleep 0.05
 	done
-	if [ "$hf_current" != "$1" ]; then
-		hf_err unsupported "$hf_why"
+	hf_net_begun "$1"
+}
+
+# hf_net_begun TOKEN answers that a configuration is being applied or was, or why it never was: then nothing has changed, and another try may come to its turn.
+hf_net_begun() {
+	hf_net_current
+	if [ "$hf_current" != "$1" ] && hf_net_load "$1" && [ "$hf_net_state" = reverted ] && [ ! -f "$hf_dir/changed" ]; then
+		hf_err transient "$hf_why"
 		return
 	fi
 	echo ok >&3

@@ -135,22 +135,53 @@ arm() {
 	fi
 }
 
-# former ends what an earlier configuration has left open, and fails when that still waits to be confirmed.
+# former ends what an earlier configuration has left open. It fails with 1 when that still waits to be confirmed, and with 2 when the host is going back
+# from it: what goes back wants the lock, and would put the old files over ours.
 former() {
 	[ -f "$base/n-current" ] || return 0
 	read -r other <"$base/n-current"
 	[ "$other" != "$token" ] && [ -f "$base/n-$other" ] || return 0
 	read -r other_dir other_boot other_until rest <"$base/n-$other"
-	if [ ! -d "$other_dir" ] || [ -f "$other_dir/decision" ]; then
+	[ -d "$other_dir" ] || return 0
+	uptime
+	alive=
+	if [ "$other_boot" = "$boot" ] && [ "$now" -lt "$other_until" ]; then
+		alive=true
+	fi
+	if [ -f "$other_dir/decision" ]; then
+		read -r word rest <"$other_dir/decision"
+		if [ "$alive" ] && [ "$word" = reverted ] && [ -f "$other_dir/changed" ] && [ ! -f "$other_dir/restored" ]; then
+			return 2
+		fi
 		return 0
 	fi
-	uptime
-	if [ "$other_boot" = "$boot" ] && [ "$now" -lt "$other_until" ]; then
-		return 1
-	fi
+	[ ! "$alive" ] || return 1
 	# Whoever should have gone back has died.
 	/bin/sh "$dir/supervisor" rollback "$base" "$other" "$other_dir" "$manager" 'it was not confirmed in time' 8>&-
 	return 0
+}
+
+# turn takes the lock when nothing of an earlier configuration is open, and says in why what kept it from that.
+turn() {
+	exec 8>"$base/n-lock"
+	tries=0
+	while [ "$tries" -lt 120 ]; do
+		why='another network configuration is being applied'
+		flock -w 60 8 || return 1
+		former
+		case $? in
+		0) return 0 ;;
+		1)
+			why='another network configuration waits to be confirmed'
+			return 1
+			;;
+		esac
+		why='the host is still going back to its former network'
+		flock -u 8
+		tries=$((tries + 1))
+		sleep 0.5
+	done
+	return 1
 }
 
 run() {
@@ -167,9 +198,8 @@ run() {
 		rm -rf "$dir"
 		exit 0
 	fi
-	exec 8>"$base/n-lock"
-	if ! flock -w 60 8 || ! former; then
-		decide reverted 'another network configuration waits to be confirmed'
+	if ! turn; then
+		decide reverted "$why"
 		exit 0
 	fi
 	echo "$token" >"$base/n-current.new" && mv "$base/n-current.new" "$base/n-current"

@@ -1,0 +1,135 @@
+package sshexec
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// netHost is a directory that net.sh takes for a host with systemd-networkd, and for one without systemd.
+type netHost struct {
+	t      *testing.T
+	dir    string
+	script string // net.sh, with places of this directory
+}
+
+// newNetHost makes one on which going back waits, between its decision and the lock, as long as the file "hold" is there.
+func newNetHost(t *testing.T) *netHost {
+	t.Helper()
+	for _, tool := range []string{"flock", "setsid"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("net.sh needs %s: %v", tool, err)
+		}
+	}
+	h := &netHost{t: t, dir: t.TempDir(), script: netScript}
+	h.write("bin/networkctl", "#!/bin/sh\n")
+	if err := os.Chmod(filepath.Join(h.dir, "bin/networkctl"), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	for before, after := range map[string]string{
+		"PATH=/usr/local/sbin:":                        "PATH=" + h.dir + "/bin:/usr/local/sbin:",
+		"boot_unit=/etc/systemd/system/":               "boot_unit=" + h.dir + "/",
+		"boot_link=/etc/systemd/system/":               "boot_link=" + h.dir + "/",
+		"\t\tflock -w 20 8 # an apply that hangs does": "\t\twhile [ -f " + h.dir + "/hold ]; do sleep 0.02; done\n\t\tflock -w 20 8 # an apply that hangs does",
+	} {
+		if strings.Count(h.script, before) != 1 {
+			t.Fatalf("net.sh has %q %d times, want once", before, strings.Count(h.script, before))
+		}
+		h.script = strings.Replace(h.script, before, after, 1)
+	}
+	return h
+}
+
+func (h *netHost) write(name, text string) {
+	h.t.Helper()
+	name = filepath.Join(h.dir, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// read gives a file without its last newline, "" when it is not there.
+func (h *netHost) read(name string) string {
+	b, _ := os.ReadFile(filepath.Join(h.dir, name)) //nolint:gosec // of the test's own directory
+	return strings.TrimSpace(string(b))
+}
+
+// apply starts what an agent starts for a configuration of one file, and gives its end.
+func (h *netHost) apply(token, text, rollback string) (ended func()) {
+	h.t.Helper()
+	d := "d-" + token
+	h.write(d+"/supervisor", h.script)
+	h.write(d+"/script", text)
+	h.write(d+"/job", "1 "+h.dir+"/eth0.network\n")
+	cmd := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, token, filepath.Join(h.dir, d), "99999999999999", "networkd", rollback, "none")
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	return func() {
+		h.t.Helper()
+		if err := cmd.Wait(); err != nil {
+			h.t.Errorf("apply %s: %v", token, err)
+		}
+	}
+}
+
+func (h *netHost) until(what string, ok func() bool) {
+	h.t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); {
+		if time.Now().After(end) {
+			h.t.Fatalf("%s: not within a minute; logs: %s %s", what, h.read("d-a/log"), h.read("d-b/log"))
+		}
+		time.Sleep(10 * time.Millisecond) // sleep: between two looks, with a deadline
+	}
+}
+
+// A configuration whose time is over goes back while the next one comes: the next one waits for that, and is what the host has in the end.
+func TestNetworkThatGoesBackMeetsTheNext(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	h.write("eth0.network", "0")
+	h.write("hold", "")
+	h.apply("a", "1", "0.2")() // nobody confirms it
+	h.until("the first to go back", func() bool { return strings.HasPrefix(h.read("d-a/decision"), "reverted") })
+	ended := h.apply("b", "2", "0")
+	h.until("the second to come", func() bool { return h.read("d-b/claim") != "" })
+	time.Sleep(500 * time.Millisecond) // sleep: in that time a wrong one has been applied
+	if got := h.read("eth0.network"); got != "1" {
+		t.Errorf("the file has %q while the first is on its way back, want 1", got)
+	}
+	if err := os.Remove(filepath.Join(h.dir, "hold")); err != nil {
+		t.Fatal(err)
+	}
+	ended()
+	h.until("the first to be back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "2" || !strings.HasPrefix(decision, "confirmed") || h.read("n-current") != "b" {
+		t.Errorf("the file has %q, the decision is %q, in force is %q; want 2, confirmed, b", got, decision, h.read("n-current"))
+	}
+}
+
+// A configuration that waits to be confirmed is not overwritten: the next one is refused, and the first one can be kept.
+func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	h.write("eth0.network", "0")
+	h.apply("a", "1", "60")()
+	h.apply("b", "2", "0")()
+	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "1" || !strings.Contains(decision, "waits to be confirmed") || h.read("n-current") != "a" {
+		t.Errorf("the file has %q, the decision about the second is %q, in force is %q; want 1, refused, a", got, decision, h.read("n-current"))
+	}
+	h.write("decision", "confirmed it is kept\n")
+	if err := os.Link(filepath.Join(h.dir, "decision"), filepath.Join(h.dir, "d-a/decision")); err != nil {
+		t.Fatal(err)
+	}
+	h.apply("c", "3", "0")()
+	h.until("the time of the first to be over", func() bool { return h.read("eth0.network") == "3" && h.read("n-current") == "c" })
+	if got := h.read("d-a/decision"); !strings.HasPrefix(got, "confirmed") {
+		t.Errorf("the decision about the first is %q, want confirmed", got)
+	}
+}
