@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -66,10 +69,14 @@ func TestClusterForms(t *testing.T) {
 			return nil
 		})
 	}
-	st := c.Peers[0].Node.Status(t.Context())
-	if got, want := st.GetFailureTolerance(), int32(1); got != want {
-		t.Errorf("failure tolerance: got %d, want %d", got, want)
-	}
+	var st *holdfastv1.ClusterStatus
+	clustertest.Eventually(t, 20*time.Second, "everybody votes", func() error { // and says so in half a second
+		st = c.Peers[0].Node.Status(t.Context())
+		if got, want := st.GetFailureTolerance(), int32(1); got != want {
+			return fmt.Errorf("failure tolerance: got %d, want %d", got, want)
+		}
+		return nil
+	})
 	if got, want := st.GetLeader(), leader.ID; got != want {
 		t.Errorf("leader in the status: got %s, want %s", got, want)
 	}
@@ -169,4 +176,19 @@ func TestWriteAndReadAnywhere(t *testing.T) {
 	if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || out.Leader != leader.ID {
 		t.Errorf("apply on a follower: got %v, want not applied with leader %s", err, leader.ID)
 	}
+}
+
+// inTime makes a call with a deadline, until its answer comes before that: a machine that has other things to do may answer late, and a peer that
+// leaves no time for its answer always does.
+func inTime(t *testing.T, deadline time.Duration, call func(context.Context) error) (err error) {
+	t.Helper()
+	clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("an answer within %v", deadline), func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		if err = call(ctx); status.Code(err) == codes.DeadlineExceeded {
+			return err
+		}
+		return nil
+	})
+	return err
 }

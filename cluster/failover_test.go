@@ -132,7 +132,7 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 			t.Fatalf("write before: %v", err)
 		}
 	}
-	clustertest.Eventually(t, 5*time.Second, "the followers watch the leader", func() error {
+	clustertest.Eventually(t, 20*time.Second, "the followers watch the leader", func() error {
 		for _, p := range rest {
 			if !p.Node.Watching(old.ID) {
 				return fmt.Errorf("%s does not", p.ID)
@@ -196,7 +196,7 @@ func (s spell) next(t *testing.T, last cluster.Term) cluster.Term {
 			t.Errorf("term %d was confirmed after term %d had begun", last.Epoch, term.Epoch)
 		}
 		return term
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("no leader task began")
 		return last
 	}
@@ -210,9 +210,9 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 		old := c.Leader()
 		settled(t, c, 3)
 		last = s.next(t, last)
-		c.Followers(old)[0].Node.CallElection()
-		clustertest.Eventually(t, 10*time.Second, "another leader", func() error {
+		clustertest.Eventually(t, 30*time.Second, "another leader", func() error {
 			if c.Leader() == old {
+				c.Followers(old)[0].Node.CallElection() // it may lose, when it lacks the last entry
 				return errors.New("it is the old one")
 			}
 			return nil
@@ -302,21 +302,13 @@ func TestNoQuorum(t *testing.T) {
 	c.Kill(c.Peers[1])
 	c.Kill(c.Peers[2])
 
-	const deadline = time.Second
 	for name, call := range map[string]func(context.Context) error{
 		"write": func(ctx context.Context) error { return register(ctx, last, "m2") },
 		"read":  func(ctx context.Context) error { return get(ctx, last, "m") },
 	} {
-		// A machine that has other things to do may answer late, and a peer that leaves no time for its answer always does.
-		clustertest.Eventually(t, 30*deadline, name+" without a quorum is UNAVAILABLE in time", func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), deadline)
-			defer cancel()
-			err := call(ctx)
-			if got := status.Code(err); got != codes.Unavailable {
-				return fmt.Errorf("got %v (%w)", got, err)
-			}
-			return nil
-		})
+		if err := inTime(t, time.Second, call); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s without a quorum: got %v, want UNAVAILABLE", name, err)
+		}
 	}
 
 	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
 // leads lets the gate believe that it serves a leader, until the returned function is called.
@@ -54,12 +56,12 @@ func serveAt(t *testing.T, addr string) {
 // freePort gives an address where nobody listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Claim(t.Context(), 1) // no outgoing connection gets it
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Cleanup(func() { _ = ports.Release() })
+	return ports.Address("127.0.0.1")
 }
 
 // Raft pauses for up to 10 s after errors. So a leader's calls give none while their peer is away, and succeed when it is back.
