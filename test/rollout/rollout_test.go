@@ -52,6 +52,7 @@ func TestRecovery(t *testing.T) {
 	l.mustPlay(t, "rotate_keys.yml")
 	tr.end(t, "the rotation of keys")
 	l.runs(t, "v0.0.2")
+	l.changesCA(t)
 
 	if _, said, err := l.play(t, "teardown.yml"); err == nil || !strings.Contains(said, "-e holdfast_teardown=lab") {
 		t.Errorf("teardown without the name of the cluster: %v", err)
@@ -147,6 +148,32 @@ alerts = sum(len(g["rules"]) for g in get("rules?type=alert")["groups"])
 print(",".join(health), alerts > 20)'`
 	if got, want := l.ssh(t, 2, ask), "up,up,up True"; got != want {
 		t.Errorf("Prometheus says %q, want %q", got, want)
+	}
+}
+
+// changesCA: whoever trusts both is served all the time; in the end the old one certifies nobody.
+func (l *lab) changesCA(t *testing.T) {
+	old, err := os.ReadFile(l.pki() + "/ca.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["use"]}`); err == nil || !strings.Contains(said, "begin with -e") {
+		t.Errorf("use a CA that was not begun: %v", err)
+	}
+	l.mustPlay(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["begin"]}`)
+	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["end"]}`); err == nil || !strings.Contains(said, "signs still") {
+		t.Errorf("end with a CA that does not sign yet: %v", err)
+	}
+	tr := l.traffic(t, "ca") // its client has read both
+	l.mustPlay(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["use", "end"]}`)
+	tr.end(t, "the change of the CA")
+	l.runs(t, "v0.0.2")
+	now, err := os.ReadFile(l.pki() + "/ca.pem")
+	if err != nil || strings.Count(string(now), "BEGIN CERTIFICATE") != 1 || strings.Contains(string(now), strings.TrimSpace(string(old))) {
+		t.Errorf("the CA in the end: %v\n%s", err, now)
+	}
+	if got := l.ssh(t, 0, "grep -c BEGIN /etc/holdfast/ca.pem"); got != "1" {
+		t.Errorf("a peer trusts %s CAs, want one", got)
 	}
 }
 
