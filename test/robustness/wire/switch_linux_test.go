@@ -30,14 +30,24 @@ func TestSwitch(t *testing.T) {
 		}
 	}()
 	conns := [2]*net.UDPConn{bind(t, s, 0), bind(t, s, 1)}
+	// trip sends a packet and waits until it has come, or is lost for certain.
 	trip := func(from, to int) (time.Duration, bool) {
-		began := time.Now()
+		lost, began := s.Lost(), time.Now()
 		if _, err := conns[from].WriteTo([]byte{1}, conns[to].LocalAddr()); err != nil {
 			t.Fatal(err)
 		}
-		_ = conns[to].SetReadDeadline(began.Add(300 * time.Millisecond))
+		for deadline := began.Add(30 * time.Second); s.Lost() == lost; {
+			_ = conns[to].SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			if _, err := conns[to].Read(make([]byte, 1)); err == nil {
+				return time.Since(began), true
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("a packet from %d to %d has neither come nor was it lost", from, to)
+			}
+		}
+		_ = conns[to].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		_, err := conns[to].Read(make([]byte, 1))
-		return time.Since(began), err == nil
+		return 0, err == nil
 	}
 	for _, tc := range []struct {
 		name         string
