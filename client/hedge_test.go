@@ -22,10 +22,18 @@ func hang(ctx context.Context, _ int) error {
 	return ctx.Err()
 }
 
-// stopped is a peer where nothing is answered, the health check of a lifeline neither.
+// stopped is a peer where nothing is answered, the health check of a lifeline neither, and not with the end of the caller's time either: a process
+// that is stopped does not see it pass, and one that says so lives.
 func stopped(t *testing.T) *fakePeer {
 	t.Helper()
-	return startPeer(t, &fakePeer{unary: hang, health: hang})
+	end := make(chan struct{})
+	silent := func(context.Context, int) error {
+		<-end
+		return context.Canceled
+	}
+	p := startPeer(t, &fakePeer{unary: silent, health: silent})
+	t.Cleanup(func() { close(end) }) // before the server waits for them
+	return p
 }
 
 func register1(ctx context.Context, c *Client) error { return register("m-1")(ctx, c) }
@@ -36,29 +44,30 @@ func TestSlowPeerIsRaced(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		call func(context.Context, *Client) error
-		want time.Duration // at most
-	}{
-		{"a read", get, hedge.First + time.Second},
-		{"a start with a request id", start("req-1"), hedge.First + time.Second},
-		{"a write that may not be sent twice at once", register1, hedge.First + lifeTimeout + time.Second},
-	} {
+	}{{"a read", get}, {"a start with a request id", start("req-1")}, {"a write that may not be sent twice at once", register1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			a, b := stopped(t), startPeer(t, &fakePeer{})
 			c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
+			c.peers.tryTimeout = time.Hour // nothing but the race brings an answer, however busy the machine is
 			began := time.Now()
 			if err := tt.call(testContext(t), c); err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(began); took < hedge.First || took > tt.want {
-				t.Errorf("it took %v, want %v to %v", took, hedge.First, tt.want)
+			if took := time.Since(began); took < hedge.First {
+				t.Errorf("it took %v, want %v at least", took, hedge.First)
 			}
+			if got := c.peers.order.List()[0]; got != 1 {
+				t.Errorf("the next one begins with peer %d, want the other one, 1", got)
+			}
+			before := a.count()
 			began = time.Now()
-			if err := tt.call(testContext(t), c); err != nil || time.Since(began) > time.Second {
-				t.Errorf("the next one took %v, %v, want it to go to the other peer at once", time.Since(began), err)
+			err := tt.call(testContext(t), c)
+			if took := time.Since(began); err != nil || took < hedge.First && a.count() != before {
+				t.Errorf("the next one took %v, %v, and went to the first peer %d times, want it to go to the other peer at once", took, err, a.count()-before)
 			}
-			if a.count() != 1 || b.count() != 2 {
-				t.Errorf("%d and %d calls came, want 1 and 2", a.count(), b.count())
+			if b.count() < 2 {
+				t.Errorf("%d calls came to the other peer, want 2", b.count())
 			}
 		})
 	}
@@ -175,7 +184,7 @@ func TestStreamLeavesALifelessPeer(t *testing.T) {
 	if !errors.Is(err, enough) || got[1] != 8 {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if took, limit := time.Since(began), streamQuiet+lifeTimeout+time.Second; took > limit {
+	if took, limit := time.Since(began), streamQuiet+lifeTimeout+10*time.Second; took > limit {
 		t.Errorf("it went on after %v, want it within %v", took, limit)
 	}
 }

@@ -139,11 +139,11 @@ func TestServerKilledInTheMiddleIsUnknown(t *testing.T) {
 
 func TestTriesEndWithTheDeadline(t *testing.T) {
 	a := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return unavailable(t, ReasonNoLeader) }})
-	c := dial(t, Config{Addrs: []string{a.addr, refusedAddr(t)}, Timeout: 300 * time.Millisecond})
+	c := dial(t, Config{Addrs: []string{a.addr, refusedAddr(t)}, Timeout: 2 * time.Second})
 	began := time.Now()
 	err := start("req-1")(context.Background(), c)
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("took %v, want about 300ms", took)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v, want about 2s", took)
 	}
 	if got := status.Code(err); got != codes.Unavailable {
 		t.Errorf("code = %v (%v), want UNAVAILABLE: the deadline is not what went wrong", got, err)
@@ -168,8 +168,8 @@ func TestHungPeerIsLeft(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := startPeer(t, &fakePeer{unary: hang}), startPeer(t, &fakePeer{})
-			c := dial(t, Config{Addrs: []string{a.addr, b.addr}, Timeout: 2 * time.Second})
-			c.peers.tryTimeout = 50 * time.Millisecond
+			c := dial(t, Config{Addrs: []string{a.addr, b.addr}, Timeout: 4 * time.Second})
+			c.peers.tryTimeout = 500 * time.Millisecond
 			if err := tt.call(context.Background(), c); status.Code(err) != tt.want {
 				t.Errorf("err = %v, want %v", err, tt.want)
 			}
@@ -184,7 +184,7 @@ func TestUnknownTryIsRememberedWhenTheTriesEnd(t *testing.T) {
 		}
 		return unavailable(t, ReasonNoLeader)
 	}})
-	c := dial(t, Config{Addrs: []string{a.addr}, Timeout: 300 * time.Millisecond})
+	c := dial(t, Config{Addrs: []string{a.addr}, Timeout: 2 * time.Second})
 	var call *CallError
 	if err := start("req-1")(context.Background(), c); !errors.As(err, &call) || !call.OutcomeUnknown || call.Tries < 2 {
 		t.Errorf("err = %+v, want several tries and an unknown outcome", err)

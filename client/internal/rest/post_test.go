@@ -93,7 +93,7 @@ func TestPostAsksAnotherPeer(t *testing.T) {
 				url, _ = server(t, tt.first)
 			}
 			second, calls := server(t, status(201, ""))
-			p := peers(t, Config{URLs: []string{url, second}, Timeout: 200 * time.Millisecond})
+			p := peers(t, Config{URLs: []string{url, second}, Timeout: 2 * time.Second})
 			a, err := p.Post(t.Context(), Request{Path: "/x", Final: final})
 			if err != nil {
 				t.Fatal(err)
