@@ -52,21 +52,29 @@ func (c child) Running() bool { return true }
 func (c child) Pause() error  { return c.Process.Signal(syscall.SIGSTOP) }
 func (c child) Resume() error { return c.Process.Signal(syscall.SIGCONT) }
 
-// asked gives by how much the child's wall clock differs, and how long it thinks it has lived.
-func (c child) asked(t *testing.T) (off, lived time.Duration) {
+// answer is what the child says, and between which of our times it said that.
+type answer struct {
+	wall         time.Time
+	lived        time.Duration // as the child believes
+	asked, heard time.Time
+}
+
+func (c child) answer(t *testing.T) answer {
 	t.Helper()
-	var wall int64
+	a := answer{asked: time.Now()}
 	if _, err := io.WriteString(c.in, "\n"); err != nil {
 		t.Fatal(err)
 	}
+	var wall int64
 	line, err := c.out.ReadString('\n')
 	if err == nil {
-		_, err = fmt.Sscan(line, &wall, &lived)
+		_, err = fmt.Sscan(line, &wall, &a.lived)
 	}
 	if err != nil {
 		t.Fatalf("read what the child says: %q: %v", line, err)
 	}
-	return time.Until(time.Unix(0, wall)), lived
+	a.wall, a.heard = time.Unix(0, wall), time.Now()
+	return a
 }
 
 // A process's wall clock is set forward, back, and in steps, again and again while it reads it; its durations stay what they are.
@@ -94,17 +102,17 @@ func TestClock(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	_, lived := c.asked(t)
-	began := time.Now().Add(-lived)
+	first := c.answer(t)
 	check := func(want time.Duration) {
 		t.Helper()
-		const slack = time.Second // a busy machine between two looks
-		off, lived := c.asked(t)
-		if d := off - want; d < -slack || d > slack {
-			t.Errorf("the child's clock is off by %s, want %s", off, want)
+		const slack = time.Second // two clocks that nobody reads at once; how long the answer takes is no part of it
+		a := c.answer(t)
+		if least, most := a.wall.Sub(a.heard), a.wall.Sub(a.asked); want < least-slack || want > most+slack {
+			t.Errorf("the child's clock is off by %s to %s, want %s", least, most, want)
 		}
-		if d := time.Since(began) - lived; d < -slack || d > slack {
-			t.Errorf("the child believes to have lived %s, it has lived %s", lived, time.Since(began))
+		least, most := first.lived+a.asked.Sub(first.heard), first.lived+a.heard.Sub(first.asked)
+		if a.lived < least-slack || a.lived > most+slack {
+			t.Errorf("the child believes to have lived %s, it has lived %s to %s", a.lived, least, most)
 		}
 	}
 	check(0)
