@@ -18,6 +18,7 @@ const (
 	condInCluster    = "InCustomerCluster"
 	condProvisioned  = "Provisioned"
 	condDegraded     = "Degraded"
+	condIntervention = "NeedsIntervention" // that one is only read
 )
 
 func condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
@@ -42,10 +43,11 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 		return // the lane of records says so
 	}
 	var seen []*holdfastv1.Condition
+	var facts providers.Facts
 	failed := false
 	if in, ok := p.(providers.Inspector); ok {
 		lctx, stop := context.WithTimeout(ctx, o.cfg.Timeout)
-		facts, err := in.Inspect(lctx, m)
+		facts, err = in.Inspect(lctx, m)
 		stop()
 		switch {
 		case ctx.Err() != nil:
@@ -82,6 +84,7 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 	o.looked(e, name, lookReach, failed)
 	renew := max(4*l.now(), time.Minute)
 	o.tell(ctx, m, renew, dated(began, renew+3*l.now(), seen)...)
+	o.rescue(ctx, m, p, facts)
 }
 
 // health looks what the hardware says of its parts.

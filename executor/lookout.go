@@ -33,13 +33,14 @@ type laneKey struct {
 // belongs to and what of it has gone stale.
 type lookout struct {
 	*Reconciler
-	epoch   uint64
-	began   time.Time
-	ctx     context.Context
-	group   *errgroup.Group
-	records *lane
-	all     *rate.Limiter
-	news    chan *internalv1.MachineConditions
+	epoch    uint64
+	began    time.Time
+	ctx      context.Context
+	group    *errgroup.Group
+	records  *lane
+	all      *rate.Limiter
+	recovers *rate.Limiter
+	news     chan *internalv1.MachineConditions
 
 	mu     sync.Mutex
 	lanes  map[laneKey]*lane
@@ -51,7 +52,7 @@ func newLookout(ctx context.Context, r *Reconciler, epoch uint64) *lookout {
 	g, gctx := errgroup.WithContext(ctx)
 	free := newPacer(recordPace, nil, func(time.Duration) {})
 	o := &lookout{Reconciler: r, epoch: epoch, began: time.Now(), ctx: gctx, group: g, news: make(chan *internalv1.MachineConditions, r.cfg.Parallel),
-		records: newLane(1, free, r.period(lookReach), recordBudget, time.Now()), all: rate.NewLimiter(rate.Every(gapOf(r.cfg.Calls)), 1),
+		records: newLane(1, free, r.period(lookReach), recordBudget, time.Now()), all: rate.NewLimiter(rate.Every(gapOf(r.cfg.Calls)), 1), recovers: rate.NewLimiter(rate.Every(recoverGap), 1),
 		lanes: map[laneKey]*lane{}, paces: map[string]*pacer{}, placed: map[string]string{}}
 	o.records.grain = recordGrain
 	return o

@@ -46,6 +46,10 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_SUCCEEDED:
 		t.runSucceeded(m, run, c)
+	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
+		// Nobody has asked for it, and it does nothing to what the machine does: that goes on. But somebody has to come.
+		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
+		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
 		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
 		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
@@ -81,6 +85,9 @@ func (t *tx) noteDrained(m *holdfastv1.Machine, run *holdfastv1.Run) {
 		}
 	}
 }
+
+// recoverer is who asks for the runs that nobody has asked for: the leader itself.
+const recoverer = "recovery"
 
 // leavesAlone says whether a run does nothing to what the machine does: it is afterwards what it was, also when the run has failed. It looks,
 // or it changes what is beside the machine: a light, a log, a virtual drive.

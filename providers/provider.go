@@ -64,6 +64,7 @@ type Facts struct {
 	ReachableReason string // CamelCase, e.g. PingOK
 	BMCReachable    bool
 	BMCReason       string // CamelCase, e.g. RedfishOK
+	BMCStuck        bool   // it takes connections and has not answered for long: it is time to restart it, and its configuration allows that
 
 	// Nobody could tell whether the host, or the BMC, answers; the reason says why, e.g. NoSecretsKey. What was known before has not changed.
 	ReachableUnknown, BMCUnknown bool

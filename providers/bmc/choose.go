@@ -105,11 +105,12 @@ func (c *controller) outcome(err error) {
 	c.state.Lock()
 	defer c.state.Unlock()
 	if !silent(err) {
-		c.silence = 0
+		c.silence, c.deaf = 0, false
 		return
 	}
 	if c.silence++; c.silence >= maxSilence {
 		c.driver = ""
 	}
+	c.deaf = c.redfish.heard.Swap(false)
 	c.redfish.http.CloseIdleConnections() // the first rung: connect anew
 }

@@ -33,6 +33,7 @@ type Config struct {
 	IPMIPort    string        // of endpoints that do not say ipmi://; default 623
 	CipherSuite string        // of IPMI; default 17 (SHA-256), 3 is what old BMCs have. The label bmc-cipher-suite of a machine overrules it
 	IPMIGap     time.Duration // least time between two IPMI commands to one BMC; the quirk table may say more
+	AutoReset   bool          // a BMC that takes connections and does not answer is restarted without being asked for: see Facts.BMCStuck; default false
 }
 
 // CipherLabel is the label of a machine that overrules CipherSuite.
@@ -92,6 +93,7 @@ func ParseConfig(raw []byte) (Config, error) {
 		IPMIPort    string   `json:"ipmi_port"`
 		CipherSuite string   `json:"cipher_suite"`
 		IPMIGap     duration `json:"ipmi_gap"`
+		AutoReset   bool     `json:"auto_reset"`
 	}
 	if len(bytes.TrimSpace(raw)) > 0 {
 		d := json.NewDecoder(bytes.NewReader(raw))
@@ -105,7 +107,7 @@ func ParseConfig(raw []byte) (Config, error) {
 	}
 	return Config{Protocol: f.Protocol, TLS: f.TLS, CAFile: f.CAFile, AllowHTTP: f.AllowHTTP, Timeout: time.Duration(f.Timeout), RequestTime: time.Duration(f.RequestTime),
 		Idle: time.Duration(f.Idle), Settle: time.Duration(f.Settle), OpenTime: time.Duration(f.OpenTime), Ipmitool: f.Ipmitool, CommandTime: time.Duration(f.CommandTime),
-		IPMIPort: f.IPMIPort, CipherSuite: f.CipherSuite, IPMIGap: time.Duration(f.IPMIGap)}.withDefaults()
+		IPMIPort: f.IPMIPort, CipherSuite: f.CipherSuite, IPMIGap: time.Duration(f.IPMIGap), AutoReset: f.AutoReset}.withDefaults()
 }
 
 // duration is a time.Duration that reads texts like "30s".

@@ -43,6 +43,7 @@ type controller struct {
 	driver  Protocol // that worked, in this process
 	silence int      // operations in a row without an answer
 	opened  int      // times that the breaker has opened since it was closed
+	deaf    bool     // when it last did not answer it had taken a connection: the network to it is not what is wrong
 	hosts   map[string]*redfishHost
 	ipmi    map[string]*ipmiHost
 }

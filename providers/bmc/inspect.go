@@ -38,11 +38,29 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	if errors.Is(err, context.Canceled) || errors.Is(err, errClosed) {
 		return providers.Facts{}, err
 	}
-	f.BMCReachable, f.BMCReason = false, reasonOf(err)
+	f.BMCReachable, f.BMCReason, f.BMCStuck = false, reasonOf(err), p.stuck(m)
 	if why := providers.WhyNotAsked(err); why != "" {
 		f.BMCReason, f.BMCUnknown = why, true
 	}
 	return f, nil
+}
+
+// stuck says whether it is time to restart the machine's BMC without being asked for.
+func (p *Provider) stuck(m providers.Machine) bool {
+	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
+	if err != nil || !p.cfg.AutoReset {
+		return false
+	}
+	p.mu.Lock()
+	c := p.bmcs[keyOf(m, e)]
+	p.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	c.state.Lock()
+	long := c.opened >= 2 && c.deaf
+	c.state.Unlock()
+	return long && c.mayReset("reset the BMC") == nil
 }
 
 // facts fills in what a system tells.

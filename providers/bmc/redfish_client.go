@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +26,7 @@ type redfishClient struct {
 	timeout time.Duration // of one request
 	verify  time.Duration // how long what was changed may take to read back
 	login   loginDeps
+	heard   atomic.Bool  // the service has taken a connection since this was last looked at
 	alone   sync.RWMutex // held for reading by requests, for writing by one that was sent in a session that had expired
 
 	mu      sync.Mutex
@@ -121,6 +124,11 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		if !i.Reused { // one that was made earlier says nothing of now
+			c.heard.Store(true)
+		}
+	}})
 	var body io.Reader
 	if r.body != nil {
 		b, err := json.Marshal(r.body)

@@ -95,7 +95,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	}
 	_ = g.Wait()
 	f := host
-	f.BMCReachable, f.BMCReason, f.BMCUnknown = bmc.BMCReachable, bmc.BMCReason, bmc.BMCUnknown
+	f.BMCReachable, f.BMCReason, f.BMCUnknown, f.BMCStuck = bmc.BMCReachable, bmc.BMCReason, bmc.BMCUnknown, bmc.BMCStuck
 	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && m.GetSpec().GetBmcEndpoint() != "" { // nobody has asked the host, and the BMC knows something of it
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false
 	}

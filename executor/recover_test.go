@@ -1,0 +1,172 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// wedged is a BMC that takes connections and does not answer, until it is restarted, or for ever.
+type wedged struct {
+	*fake.Provider
+
+	mu     sync.Mutex
+	stuck  bool
+	heals  bool // by a restart
+	resets []time.Time
+}
+
+func (p *wedged) set(stuck bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stuck = stuck
+}
+
+func (p *wedged) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
+	f, err := p.Provider.Inspect(ctx, m)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stuck {
+		rested := len(p.resets) == 0 || time.Since(p.resets[len(p.resets)-1]) >= time.Hour // as the provider bmc has it
+		f.BMCReachable, f.BMCReason, f.BMCStuck = false, "LeftAlone", rested
+	}
+	return f, err
+}
+
+func (p *wedged) ResetBMC(ctx context.Context, op providers.Op, m providers.Machine) error {
+	err := p.Provider.ResetBMC(ctx, op, m)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.resets, p.stuck = append(p.resets, time.Now()), p.stuck && !p.heals
+	}
+	return err
+}
+
+// leads gives the lab a leader that also looks at machines, and what ends its term.
+func (l *lab) leads() (over func()) {
+	ld := l.lead(Config{})
+	ctx, cancel := context.WithCancel(l.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = NewReconciler(ReconcilerConfig{}, l, l.fsm, l.set).Run(ctx, cluster.NewTerm(ld.epoch, nil))
+	}()
+	over = func() { cancel(); <-done; ld.stop() }
+	l.t.Cleanup(over)
+	return over
+}
+
+// recoveries gives the runs that nobody has asked for.
+func (l *lab) recoveries(machine string) (runs []*holdfastv1.Run) {
+	for _, r := range l.fsm.View().MachineRuns(machine, "") {
+		if r.GetPrincipal() == recoverer {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+func newWedged(t *testing.T, heals bool) (*lab, *wedged) {
+	t.Helper()
+	l := newLab(t, fake.Config{})
+	p := &wedged{Provider: fake.New(l.fleet), heals: heals, stuck: true}
+	l.set = providers.SetOf(map[string]providers.Provider{"fake": p})
+	l.machine("m-1")
+	return l, p
+}
+
+// A BMC that is stuck is restarted by a run that is on record, when nothing is in doubt about its machine: not right after an election, not while a run is at work or has just
+// ended, and once, whoever leads. The machine is what it was.
+func TestStuckBMCIsRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := newWedged(t, true)
+		before, _ := l.fsm.View().Machine("m-1")
+		over := l.leads()
+		time.Sleep(time.Minute) // sleep: virtual
+		if got := l.recoveries("m-1"); len(got) != 0 {
+			t.Fatalf("%d runs a minute after the election, want none yet", len(got))
+		}
+		id := l.start("m-1", "", "plan/identify-on", map[string]string{"for": "30m"}).GetRunId()
+		time.Sleep(20 * time.Minute) // sleep: virtual
+		if got := l.recoveries("m-1"); len(got) != 0 {
+			t.Fatalf("%d runs while another one is at work, want none", len(got))
+		}
+		l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
+		l.ended(id)
+		time.Sleep(time.Minute) // sleep: virtual
+		if got := l.recoveries("m-1"); len(got) != 0 {
+			t.Fatalf("%d runs right after another one, want none yet", len(got))
+		}
+		over()
+		l.leads()                   // it does not know how long the other one has waited
+		time.Sleep(5 * time.Minute) // sleep: virtual
+		got := l.recoveries("m-1")
+		if len(got) != 1 || l.ended(got[0].GetRunId()).GetPhase() != holdfastv1.Run_SUCCEEDED || len(p.resets) != 1 {
+			t.Fatalf("runs are %v, and the BMC was restarted %d times, want one run that has succeeded", got, len(p.resets))
+		}
+		if got[0].GetPlanId() != "plan/bmc-reset" {
+			t.Errorf("the run is of %s", got[0].GetPlanId())
+		}
+		m, _ := l.fsm.View().Machine("m-1")
+		if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING || before.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING {
+			t.Errorf("the machine is %s, was %s", m.GetStatus().GetPhase(), before.GetStatus().GetPhase())
+		}
+	})
+}
+
+// A BMC that gets stuck again and again is restarted once an hour, whatever becomes of leaders.
+func TestStuckBMCIsRestartedOnceAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := newWedged(t, true)
+		over := l.leads()
+		for range 8 {
+			time.Sleep(30 * time.Minute) // sleep: virtual
+			p.set(true)
+			over()
+			over = l.leads()
+		}
+		if n := len(p.resets); n < 3 || n > 4 {
+			t.Errorf("restarted %d times in four hours, want once in each", n)
+		}
+		for i := 1; i < len(p.resets); i++ {
+			if gap := p.resets[i].Sub(p.resets[i-1]); gap < time.Hour {
+				t.Errorf("two restarts were %s apart", gap)
+			}
+		}
+		if runs := l.recoveries("m-1"); len(runs) != len(p.resets) {
+			t.Errorf("%d runs for %d restarts", len(runs), len(p.resets))
+		}
+	})
+}
+
+// Where the restart does not help somebody is called, once, and nothing more is done by itself, by no leader; what the machine does goes on.
+func TestStuckBMCThatStaysSoCallsSomebody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := newWedged(t, false)
+		over := l.leads()
+		time.Sleep(40 * time.Minute) // sleep: virtual
+		m, _ := l.fsm.View().Machine("m-1")
+		runs := l.recoveries("m-1")
+		if len(runs) != 1 || runs[0].GetPhase() != holdfastv1.Run_FAILED || !condition(m, condIntervention).GetStatus() {
+			t.Fatalf("runs are %v, conditions %v; want one that has failed, and somebody called", runs, m.GetStatus().GetConditions())
+		}
+		if got := m.GetStatus().GetPhase(); got != holdfastv1.MachineStatus_READY {
+			t.Errorf("the machine is %s, want READY as before", got)
+		}
+		over()
+		l.leads()
+		time.Sleep(90 * time.Minute) // sleep: virtual
+		if n := len(l.recoveries("m-1")); n != 1 || len(p.resets) != 1 {
+			t.Errorf("%d runs and %d restarts, want no more", n, len(p.resets))
+		}
+	})
+}

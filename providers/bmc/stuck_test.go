@@ -1,0 +1,85 @@
+package bmc_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+// look inspects, and gives up after a short while.
+func (l *lab) look() providers.Facts {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
+	defer cancel()
+	f, err := l.p.Inspect(ctx, l.m)
+	l.ok("inspect", err)
+	return f
+}
+
+// A BMC that takes connections and has not answered for long is to be restarted, where the configuration allows that: after the breaker has opened twice, and not within an
+// hour of the last restart, whoever leads then.
+func TestWhenABMCIsStuck(t *testing.T) {
+	auto := func(c *bmc.Config) {
+		c.Protocol, c.OpenTime, c.RequestTime, c.AutoReset = bmc.Redfish, 30*time.Millisecond, 200*time.Millisecond, true
+	}
+	l := newLab(t, redfishtest.Config{}, auto)
+	l.power(providers.PowerOn)
+	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
+	for i := range 5 {
+		if f := l.look(); f.BMCStuck {
+			t.Fatalf("stuck after %d looks", i+1)
+		}
+	}
+	l.eventually("stuck", func() bool { return l.look().BMCStuck })
+	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = false })
+	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
+	l.power(providers.PowerOn)
+	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
+	for _, p := range []*bmc.Provider{l.p, l.provider(auto)} { // the next leader knows of the restart, too
+		l.p = p
+		l.eventually("left alone again and again", func() bool {
+			if l.look().BMCStuck {
+				t.Fatal("stuck within an hour of a restart")
+			}
+			return bmc.AdviceOf(l.impatient()) == bmc.Intervene
+		})
+	}
+}
+
+// It is not stuck without the configuration, nor when nobody can connect to it: a network that has failed looks like many broken BMCs.
+func TestWhenABMCIsNotStuck(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		auto bool
+		away bool // it takes no connections
+	}{{"nobody has allowed it", false, false}, {"nobody can connect", true, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLab(t, redfishtest.Config{}, nil)
+			web := httptest.NewServer(http.HandlerFunc(l.s.Handler().ServeHTTP))
+			t.Cleanup(web.Close)
+			l.m = machine("m-2", web.URL)
+			l.p = l.provider(func(c *bmc.Config) {
+				c.Protocol, c.OpenTime, c.RequestTime, c.AutoReset = bmc.Redfish, 30*time.Millisecond, 200*time.Millisecond, tc.auto
+			})
+			l.power(providers.PowerOn)
+			if tc.away {
+				web.CloseClientConnections()
+				web.Listener.Close() //nolint:errcheck,gosec // from now on nobody can connect
+			} else {
+				l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
+			}
+			l.eventually("advice to reset the BMC", func() bool {
+				if l.look().BMCStuck {
+					t.Fatal("stuck")
+				}
+				return bmc.AdviceOf(l.impatient()) == bmc.Reset
+			})
+		})
+	}
+}
