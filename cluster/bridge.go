@@ -37,6 +37,7 @@ type bridge struct {
 type measure struct {
 	suffix string
 	scale  float64 // what a value is multiplied with
+	name   string  // instead of the library's, where that is none by Prometheus' rules; empty: the library's
 }
 
 // measureOf says what is measured. Samples are durations, which come in seconds, but for those that are listed.
@@ -44,25 +45,59 @@ func measureOf(name string, sample bool) measure {
 	switch name {
 	case "raft.leader.lastContact", "raft.boltdb.txstats.rebalanceTime", "raft.boltdb.txstats.spillTime", "raft.boltdb.txstats.writeTime",
 		"raft.fsm.lastRestoreDuration", "raft.oldestLogAge": // in milliseconds, whatever the granularity is
-		return measure{"_seconds", 1e-3}
+		return measure{suffix: "_seconds", scale: 1e-3}
 	case "raft.boltdb.logSize", "raft.boltdb.logBatchSize", "raft.boltdb.txstats.pageAlloc",
 		"memberlist.size.remote", "memberlist.size.local", "memberlist.tcp.sent", "memberlist.udp.sent", "memberlist.udp.received":
-		return measure{"_bytes", 1}
+		return measure{suffix: "_bytes", scale: 1}
 	case "raft.thread.main.saturation", "raft.thread.fsm.saturation":
-		return measure{"_ratio", 1}
+		return measure{suffix: "_ratio", scale: 1}
 	case "raft.fsm.applyBatchNum", "raft.boltdb.logsPerBatch", "raft.boltdb.writeCapacity", "memberlist.queue.broadcasts":
-		return measure{"", 1}
+		return measure{scale: 1}
+	}
+	if name, ok := boltName(name); ok {
+		return measure{scale: 1, name: "raft.boltdb." + name}
 	}
 	if sample {
-		return measure{"_seconds", 1}
+		return measure{suffix: "_seconds", scale: 1}
 	}
-	return measure{"", 1}
+	return measure{scale: 1}
+}
+
+// boltName gives the names of bolt's statistics that end in what Prometheus keeps for parts of histograms, or that say their type.
+func boltName(name string) (better string, ok bool) {
+	own, ok := strings.CutPrefix(name, "raft.boltdb.")
+	if !ok {
+		return "", false
+	}
+	switch own {
+	case "numFreePages":
+		return "freePages", true
+	case "numPendingPages":
+		return "pendingPages", true
+	case "totalReadTxn":
+		return "readTransactions", true
+	case "openReadTxn":
+		return "openReadTransactions", true
+	case "txstats.pageCount":
+		return "txstats.pages", true
+	case "txstats.cursorCount":
+		return "txstats.cursors", true
+	case "txstats.nodeCount":
+		return "txstats.nodes", true
+	case "txstats.nodeDeref":
+		return "txstats.nodeDereferences", true
+	}
+	return "", false
 }
 
 // seriesOf gives the metric of a key and labels, which is made with the first value.
-func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.Label, suffix string, create func(name, help string, constant prometheus.Labels) M) (m M, ok bool) {
+func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.Label, what measure, kind string, create func(name, help string, constant prometheus.Labels) M) (m M, ok bool) {
 	own := strings.Join(key[1:], ".") // without "holdfast"
-	id := own + suffix
+	name := own
+	if what.name != "" {
+		name = what.name
+	}
+	id := own + what.suffix + kind
 	for _, l := range labels {
 		id += "\x00" + l.Name + "\x00" + l.Value
 	}
@@ -76,7 +111,7 @@ func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.L
 	for _, l := range labels {
 		constant[snake(l.Name)] = l.Value
 	}
-	m = create(snake(strings.Join(key, "_"))+suffix, "What "+key[1]+" measures as "+own+".", constant)
+	m = create(snake(key[0]+"_"+name)+what.suffix+kind, "What "+key[1]+" measures as "+own+".", constant)
 	b.series[id] = m
 	return m, true
 }
@@ -120,7 +155,7 @@ func (b *bridge) SetGauge(key []string, v float32) { b.SetGaugeWithLabels(key, v
 // SetGaugeWithLabels implements gometrics.MetricSink.
 func (b *bridge) SetGaugeWithLabels(key []string, v float32, labels []gometrics.Label) {
 	what := measureOf(strings.Join(key[1:], "."), false)
-	g, ok := seriesOf(b, key, labels, what.suffix, func(name, help string, constant prometheus.Labels) prometheus.Gauge {
+	g, ok := seriesOf(b, key, labels, what, "", func(name, help string, constant prometheus.Labels) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: constant})
 	})
 	if ok {
@@ -137,7 +172,7 @@ func (b *bridge) IncrCounter(key []string, v float32) { b.IncrCounterWithLabels(
 // IncrCounterWithLabels implements gometrics.MetricSink.
 func (b *bridge) IncrCounterWithLabels(key []string, v float32, labels []gometrics.Label) {
 	what := measureOf(strings.Join(key[1:], "."), false)
-	c, ok := seriesOf(b, key, labels, what.suffix+"_total", func(name, help string, constant prometheus.Labels) prometheus.Counter {
+	c, ok := seriesOf(b, key, labels, what, "_total", func(name, help string, constant prometheus.Labels) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: constant})
 	})
 	if ok && v > 0 { // bolt counts down where its file was compacted; a counter cannot
@@ -153,7 +188,7 @@ func (b *bridge) AddSampleWithLabels(key []string, v float32, labels []gometrics
 	what := measureOf(strings.Join(key[1:], "."), true)
 	value := float64(v) * what.scale
 	if what.suffix == "_seconds" {
-		h, ok := seriesOf(b, key, labels, what.suffix, func(name, help string, constant prometheus.Labels) prometheus.Histogram {
+		h, ok := seriesOf(b, key, labels, what, "", func(name, help string, constant prometheus.Labels) prometheus.Histogram {
 			return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: constant, Buckets: prometheus.ExponentialBuckets(0.0001, 3, 12)})
 		})
 		if ok {
@@ -161,7 +196,7 @@ func (b *bridge) AddSampleWithLabels(key []string, v float32, labels []gometrics
 		}
 		return
 	}
-	s, ok := seriesOf(b, key, labels, what.suffix, func(name, help string, constant prometheus.Labels) prometheus.Summary {
+	s, ok := seriesOf(b, key, labels, what, "", func(name, help string, constant prometheus.Labels) prometheus.Summary {
 		return prometheus.NewSummary(prometheus.SummaryOpts{Name: name, Help: help, ConstLabels: constant})
 	})
 	if ok {

@@ -5,6 +5,7 @@ import (
 
 	gometrics "github.com/hashicorp/go-metrics/compat"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 // TestBridgeNames: what libraries call their metrics, and what Prometheus gets to see.
@@ -23,14 +24,25 @@ func TestBridgeNames(t *testing.T) {
 	b.IncrCounter([]string{"holdfast", "raft", "peers"}, 1) // one name for two kinds
 	b.IncrCounterWithLabels([]string{"holdfast", "raft", "replication", "appendEntries", "logs"}, 2, peer)
 
+	b.SetGauge([]string{"holdfast", "raft", "boltdb", "txstats", "pageCount"}, 11)
+	b.SetGauge([]string{"holdfast", "raft", "boltdb", "txstats", "pageAlloc"}, 4096)
+	b.SetGauge([]string{"holdfast", "raft", "boltdb", "freelistBytes"}, 512)
+	b.IncrCounter([]string{"holdfast", "raft", "boltdb", "txstats", "cursorCount"}, 3)
+	b.IncrCounter([]string{"holdfast", "raft", "boltdb", "totalReadTxn"}, 4)
+
 	want := map[string]float64{
 		"holdfast_raft_commit_time_seconds": 0.25, "holdfast_raft_leader_last_contact_seconds": 0.25, "holdfast_raft_fsm_apply_batch_num": 7,
 		"holdfast_raft_fsm_last_restore_duration_seconds": 0.25, "holdfast_raft_peers": 3, "holdfast_raft_peers_total": 1, "holdfast_memberlist_tcp_sent_bytes_total": 5,
 		"holdfast_raft_replication_append_entries_logs_total": 2,
+		"holdfast_raft_boltdb_txstats_pages":                  11, "holdfast_raft_boltdb_txstats_page_alloc_bytes": 4096, "holdfast_raft_boltdb_freelist_bytes": 512,
+		"holdfast_raft_boltdb_txstats_cursors_total": 3, "holdfast_raft_boltdb_read_transactions_total": 4,
 	}
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("names that Prometheus would not have: %v %v", problems, err)
 	}
 	for _, f := range families {
 		m := f.GetMetric()[0]

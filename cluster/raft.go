@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,8 @@ type stores struct {
 	snaps  raft.SnapshotStore
 	closer io.Closer // nil in memory
 	guard  *diskGuard
+	// measure sends the statistics of bolt to the bridge, again and again; nil in memory.
+	measure func(ctx context.Context, every time.Duration)
 }
 
 func openStores(cfg *Config) (s *stores, err error) {
@@ -97,7 +100,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *st
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err)
 	}
 	stable := &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}
-	return &stores{logs: cache, stable: stable, snaps: snaps, closer: closers{closeLog, bolt.Close}, guard: guard}, nil
+	return &stores{logs: cache, stable: stable, snaps: snaps, closer: closers{closeLog, bolt.Close}, guard: guard, measure: bolt.RunMetrics}, nil
 }
 
 // closers are closed one after the other, all of them.

@@ -15,6 +15,7 @@ const (
 	leaveTimeout    = 5 * time.Second
 	shutdownTimeout = 10 * time.Second
 	hangUpAfter     = time.Second
+	measureEvery    = 10 * time.Second // the statistics of bolt
 )
 
 // errClosed ends Run after Close.
@@ -57,6 +58,9 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.watchdog)
 	do(n.watchHalt)
 	do(n.stores.guard.watch)
+	if n.stores.measure != nil {
+		do(func(ctx context.Context) error { n.stores.measure(ctx, measureEvery); return nil })
+	}
 	if !n.cfg.NoDeathWatch {
 		do(n.deathWatch)
 	}
