@@ -129,8 +129,9 @@ chaos: ## Break a cluster under traffic, in every way, and check everything: 3 t
 	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) CGO_ENABLED=1 go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
 
 .PHONY: crash
-crash: ## Kill a peer at every line between two durable effects (3 minutes)
+crash: ## Kill a peer at every line between two durable effects, and the command that restores (4 minutes)
 	CRASH=1 CGO_ENABLED=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint
+	CRASH=1 go test -count=1 -timeout 5m -run '^TestRestoreIsKilled$$' ./test/operator
 
 .PHONY: mutants
 mutants: ## Break each rule of the product in turn, and show that the suite notices (MUTANTS=a,b)

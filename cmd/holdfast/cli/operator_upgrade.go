@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) operatorUpgrade() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:     "upgrade",
+		Short:   "Bring peers to another build",
+		Example: "  holdfast operator upgrade check",
+	}, a.upgradeCheck())
+}
+
+func (a *app) upgradeCheck() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "check", Args: exactly(),
+		Short: "Say whether a peer may be brought to this build now; the exit code is 7 when not",
+		Long: `Say whether a peer may be stopped and brought to the build of this command now: there is a leader, all peers are well, one of them may
+fail, and this build understands all that the cluster uses. Run it with the new binary, before each peer. What each peer runs is shown, and what is left
+to do; commands that only the new build understands are not used before all peers have it.`,
+		Example: `  ./holdfast-new operator upgrade check
+  ./holdfast-new operator upgrade check && systemctl restart holdfast`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			if err != nil {
+				return failed(err, "get cluster status")
+			}
+			return a.printUpgrade(&o, s, thisBuild(a.Version).Version, fsm.FeatureLevel)
+		}),
+	}
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "without the line of headings")
+	return cmd
+}
+
+// printUpgrade says what peers run and what is next, and fails when that is to wait.
+func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version string, level uint32) error {
+	if _, err := fmt.Fprintf(a.Out, "this build: %s, level %d; the cluster uses level %d\n", version, level, s.GetFeatureLevel()); err != nil {
+		return err
+	}
+	if err := a.versionTable(o, s); err != nil {
+		return err
+	}
+	if why := noUpgrade(s, level); why != "" {
+		return unavailable("no upgrade now: %s", why)
+	}
+	_, err := fmt.Fprintln(a.Out, "\n"+nextUpgrade(s, version))
+	return err
+}
+
+// noUpgrade says why no peer may be brought to a build of that level now, or nothing.
+func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
+	if level < s.GetFeatureLevel() {
+		return fmt.Sprintf("this build understands level %d, the cluster uses %d: it is too old", level, s.GetFeatureLevel())
+	}
+	for _, p := range s.GetPeers() {
+		if t := trouble(s, p); t != "" {
+			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
+		}
+	}
+	return unsafe(s)
+}
+
+// nextUpgrade says which peers are left, the leader last.
+func nextUpgrade(s *holdfastv1.ClusterStatus, version string) string {
+	var left []string
+	leads := false
+	for _, p := range s.GetPeers() {
+		switch {
+		case p.GetVersion() == version:
+		case p.GetId() == s.GetLeader():
+			leads = true
+		default:
+			left = append(left, p.GetId())
+		}
+	}
+	if leads {
+		left = append(left, s.GetLeader()+" (leads: it hands over when it stops)")
+	}
+	if len(left) == 0 {
+		return "all peers run this build"
+	}
+	return "one at a time, the leader last: " + strings.Join(left, ", ")
+}
