@@ -49,7 +49,7 @@ func TestContexts(t *testing.T) {
 		t.Errorf("authorization = %q, want none: lab has no token", got)
 	}
 	run(ExitOK, "", nil, "context", "use", "prod")
-	run(ExitUnavailable, "", nil, "machine", "list", "--timeout", "100ms")
+	run(ExitUnavailable, "", nil, "machine", "list", "--timeout", "2s")
 	run(ExitOK, "", nil, "--context", "lab", "machine", "list")
 	run(ExitOK, "", map[string]string{"HOLDFAST_CONTEXT": "lab"}, "machine", "list")
 

@@ -147,11 +147,11 @@ func TestNotFoundSaysWhereToLook(t *testing.T) {
 func TestUnavailable(t *testing.T) {
 	var c command
 	c.env = map[string]string{"HOLDFAST_ADDR": "127.0.0.1:1"}
-	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "200ms"), ExitUnavailable)
+	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "2s"), ExitUnavailable)
 	wantIn(t, "stderr", c.err.String(), "error: list machines: no answer", "127.0.0.1:1", "connection refused", "HOLDFAST_ADDR")
 
 	c = command{env: c.env}
-	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "200ms"), ExitUnavailable)
+	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), ExitUnavailable)
 }
 
 func TestUnknownOutcomeIsSaid(t *testing.T) {
@@ -189,16 +189,16 @@ func TestNoLeader(t *testing.T) {
 
 func TestWaitForLeader(t *testing.T) {
 	f := fixture()
-	f.elects = 2
+	f.elects.Store(2)
 	startCluster(t, f)
 	var c command
 	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait"), ExitOK)
 	wantIn(t, "out", c.out.String(), "leader peer-1")
-	if f.elects != 0 {
-		t.Errorf("got an answer with %d looks left that show no leader", f.elects)
+	if left := f.elects.Load(); left >= 0 {
+		t.Errorf("got an answer with %d looks left that show no leader", left)
 	}
 
-	f.elects = 1 << 30
+	f.elects.Store(1 << 30)
 	c = command{}
 	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait=300ms"), ExitUnavailable)
 	wantIn(t, "out", c.out.String(), "leader none")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ type fakeCluster struct {
 	history  []*holdfastv1.HistoryEntry
 	why      *holdfastv1.MachineExplanation
 	cluster  *holdfastv1.ClusterStatus
-	elects   int // so many looks at it show no leader
+	elects   atomic.Int64 // so many looks at it show no leader
 	tokens   []*holdfastv1.Token
 	trail    []*holdfastv1.AuditEvent
 	pools    []*holdfastv1.Pool
@@ -263,8 +264,7 @@ func (f *fakeCluster) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, s grpc.S
 }
 
 func (f *fakeCluster) GetClusterStatus(context.Context, *holdfastv1.GetClusterStatusRequest) (*holdfastv1.ClusterStatus, error) {
-	if f.elects > 0 {
-		f.elects--
+	if f.elects.Add(-1) >= 0 {
 		return &holdfastv1.ClusterStatus{AnsweredBy: f.cluster.GetAnsweredBy()}, nil
 	}
 	return f.cluster, nil

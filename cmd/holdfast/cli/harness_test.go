@@ -58,7 +58,7 @@ func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
 		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Now: now,
 		Getenv: func(k string) string { return env[k] },
 		Size:   func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },
-	}, args)
+	}, append([]string{}, args...)) // never nil: cobra takes the arguments of the test then
 }
 
 // wantCode fails the test when the exit code is another one.

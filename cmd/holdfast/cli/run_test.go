@@ -62,7 +62,7 @@ func TestWaiting(t *testing.T) {
 		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), ExitOK, "SUCCEEDED", nil},
 		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, failedRun(), ExitRunFailed, "run-789\n", nil},
 		{"wait, canceled", []string{"run", "wait", "run-789"}, canceled, ExitRunFailed, "CANCELED", []string{"wrong rack"}},
-		{"wait, time is up", []string{"run", "wait", "run-789", "--timeout", "50ms"}, nil, ExitTimeout, "", []string{"after 50ms"}},
+		{"wait, time is up", []string{"run", "wait", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "", []string{"after 2s"}},
 		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, ExitNotFound, "", []string{`run "run-0" not found`}},
 		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), ExitOK, "SUCCEEDED 3/3", nil},
 		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed, "FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
