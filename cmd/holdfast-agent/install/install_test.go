@@ -209,7 +209,8 @@ func TestInstallFails(t *testing.T) {
 		{"a rule that is none", "first", nil, []string{"A"}, `"first" is no condition`, false},
 		{"a checksum that is none", "", set("sha256", ""), []string{"A"}, "an image that cannot be checked is not written", false},
 		{"a wrong checksum", "", set("sha256", strings.Repeat("0", 64)), []string{"A"}, "checksum of image debian-13 is", true},
-		{"qcow2", "", set("format", "IMAGE_FORMAT_QCOW2"), []string{"A"}, "qemu-img convert -O raw", false},
+		{"tar", "", set("format", "IMAGE_FORMAT_TAR"), []string{"A"}, "writes RAW and QCOW2", false},
+		{"no qcow2", "", set("format", "QCOW2"), []string{"A"}, "is it really QCOW2", false},
 		{"an unknown compression", "", set("compression", "XZ"), []string{"A"}, "knows NONE, GZIP and ZSTD", false},
 		{"a file", "", set("url", "file:///etc/shadow"), []string{"A"}, "only http:// and https://", false},
 		{"too small", "", func(p *installtest.Peer) { // a compressed image that says so itself

@@ -228,7 +228,7 @@ func (w *work) write(ctx context.Context, chosen diskrule.Disk, disk Disk) (imag
 	})
 	defer func() { _ = src.Close() }()
 	job := image.Job{
-		Name: im.Name, SHA256: im.SHA256, Compression: im.Compression, DiskSize: chosen.SizeBytes,
+		Name: im.Name, SHA256: im.SHA256, Compression: im.Compression, Format: im.Format, DiskSize: chosen.SizeBytes,
 		Prepare:  func(ctx context.Context) (bool, error) { return w.prepare(ctx, chosen.Name, disk) },
 		Progress: func(p int) { w.percent.Store(int64(min(p, 99))) },
 	}

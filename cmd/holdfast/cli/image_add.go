@@ -37,7 +37,7 @@ when a majority of the voters has it on disk. A URL needs the SHA-256 of what is
 sum is wrong. An upload that broke off goes on where it was when it is tried again.
 
 The format and the compression of a disk are guessed by its name (.qcow2, .tar, .gz, .zst, all else is raw), a file's by its first bytes. Our
-installer writes raw images; qcow2 and tar are kept and served for installers of your own.`,
+installer writes raw and qcow2 images; tar is kept and served for installers of your own.`,
 		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.raw
   holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
   holdfast image add installer --kernel vmlinuz --initrd installer.cpio.gz
@@ -64,7 +64,7 @@ installer writes raw images; qcow2 and tar are kept and served for installers of
 	f.StringArrayVar(&in.sums, "sha256", nil, "`sum` of the file; disk=sum, kernel=sum, initrd=sum where there are several")
 	f.StringVar(&in.image.Cmdline, "cmdline", "", "command line of the kernel")
 	f.StringVar(&in.image.Arch, "arch", "amd64", "amd64 or arm64")
-	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar; our installer writes raw (default: guessed)")
+	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar, which our installer does not write (default: guessed)")
 	f.StringVar(&in.compression, "compression", "", "none, gzip or zstd (default: guessed)")
 	f.StringVar(&in.image.Description, "description", "", "what people should know of it")
 	f.BoolVar(&in.replace, "replace", false, "take the place of another image of this name")

@@ -27,6 +27,8 @@ type Job struct {
 	Name        string // of the image
 	SHA256      string // of the bytes as they are sent, in lower case
 	Compression string // NONE, GZIP or ZSTD
+	Format      string // RAW (default) or QCOW2, which is kept whole before anything is written
+	TempDir     string // where that is kept; default that of the system, which is in memory in the installer
 	DiskSize    uint64 // bytes
 	// Prepare is asked once, when the image is known to fit as far as that can be known, right before the first byte is written: it may erase the
 	// disk, and says whether it reads as zeros now. An error stops the job. Nil: nothing is to be prepared.
@@ -54,6 +56,15 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 		return Result{}, j.explain(ctx, src, err)
 	}
 	defer closeIt()
+	progress := func(int64) { j.report(100*src.Received(), src.Size()) }
+	if j.Format == formatQCOW2 {
+		disk, err := j.stage(ctx, src, plain)
+		if err != nil {
+			return Result{}, err
+		}
+		defer disk.end()
+		plain, progress = disk, func(at int64) { j.report(50*disk.Size()+50*at, disk.Size()) }
+	}
 	head := make([]byte, HeadSize)
 	n, err := fill(plain, head)
 	head = head[:n]
@@ -75,7 +86,7 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 	if err := clearEnds(disk, j.DiskSize); err != nil {
 		return Result{}, err
 	}
-	end, err := j.stream(ctx, src, plain, disk, int64(n), zeroed)
+	end, err := j.stream(ctx, src, plain, disk, int64(n), zeroed, progress)
 	if err != nil {
 		return Result{}, err
 	}
@@ -95,7 +106,7 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 }
 
 // stream writes what comes behind the head, and reads the source to its end.
-func (j Job) stream(ctx context.Context, src Source, plain io.Reader, disk Disk, at int64, zeroed bool) (int64, error) {
+func (j Job) stream(ctx context.Context, src Source, plain io.Reader, disk Disk, at int64, zeroed bool, progress func(at int64)) (int64, error) {
 	buf, zeros := make([]byte, chunk), make([]byte, chunk)
 	for {
 		if err := context.Cause(ctx); err != nil {
@@ -112,7 +123,7 @@ func (j Job) stream(ctx context.Context, src Source, plain io.Reader, disk Disk,
 				}
 			}
 			at += int64(n)
-			j.report(src)
+			progress(at)
 		}
 		switch {
 		case errors.Is(rerr, io.EOF):
@@ -126,11 +137,11 @@ func (j Job) stream(ctx context.Context, src Source, plain io.Reader, disk Disk,
 	}
 }
 
-func (j Job) report(src Source) {
-	if j.Progress == nil || src.Size() <= 0 {
-		return
+// report tells that so much of a hundred times all of it is done.
+func (j Job) report(done, all int64) {
+	if j.Progress != nil && all > 0 {
+		j.Progress(int(done / all))
 	}
-	j.Progress(int(100 * src.Received() / src.Size()))
 }
 
 // clearEnds takes boot code, partition tables and their copies off the disk: whatever happens from here on, it does not boot what was on it, nor half of what comes.
@@ -167,6 +178,9 @@ func (j Job) explain(ctx context.Context, src Source, err error) error {
 	}
 	if wrong := j.checkSum(src); wrong != nil {
 		return wrong
+	}
+	if j.Format == formatQCOW2 {
+		return fmt.Errorf("read image %s: %w: its checksum is right, so it was added like that: is it really QCOW2, and its compression %s?", j.Name, err, j.Compression)
 	}
 	return fmt.Errorf("decompress image %s: %w: its checksum is right, so it was added like that: is its compression really %s?", j.Name, err, j.Compression)
 }

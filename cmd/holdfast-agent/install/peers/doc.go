@@ -64,8 +64,8 @@ func (o *Order) Check() error {
 	if len(o.Image.SHA256) != 64 || strings.Trim(o.Image.SHA256, "0123456789abcdef") != "" {
 		refuse("image %s has the sha256 %q, which is none: an image that cannot be checked is not written", o.Image.Name, o.Image.SHA256)
 	}
-	if o.Image.Format != "RAW" {
-		refuse("image %s has the format %s, and this installer writes RAW only: convert it (qemu-img convert -O raw) and add it again", o.Image.Name, o.Image.Format)
+	if !slices.Contains([]string{"RAW", "QCOW2"}, o.Image.Format) {
+		refuse("image %s has the format %s, and this installer writes RAW and QCOW2: make a disk image of it and add that", o.Image.Name, o.Image.Format)
 	}
 	if !slices.Contains([]string{"NONE", "GZIP", "ZSTD"}, o.Image.Compression) {
 		refuse("image %s has the compression %s: this installer knows NONE, GZIP and ZSTD", o.Image.Name, o.Image.Compression)
