@@ -107,6 +107,13 @@ e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in 
 e2e-ui: ## Go through the dashboard in a real browser, against three peers, one of which dies (3 minutes)
 	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
 
+# Any git reference that a cluster may have: the newest tag when nothing is said.
+PREVIOUS ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+.PHONY: e2e-previous
+e2e-previous: ## Bring three peers from an earlier build to this one and one of them back, in every mixture (PREVIOUS=v1.2.2; 3 minutes)
+	@[ -n '$(PREVIOUS)' ] || { echo 'e2e-previous: from which build? there is no tag: make e2e-previous PREVIOUS=REF' >&2; exit 2; }
+	E2E_PREVIOUS='$(PREVIOUS)' go test -count=1 -timeout 30m -v -run '^TestPreviousBuild$$' ./test/mixed
+
 # Needs root, Debian's systemd-container, debootstrap, a mirror and ansible-core; the root of the hosts is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
 .PHONY: e2e-ansible
 e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host; then monitoring, backup, restore, new keys, teardown (15 minutes)

@@ -1,0 +1,217 @@
+package mixed
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/overlay"
+)
+
+// patience bounds the test, without the builds.
+const patience = 8 * time.Minute
+
+// builds gives the binary of a git reference and that of this tree. HOLDFAST_TEST_PREVIOUS and HOLDFAST_TEST_BINARY name ones that were built before.
+func builds(t *testing.T) (previous, now string) {
+	t.Helper()
+	root, err := overlay.Root(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		}
+	}
+	if previous = os.Getenv("HOLDFAST_TEST_PREVIOUS"); previous == "" {
+		ref := os.Getenv("E2E_PREVIOUS")
+		if ref == "" {
+			t.Skip("NOT TESTED: which build was the previous one? make e2e-previous PREVIOUS=v1.2.2")
+		}
+		src := filepath.Join(dir, "src")
+		previous = filepath.Join(dir, "previous")
+		run("bash", "-c", `set -euo pipefail; mkdir "$1"; git -C "$0" archive "$2" | tar -x -C "$1"`, root, src, ref)
+		run("go", "build", "-C", src, "-buildvcs=false", "-ldflags", "-X main.version=previous", "-o", previous, "./cmd/holdfast")
+	}
+	if now = os.Getenv("HOLDFAST_TEST_BINARY"); now == "" {
+		now = filepath.Join(dir, "now")
+		run("go", "build", "-C", root, "-buildvcs=false", "-ldflags", "-X main.version=now", "-o", now, "./cmd/holdfast")
+	}
+	return previous, now
+}
+
+// TestPreviousBuild: peers of the previous build are replaced one by one, the leader last, and one of them is put back on the way. In each mixture whoever leads, every
+// peer takes writes, reads them, and runs succeed; what was there before is there in the end.
+func TestPreviousBuild(t *testing.T) {
+	previous, now := builds(t)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	dir := t.TempDir()
+	hw, err := localcluster.StartFakeHardware(ctx, now, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hw.Close() })
+	// Peers are started by this name, whatever it stands for at that moment.
+	current := filepath.Join(dir, "current")
+	use := func(binary string) {
+		t.Helper()
+		_ = os.Remove(current) // the first time there is none
+		if err := os.Symlink(binary, current); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use(previous)
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: current, Dir: filepath.Join(dir, "cluster"), FakeEndpoint: hw.Endpoint, RaftMultiplier: 2,
+		Args: []string{"--raft-snapshot-threshold", "32", "--raft-snapshot-interval", "1s", "--raft-trailing-logs", "64"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, p := range c.Peers() {
+				t.Logf("log of %s:\n%s", p.ID, p.LogTail(5000))
+			}
+		}
+		_ = c.Close()
+	})
+	m := &mixture{c: c}
+	m.work(ctx, t, "all of the previous build")
+	restart := func(p *localcluster.Peer, binary, what string) {
+		t.Helper()
+		use(binary)
+		if err := p.Stop(ctx); err != nil {
+			t.Fatalf("%s: stop %s: %v", what, p.ID, err)
+		}
+		if err := p.Start(ctx); err != nil {
+			t.Fatalf("%s: start %s: %v", what, p.ID, err)
+		}
+		if err := c.WaitReady(ctx); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		m.work(ctx, t, what)
+	}
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var followers []*localcluster.Peer
+	for _, p := range c.Peers() {
+		if p != leader {
+			followers = append(followers, p)
+		}
+	}
+	restart(followers[0], now, "one follower of this build")
+	restart(followers[0], previous, "it was put back")
+	restart(followers[0], now, "one follower of this build again")
+	m.lead(ctx, t, followers[0].ID)
+	m.work(ctx, t, "this build leads two of the previous one")
+	restart(followers[1], now, "two of this build")
+	m.lead(ctx, t, leader.ID)
+	m.work(ctx, t, "the previous build leads two of this one")
+	restart(leader, now, "all of this build")
+	m.remembers(ctx, t)
+}
+
+// mixture is a cluster and what was done to it.
+type mixture struct {
+	c        *localcluster.Cluster
+	machines []string
+	runs     []string
+}
+
+// dial gives a client of one peer.
+func (m *mixture) dial(t *testing.T, addr string) *client.Client {
+	t.Helper()
+	cl, err := client.Dial(client.Config{Addrs: []string{addr}, TLS: m.c.TLS(), Timeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
+	return cl
+}
+
+// lead makes a peer the leader.
+func (m *mixture) lead(ctx context.Context, t *testing.T, id string) {
+	t.Helper()
+	cl := m.dial(t, m.c.Addrs()[0])
+	for {
+		s, err := cl.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+		if err == nil && s.GetLeader() == id {
+			return
+		}
+		_, err = cl.Operator().TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: id})
+		select {
+		case <-ctx.Done():
+			t.Fatalf("make %s lead: %v", id, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// work writes through each peer, reads through the next one, and has a run succeed.
+func (m *mixture) work(ctx context.Context, t *testing.T, when string) {
+	t.Helper()
+	addrs := m.c.Addrs()
+	for i, addr := range addrs {
+		id := fmt.Sprintf("m-%d", len(m.machines))
+		cl := m.dial(t, addr)
+		if _, err := cl.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Labels: map[string]string{"when": "x"}, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}); err != nil {
+			t.Fatalf("%s: register through peer %d: %v", when, i+1, err)
+		}
+		m.machines = append(m.machines, id)
+		next := m.dial(t, addrs[(i+1)%len(addrs)])
+		if _, err := next.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id}); err != nil {
+			t.Fatalf("%s: read through peer %d: %v", when, (i+1)%len(addrs)+1, err)
+		}
+		run, err := cl.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r-" + id, MachineId: id, Type: "REBOOT"})
+		if err != nil {
+			t.Fatalf("%s: start a run through peer %d: %v", when, i+1, err)
+		}
+		ended, err := next.WaitRun(ctx, run.GetRunId())
+		if err != nil || ended.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			t.Fatalf("%s: run %s: %v, %v", when, run.GetRunId(), ended, err)
+		}
+		m.runs = append(m.runs, run.GetRunId())
+	}
+	t.Logf("%s: %d writes, %d runs", when, len(m.machines), len(m.runs))
+}
+
+// remembers sees that nothing is missing, and that all peers have the same.
+func (m *mixture) remembers(ctx context.Context, t *testing.T) {
+	t.Helper()
+	var first []*holdfastv1.Run
+	for i, addr := range m.c.Addrs() {
+		cl := m.dial(t, addr)
+		for _, id := range m.machines {
+			if _, err := cl.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id}); err != nil {
+				t.Errorf("peer %d: machine %s: %v", i+1, id, err)
+			}
+		}
+		for n, id := range m.runs {
+			run, err := cl.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+			if err != nil || run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+				t.Errorf("peer %d: run %s: %v, %v", i+1, id, run, err)
+				continue
+			}
+			run.LogCompacted = false // the log of the last ones may be compacted between two looks
+			if i == 0 {
+				first = append(first, run)
+			} else if n < len(first) && !proto.Equal(first[n], run) {
+				t.Errorf("peer %d has another run %s:\n%v\n%v", i+1, id, run, first[n])
+			}
+		}
+	}
+}
