@@ -51,6 +51,7 @@ func ruleOf(method string, req any) rule {
 		*holdfastv1.ProbePlanRequest, // it only reads
 		*holdfastv1.AddImageRequest,
 		*holdfastv1.PutSecretRequest, // one version more, with the same values
+		*holdfastv1.PutWebhookRequest,
 		*holdfastv1.RotateSecretsRequest,
 		*holdfastv1.StageSnapshotRequest, // a chunk that is there already is left as it is
 		*holdfastv1.GetAutopilotRequest,
@@ -103,7 +104,7 @@ func advice(method string) string {
 		return "list the machines of the pool and delete the one that nobody has got the token of, then make another one"
 	case "CreateNode":
 		return "look the node up by its MAC address: if it is there, it was created"
-	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteSecret", "DeleteImage":
+	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteSecret", "DeleteImage", "DeleteWebhook":
 		return "read it back: NOT_FOUND says that it was deleted"
 	}
 	return "read the state back before you repeat it"

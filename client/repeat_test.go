@@ -55,6 +55,9 @@ func TestRules(t *testing.T) {
 		{holdfastv1.RegistryService_UpdateServiceState_FullMethodName, &holdfastv1.UpdateServiceStateRequest{State: &holdfastv1.ServiceState{}}, once},
 		{holdfastv1.RegistryService_UpdateServiceState_FullMethodName, &holdfastv1.UpdateServiceStateRequest{State: &holdfastv1.ServiceState{Timestamp: timestamppb.Now()}}, hedged},
 		{holdfastv1.RegistryService_DeregisterService_FullMethodName, &holdfastv1.DeregisterServiceRequest{}, again},
+		{holdfastv1.EventService_WatchEvents_FullMethodName, &holdfastv1.WatchEventsRequest{}, hedged},
+		{holdfastv1.WebhookService_PutWebhook_FullMethodName, &holdfastv1.PutWebhookRequest{}, again},
+		{holdfastv1.WebhookService_DeleteWebhook_FullMethodName, &holdfastv1.DeleteWebhookRequest{}, once},
 		{"/other.v1.Service/Get", struct{}{}, once},
 	} {
 		if got := ruleOf(tt.method, tt.req); got != tt.want {

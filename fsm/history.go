@@ -29,6 +29,7 @@ func (t *tx) addHistory(m *holdfastv1.Machine, e *holdfastv1.HistoryEntry) {
 		e.Principal = t.cmd.GetPrincipal()
 	}
 	t.history.put(e)
+	t.addNews(&holdfastv1.Event{Type: "machine." + e.GetFacet(), MachineId: e.GetMachineId(), Change: e})
 }
 
 // History gives the history of a machine below a sequence number, newest first; from the newest on

@@ -53,6 +53,10 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 		return named("secrets", op.DeleteSecret.GetName()), true
 	case *internalv1.Command_ResealSecrets:
 		return concern{resource: "secrets"}, true
+	case *internalv1.Command_PutWebhook:
+		return named("webhooks", op.PutWebhook.GetWebhook().GetName()), true
+	case *internalv1.Command_DeleteWebhook:
+		return named("webhooks", op.DeleteWebhook.GetName()), true
 	case *internalv1.Command_RecordDenials:
 		return concern{resource: "audit"}, true
 	}
@@ -166,6 +170,8 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		return named("runs", op.ArchiveRun.GetRunId()), true
 	case *internalv1.Command_DropArchivedRun:
 		return named("runs", op.DropArchivedRun.GetRunId()), true
+	case *internalv1.Command_NoteDelivery:
+		return named("webhooks", op.NoteDelivery.GetName()), true
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster, *internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,
 		*internalv1.Command_ObserveConditions, *internalv1.Command_AppendRunLogs, *internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
 		*internalv1.Command_NoteDevice, *internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:

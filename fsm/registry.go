@@ -153,7 +153,9 @@ func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
 func (t *tx) putService(s *holdfastv1.Service) {
 	s.UpdatedAt, s.Revision, s.LastSeen = t.now, t.index, nil
 	t.services.put(s)
-	t.addServiceEvent(t.wholeService(proto.CloneOf(s)))
+	whole := t.wholeService(proto.CloneOf(s))
+	t.addServiceEvent(whole)
+	t.addNews(serviceNews(whole))
 }
 
 // updateServiceState takes a state that a service reports; one with a time can be sent again. That is a sign of life: one that was missing is back.

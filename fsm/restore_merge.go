@@ -34,10 +34,17 @@ func (t *tx) merged(b *state) *state {
 	m.FirstEvent = m.GetLastEvent() + 1
 	m.LastServiceEvent = max(had.GetLastServiceEvent(), m.GetLastServiceEvent()) + 1
 	m.FirstServiceEvent = m.GetLastServiceEvent() + 1
+	m.LastNews = max(had.GetLastNews(), m.GetLastNews()) + 1
+	m.FirstNews = m.GetLastNews() + 1
 
 	s := b.freeze()
 	s.meta = m
 	s.events, s.serviceEvents, s.staged = newTable(eventSchema()), newTable(serviceEventSchema()), newTable(stageSchema())
+	s.news = newTable(newsSchema())
+	for w := range b.webhooks.ascend("", "") {
+		w.Cursor = m.GetLastNews()
+		s.webhooks.put(w)
+	}
 	s.peers = now.peers.freeze()
 	s.leases = t.restoredLeases(now, b, m.GetLeaseClockMs())
 	own := had.GetClusterId() == b.meta.GetClusterId()

@@ -267,8 +267,12 @@ func canceledError(run *holdfastv1.Run) *holdfastv1.RunError {
 // putRun stores a run and makes the event of its transition.
 func (t *tx) putRun(run *holdfastv1.Run, message string) {
 	run.Revision, run.QueuePosition = t.index, 0
+	had, _ := t.runs.get(run.GetRunId())
 	t.runs.put(run)
 	t.addEvent(run, message)
+	if had.GetPhase() != run.GetPhase() {
+		t.addNews(runNews(run))
+	}
 }
 
 // withQueue fills in what is computed on read.

@@ -143,6 +143,12 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 		return refuse(FailedPrecondition, ReasonSecretInUse, "secret %q is in use by %d machines, %s among them: let them refer to another one, or delete it by force",
 			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).with("secret", c.GetName())
 	}
+	for w := range t.webhooks.ascend("", "") {
+		if w.GetSecretRef() == c.GetName() && !c.GetForce() {
+			return refuse(FailedPrecondition, ReasonSecretInUse, "secret %q signs the messages of webhook %q: let it refer to another one, or delete it by force", c.GetName(), w.GetName()).
+				with("secret", c.GetName()).with("webhook", w.GetName())
+		}
+	}
 	t.secrets.delete(c.GetName())
 	return nil
 }

@@ -31,6 +31,8 @@ type state struct {
 	staged        *table[internalv1.StagedChunk, *internalv1.StagedChunk]
 	installs      *table[internalv1.StoredInstall, *internalv1.StoredInstall]
 	images        *table[holdfastv1.Image, *holdfastv1.Image]
+	news          *table[holdfastv1.Event, *holdfastv1.Event]
+	webhooks      *table[holdfastv1.Webhook, *holdfastv1.Webhook]
 }
 
 func newState() *state {
@@ -57,6 +59,8 @@ func newState() *state {
 		staged:        newTable(stageSchema()),
 		installs:      newTable(installSchema()),
 		images:        newTable(imageSchema()),
+		news:          newTable(newsSchema()),
+		webhooks:      newTable(webhookSchema()),
 	}
 }
 
@@ -85,6 +89,8 @@ func (s *state) freeze() *state {
 		staged:        s.staged.freeze(),
 		installs:      s.installs.freeze(),
 		images:        s.images.freeze(),
+		news:          s.news.freeze(),
+		webhooks:      s.webhooks.freeze(),
 	}
 }
 
@@ -101,7 +107,7 @@ func (s *state) tables() []encoded {
 	return []encoded{
 		s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers, s.tokens, s.secrets, s.signingKeys, s.audit,
 		s.leases, s.installs, s.pools, s.providers, s.services, s.serviceEvents, s.devices, s.hardware, s.images,
-		s.staged,
+		s.news, s.webhooks, s.staged,
 	}
 }
 
@@ -148,6 +154,10 @@ func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
 		return s.installs
 	case internalv1.SnapshotRecord_IMAGES:
 		return s.images
+	case internalv1.SnapshotRecord_NEWS:
+		return s.news
+	case internalv1.SnapshotRecord_WEBHOOKS:
+		return s.webhooks
 	case internalv1.SnapshotRecord_STAGED_BACKUP:
 		return s.staged
 	}

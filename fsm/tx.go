@@ -98,6 +98,10 @@ func (t *tx) dispatchAccess() (proto.Message, *Error) {
 		return nil, t.deleteSecret(op.DeleteSecret)
 	case *internalv1.Command_ResealSecrets:
 		return nil, t.resealSecrets(op.ResealSecrets)
+	case *internalv1.Command_PutWebhook:
+		return result(t.putWebhook(op.PutWebhook))
+	case *internalv1.Command_DeleteWebhook:
+		return nil, t.deleteWebhook(op.DeleteWebhook)
 	case *internalv1.Command_RecordDenials:
 		return nil, t.recordDenials(op.RecordDenials)
 	}
@@ -172,6 +176,8 @@ func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 		return nil, t.archiveRun(op.ArchiveRun)
 	case *internalv1.Command_DropArchivedRun:
 		return nil, t.dropArchivedRun(op.DropArchivedRun)
+	case *internalv1.Command_NoteDelivery:
+		return nil, t.noteDelivery(op.NoteDelivery)
 	case *internalv1.Command_DropTokens:
 		return nil, t.dropTokens(op.DropTokens)
 	case *internalv1.Command_PutSigningKeys:

@@ -60,7 +60,7 @@ type Config struct {
 	// Keeper keeps the cluster: snapshots, the membership, who leads. Without one none of it can be asked for.
 	Keeper Keeper
 	// ChooseDisk says which disk a rule of RepaveImage means, by the inventory of the machine. An error is sure when the installer would say the same; otherwise it is what
-	// cannot be told. Default: nobody tells before the installer runs.
+	// cannot be told. Of no inventory only the rule itself is judged: plans are refused by that. Default: nobody tells before the installer runs.
 	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
 	// Keys seal secrets; without them, none can be stored.
 	Keys *seal.Keyring
@@ -180,6 +180,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterInstallServiceServer(r, &installService{Server: s})
 	holdfastv1.RegisterPoolServiceServer(r, &poolService{Server: s})
 	holdfastv1.RegisterRegistryServiceServer(r, &registryService{Server: s})
+	holdfastv1.RegisterEventServiceServer(r, &eventService{Server: s})
+	holdfastv1.RegisterWebhookServiceServer(r, &webhookService{Server: s})
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
 	if rs, ok := r.(reflection.GRPCServer); ok {
 		reflection.Register(rs)

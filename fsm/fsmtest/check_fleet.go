@@ -70,7 +70,7 @@ func checkFleet(v *fsm.View) error {
 			add("run %s is observed, and nothing would end it: deadline %v", r.GetRunId(), r.GetDeadline())
 		}
 	}
-	return errors.Join(append(errs, checkLeases(v), checkServiceEvents(v))...)
+	return errors.Join(append(errs, checkLeases(v), checkServiceEvents(v), checkNews(v))...)
 }
 
 // checkLeases checks that no lease that is alive has lost its owner.

@@ -65,7 +65,7 @@ func choices() []choice {
 
 // Next makes a command that suits a state, or nearly so.
 func (g *Generator) Next(v *fsm.View) *internalv1.Command {
-	all, total := slices.Concat(choices(), accessChoices(), fleetChoices(), installCommands(), operatorChoices()), 0
+	all, total := slices.Concat(choices(), accessChoices(), fleetChoices(), installCommands(), operatorChoices(), webhookChoices()), 0
 	for _, c := range all {
 		total += c.weight
 	}

@@ -192,6 +192,9 @@ type Command struct {
 	//	*Command_RestoreBackup
 	//	*Command_NoteBackup
 	//	*Command_SetAutopilot
+	//	*Command_PutWebhook
+	//	*Command_DeleteWebhook
+	//	*Command_NoteDelivery
 	Op            isCommand_Op `protobuf_oneof:"op"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -825,6 +828,33 @@ func (x *Command) GetSetAutopilot() *SetAutopilot {
 	return nil
 }
 
+func (x *Command) GetPutWebhook() *PutWebhook {
+	if x != nil {
+		if x, ok := x.Op.(*Command_PutWebhook); ok {
+			return x.PutWebhook
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDeleteWebhook() *DeleteWebhook {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DeleteWebhook); ok {
+			return x.DeleteWebhook
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetNoteDelivery() *NoteDelivery {
+	if x != nil {
+		if x, ok := x.Op.(*Command_NoteDelivery); ok {
+			return x.NoteDelivery
+		}
+	}
+	return nil
+}
+
 type isCommand_Op interface {
 	isCommand_Op()
 }
@@ -1073,6 +1103,18 @@ type Command_SetAutopilot struct {
 	SetAutopilot *SetAutopilot `protobuf:"bytes,163,opt,name=set_autopilot,json=setAutopilot,proto3,oneof"`
 }
 
+type Command_PutWebhook struct {
+	PutWebhook *PutWebhook `protobuf:"bytes,168,opt,name=put_webhook,json=putWebhook,proto3,oneof"`
+}
+
+type Command_DeleteWebhook struct {
+	DeleteWebhook *DeleteWebhook `protobuf:"bytes,169,opt,name=delete_webhook,json=deleteWebhook,proto3,oneof"`
+}
+
+type Command_NoteDelivery struct {
+	NoteDelivery *NoteDelivery `protobuf:"bytes,170,opt,name=note_delivery,json=noteDelivery,proto3,oneof"`
+}
+
 func (*Command_LeaderEstablished) isCommand_Op() {}
 
 func (*Command_InitCluster) isCommand_Op() {}
@@ -1194,6 +1236,12 @@ func (*Command_RestoreBackup) isCommand_Op() {}
 func (*Command_NoteBackup) isCommand_Op() {}
 
 func (*Command_SetAutopilot) isCommand_Op() {}
+
+func (*Command_PutWebhook) isCommand_Op() {}
+
+func (*Command_DeleteWebhook) isCommand_Op() {}
+
+func (*Command_NoteDelivery) isCommand_Op() {}
 
 // LeaderEstablished is the first command of a leader. It raises the epoch to the Raft term.
 type LeaderEstablished struct {
@@ -4130,9 +4178,9 @@ var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
+	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xea%\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xcb'\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4216,7 +4264,11 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x0erestore_backup\x18\xa1\x01 \x01(\v2#.holdfast.internal.v1.RestoreBackupH\x00R\rrestoreBackup\x12D\n" +
 	"\vnote_backup\x18\xa2\x01 \x01(\v2 .holdfast.internal.v1.NoteBackupH\x00R\n" +
 	"noteBackup\x12J\n" +
-	"\rset_autopilot\x18\xa3\x01 \x01(\v2\".holdfast.internal.v1.SetAutopilotH\x00R\fsetAutopilotB\x04\n" +
+	"\rset_autopilot\x18\xa3\x01 \x01(\v2\".holdfast.internal.v1.SetAutopilotH\x00R\fsetAutopilot\x12D\n" +
+	"\vput_webhook\x18\xa8\x01 \x01(\v2 .holdfast.internal.v1.PutWebhookH\x00R\n" +
+	"putWebhook\x12M\n" +
+	"\x0edelete_webhook\x18\xa9\x01 \x01(\v2#.holdfast.internal.v1.DeleteWebhookH\x00R\rdeleteWebhook\x12J\n" +
+	"\rnote_delivery\x18\xaa\x01 \x01(\v2\".holdfast.internal.v1.NoteDeliveryH\x00R\fnoteDeliveryB\x04\n" +
 	"\x02op\"@\n" +
 	"\x11LeaderEstablished\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
@@ -4554,25 +4606,28 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*RestoreBackup)(nil),           // 76: holdfast.internal.v1.RestoreBackup
 	(*NoteBackup)(nil),              // 77: holdfast.internal.v1.NoteBackup
 	(*SetAutopilot)(nil),            // 78: holdfast.internal.v1.SetAutopilot
-	(*v1.Machine)(nil),              // 79: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 80: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 81: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 82: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 83: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 84: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 85: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 86: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 87: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 88: holdfast.v1.Run
-	(*StoredToken)(nil),             // 89: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 90: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 91: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 92: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 93: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 94: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 95: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 96: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 97: holdfast.v1.ServiceState
+	(*PutWebhook)(nil),              // 79: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 80: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 81: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 82: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 83: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 84: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 85: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 86: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 87: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 88: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 89: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 90: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 91: holdfast.v1.Run
+	(*StoredToken)(nil),             // 92: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 93: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 94: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 95: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 96: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 97: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 98: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 99: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 100: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
@@ -4639,54 +4694,57 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	76,  // 61: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
 	77,  // 62: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
 	78,  // 63: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	7,   // 64: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	79,  // 65: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	79,  // 66: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	80,  // 67: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15,  // 68: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	81,  // 69: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	56,  // 70: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	82,  // 71: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	83,  // 72: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	52,  // 73: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	56,  // 74: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	53,  // 75: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	56,  // 76: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	56,  // 77: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	54,  // 78: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	29,  // 79: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	84,  // 80: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	55,  // 81: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	56,  // 82: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	29,  // 83: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	82,  // 84: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	85,  // 85: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	86,  // 86: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	29,  // 87: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	87,  // 88: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	34,  // 89: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	88,  // 90: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	34,  // 91: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 92: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	34,  // 93: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	87,  // 94: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	89,  // 95: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	90,  // 96: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	91,  // 97: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	91,  // 98: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	92,  // 99: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	93,  // 100: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	94,  // 101: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	94,  // 102: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	95,  // 103: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	96,  // 104: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	97,  // 105: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	96,  // 106: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	107, // [107:107] is the sub-list for method output_type
-	107, // [107:107] is the sub-list for method input_type
-	107, // [107:107] is the sub-list for extension type_name
-	107, // [107:107] is the sub-list for extension extendee
-	0,   // [0:107] is the sub-list for field type_name
+	79,  // 64: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	80,  // 65: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	81,  // 66: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	7,   // 67: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	82,  // 68: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	82,  // 69: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	83,  // 70: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	15,  // 71: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	84,  // 72: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	56,  // 73: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	85,  // 74: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	86,  // 75: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	52,  // 76: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	56,  // 77: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	53,  // 78: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	56,  // 79: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	56,  // 80: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	54,  // 81: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	29,  // 82: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	87,  // 83: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	55,  // 84: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	56,  // 85: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	29,  // 86: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	85,  // 87: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	88,  // 88: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	89,  // 89: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	29,  // 90: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	90,  // 91: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	34,  // 92: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	91,  // 93: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	34,  // 94: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 95: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	34,  // 96: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	90,  // 97: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	92,  // 98: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	93,  // 99: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	94,  // 100: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	94,  // 101: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	95,  // 102: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	96,  // 103: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	97,  // 104: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	97,  // 105: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	98,  // 106: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	99,  // 107: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	100, // 108: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	99,  // 109: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	110, // [110:110] is the sub-list for method output_type
+	110, // [110:110] is the sub-list for method input_type
+	110, // [110:110] is the sub-list for extension type_name
+	110, // [110:110] is the sub-list for extension extendee
+	0,   // [0:110] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4696,6 +4754,7 @@ func file_proto_internal_v1_command_proto_init() {
 	}
 	file_proto_internal_v1_access_proto_init()
 	file_proto_internal_v1_backup_proto_init()
+	file_proto_internal_v1_event_proto_init()
 	file_proto_internal_v1_image_proto_init()
 	file_proto_internal_v1_install_proto_init()
 	file_proto_internal_v1_lease_proto_init()
@@ -4761,6 +4820,9 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_RestoreBackup)(nil),
 		(*Command_NoteBackup)(nil),
 		(*Command_SetAutopilot)(nil),
+		(*Command_PutWebhook)(nil),
+		(*Command_DeleteWebhook)(nil),
+		(*Command_NoteDelivery)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

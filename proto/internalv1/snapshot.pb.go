@@ -49,6 +49,8 @@ const (
 	SnapshotRecord_MACHINE_HARDWARE  SnapshotRecord_Table = 18
 	SnapshotRecord_INSTALLS          SnapshotRecord_Table = 24
 	SnapshotRecord_IMAGES            SnapshotRecord_Table = 19
+	SnapshotRecord_NEWS              SnapshotRecord_Table = 20
+	SnapshotRecord_WEBHOOKS          SnapshotRecord_Table = 21
 	SnapshotRecord_STAGED_BACKUP     SnapshotRecord_Table = 30
 )
 
@@ -76,6 +78,8 @@ var (
 		18: "MACHINE_HARDWARE",
 		24: "INSTALLS",
 		19: "IMAGES",
+		20: "NEWS",
+		21: "WEBHOOKS",
 		30: "STAGED_BACKUP",
 	}
 	SnapshotRecord_Table_value = map[string]int32{
@@ -100,6 +104,8 @@ var (
 		"MACHINE_HARDWARE":  18,
 		"INSTALLS":          24,
 		"IMAGES":            19,
+		"NEWS":              20,
+		"WEBHOOKS":          21,
 		"STAGED_BACKUP":     30,
 	}
 )
@@ -203,6 +209,8 @@ type Meta struct {
 	FirstServiceEvent uint64                 `protobuf:"varint,15,opt,name=first_service_event,json=firstServiceEvent,proto3" json:"first_service_event,omitempty"`
 	LeaseClockMs      int64                  `protobuf:"varint,16,opt,name=lease_clock_ms,json=leaseClockMs,proto3" json:"lease_clock_ms,omitempty"` // see lease.proto
 	Autopilot         *AutopilotConfig       `protobuf:"bytes,17,opt,name=autopilot,proto3" json:"autopilot,omitempty"`
+	LastNews          uint64                 `protobuf:"varint,18,opt,name=last_news,json=lastNews,proto3" json:"last_news,omitempty"`    // cursor of the newest holdfast.v1.Event
+	FirstNews         uint64                 `protobuf:"varint,19,opt,name=first_news,json=firstNews,proto3" json:"first_news,omitempty"` // cursor of the oldest one kept
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -356,6 +364,20 @@ func (x *Meta) GetAutopilot() *AutopilotConfig {
 	return nil
 }
 
+func (x *Meta) GetLastNews() uint64 {
+	if x != nil {
+		return x.LastNews
+	}
+	return 0
+}
+
+func (x *Meta) GetFirstNews() uint64 {
+	if x != nil {
+		return x.FirstNews
+	}
+	return 0
+}
+
 type SnapshotRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         SnapshotRecord_Table   `protobuf:"varint,1,opt,name=table,proto3,enum=holdfast.internal.v1.SnapshotRecord_Table" json:"table,omitempty"`
@@ -475,7 +497,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xfa\x04\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xb6\x05\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -500,11 +522,14 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x12last_service_event\x18\x0e \x01(\x04R\x10lastServiceEvent\x12.\n" +
 	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\x12$\n" +
 	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\x12C\n" +
-	"\tautopilot\x18\x11 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\tautopilot\"\xc3\x03\n" +
+	"\tautopilot\x18\x11 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\tautopilot\x12\x1b\n" +
+	"\tlast_news\x18\x12 \x01(\x04R\blastNews\x12\x1d\n" +
+	"\n" +
+	"first_news\x18\x13 \x01(\x04R\tfirstNews\"\xdb\x03\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\xc6\x02\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\xde\x02\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -531,7 +556,9 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x10MACHINE_HARDWARE\x10\x12\x12\f\n" +
 	"\bINSTALLS\x10\x18\x12\n" +
 	"\n" +
-	"\x06IMAGES\x10\x13\x12\x11\n" +
+	"\x06IMAGES\x10\x13\x12\b\n" +
+	"\x04NEWS\x10\x14\x12\f\n" +
+	"\bWEBHOOKS\x10\x15\x12\x11\n" +
 	"\rSTAGED_BACKUP\x10\x1e\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1a\n" +

@@ -47,6 +47,8 @@ func policy() map[string]Rule {
 	add("holdfast.v1.AccessService", Rule{Anyone: true}, "WhoAmI")
 	add("holdfast.v1.AccessService", admin, "CreateToken", "ListTokens", "RevokeToken")
 	add("holdfast.v1.SecretService", admin, "PutSecret", "GetSecret", "ListSecrets", "DeleteSecret", "RotateSecrets")
+	add("holdfast.v1.EventService", viewer, "WatchEvents")
+	add("holdfast.v1.WebhookService", admin, "PutWebhook", "GetWebhook", "ListWebhooks", "DeleteWebhook")
 	add("holdfast.v1.AuditService", admin, "ListAuditEvents", "ExportAuditEvents")
 
 	add("holdfast.v1.NodeService", viewer, "GetNode", "ListStalledNodes")

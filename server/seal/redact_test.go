@@ -51,6 +51,7 @@ func harmless() map[protoreflect.FullName]string {
 	return map[protoreflect.FullName]string{
 		"holdfast.v1.MachineSpec.bmc_credentials_ref":    "the name of a secret",
 		"holdfast.v1.MachineSpec.ssh_credentials_ref":    "the name of a secret",
+		"holdfast.v1.Webhook.secret_ref":                 "the name of a secret",
 		"holdfast.v1.AgentRecord.private_ip":             "an address",
 		"holdfast.v1.RegisterAgentRequest.private_ip":    "an address",
 		"holdfast.v1.PlatformProvider.auth_token_sha256": "a hash",

@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/images"
 	"github.com/holdfast-metal/holdfast/server/seal"
+	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
 // Command gives the command that runs a peer. Version is the build's.
@@ -198,6 +199,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
 	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog)}, vault.tasks...)
+	tasks = append(tasks, webhook.NewSender(webhook.Config{Logger: peerLog, Registerer: reg}, p.node, state, seal.NewResolver(state, keys)))
 	if old != nil {
 		tasks = append(tasks, executor.NewArchivist(cfg.archiveConfig.archivist(peerLog, reg), p.node, state, old))
 	}

@@ -1,0 +1,51 @@
+package fsmtest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+)
+
+// checkNews checks that events have consecutive cursors, and that the last ones of a machine and of a run show them as they are.
+func checkNews(v *fsm.View) error {
+	cursor := max(v.FirstNews(), 1) - 1
+	events, err := v.News(cursor, int(v.LastNews()))
+	if err != nil {
+		return fmt.Errorf("read all events: %w", err)
+	}
+	var errs []error
+	phases, runs := map[string]string{}, map[string]string{}
+	for _, e := range events {
+		if cursor++; e.GetCursor() != cursor {
+			errs = append(errs, fmt.Errorf("event %d comes after %d", e.GetCursor(), cursor-1))
+		}
+		switch c := e.GetChange(); {
+		case c.GetFacet() == "phase":
+			phases[c.GetMachineId()] = c.GetTo()
+		case c.GetTo() == "deleted":
+			delete(phases, c.GetMachineId())
+		case e.GetRun() != nil:
+			runs[e.GetRun().GetRunId()] = e.GetRun().GetPhase().String()
+		}
+	}
+	if cursor != v.LastNews() {
+		errs = append(errs, fmt.Errorf("events end at %d, want %d", cursor, v.LastNews()))
+	}
+	for id, want := range phases {
+		if m, ok := v.Machine(id); !ok || m.GetStatus().GetPhase().String() != want {
+			errs = append(errs, fmt.Errorf("machine %s is %v, its last event says %s", id, m.GetStatus().GetPhase(), want))
+		}
+	}
+	for id, want := range runs {
+		if r, ok := v.Run(id); ok && r.GetPhase().String() != want {
+			errs = append(errs, fmt.Errorf("run %s is %v, its last event says %s", id, r.GetPhase(), want))
+		}
+	}
+	for w := range v.Webhooks("") {
+		if w.GetCursor() > v.LastNews() {
+			errs = append(errs, fmt.Errorf("webhook %s is at event %d of %d", w.GetName(), w.GetCursor(), v.LastNews()))
+		}
+	}
+	return errors.Join(errs...)
+}

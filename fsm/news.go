@@ -1,0 +1,73 @@
+package fsm
+
+import (
+	"strings"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// maxNews bounds how far back a watcher, and a webhook, can go on. It is a constant because every peer must keep the same events.
+const maxNews = 1 << 16
+
+func newsSchema() *schema[holdfastv1.Event, *holdfastv1.Event] {
+	return &schema[holdfastv1.Event, *holdfastv1.Event]{
+		kind: internalv1.SnapshotRecord_NEWS,
+		key:  func(e *holdfastv1.Event) string { return ordered(e.GetCursor()) },
+	}
+}
+
+// addNews records what happened, for all who want to hear of everything in one order. Cursors count from 1 without a hole.
+func (t *tx) addNews(e *holdfastv1.Event) {
+	t.meta.LastNews++
+	e.Cursor, e.Index, e.At = t.meta.GetLastNews(), t.index, t.now
+	t.news.put(e)
+	if t.meta.GetFirstNews() == 0 {
+		t.meta.FirstNews = 1
+	}
+	for ; t.meta.GetLastNews()-t.meta.GetFirstNews() >= maxNews; t.meta.FirstNews++ {
+		t.news.delete(ordered(t.meta.GetFirstNews()))
+	}
+}
+
+// runNews is a run that has come into its phase, without what it consists of.
+func runNews(r *holdfastv1.Run) *holdfastv1.Event {
+	return &holdfastv1.Event{Type: "run." + strings.ToLower(r.GetPhase().String()), MachineId: r.GetMachineId(), Run: &holdfastv1.Run{
+		RunId: r.GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Type: r.GetType(), PlanId: r.GetPlanId(), Phase: r.GetPhase(),
+		CurrentStep: r.GetCurrentStep(), CreatedAt: r.GetCreatedAt(), StartedAt: r.GetStartedAt(), FinishedAt: r.GetFinishedAt(), Error: r.GetError(),
+		CancelReason: r.GetCancelReason(), Principal: r.GetPrincipal(), Revision: r.GetRevision(),
+	}}
+}
+
+// serviceNews is a service after a change.
+func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
+	e := &holdfastv1.Event{Type: "service.inactive", Service: s}
+	switch {
+	case s.GetDeregistered():
+		e.Type = "service.deregistered"
+	case s.GetActive():
+		e.Type = "service.active"
+	}
+	return e
+}
+
+// LastNews gives the cursor of the newest event; zero when there was none.
+func (v *View) LastNews() uint64 { return v.meta.GetLastNews() }
+
+// FirstNews gives the cursor of the oldest event that is kept; zero when there was none.
+func (v *View) FirstNews() uint64 { return v.meta.GetFirstNews() }
+
+// News gives at most limit events with a cursor above after, oldest first, as Events does.
+func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
+	if first := v.FirstNews(); after+1 < first || after > v.LastNews() {
+		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now", after, first, v.LastNews())
+	}
+	var es []*holdfastv1.Event
+	for e := range v.news.ascend("", ordered(after)) {
+		if len(es) == limit {
+			break
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}

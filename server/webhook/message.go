@@ -1,0 +1,73 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// cloudEvent is an event in the JSON format of CloudEvents 1.0, with the extensions `sequence` and `partitionkey`.
+type cloudEvent struct {
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject"`
+	Time            string          `json:"time"`
+	DataContentType string          `json:"datacontenttype"`
+	Sequence        string          `json:"sequence"`               // as text it sorts as the events came
+	PartitionKey    string          `json:"partitionkey,omitempty"` // the machine: its events stay in order
+	Data            json.RawMessage `json:"data"`
+}
+
+// typePrefix makes a type of ours one of the whole world's.
+const typePrefix = "io.holdfast."
+
+// messageID names an event of a cluster for ever: a receiver that has seen it has seen the event.
+func messageID(clusterID string, cursor uint64) string {
+	return clusterID + "-" + strconv.FormatUint(cursor, 10)
+}
+
+// encode gives the body that tells of an event.
+func encode(clusterID string, e *holdfastv1.Event) ([]byte, error) {
+	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode event %d: %w", e.GetCursor(), err)
+	}
+	body, err := json.Marshal(cloudEvent{
+		SpecVersion: "1.0", ID: messageID(clusterID, e.GetCursor()), Source: "/clusters/" + clusterID, Type: typePrefix + e.GetType(), Subject: subject(e),
+		Time: e.GetAt().AsTime().Format(time.RFC3339Nano), DataContentType: "application/json", Sequence: fmt.Sprintf("%020d", e.GetCursor()),
+		PartitionKey: e.GetMachineId(), Data: data,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode event %d: %w", e.GetCursor(), err)
+	}
+	return body, nil
+}
+
+// subject names what an event is about.
+func subject(e *holdfastv1.Event) string {
+	switch {
+	case e.GetRun() != nil:
+		return "machines/" + e.GetMachineId() + "/runs/" + e.GetRun().GetRunId()
+	case e.GetService() != nil:
+		return "services/" + e.GetService().GetTarget().GetId()
+	}
+	return "machines/" + e.GetMachineId()
+}
+
+// sign gives what proves to the receiver who sent a body and when (Standard Webhooks 1.0: v1, HMAC-SHA256 of id.timestamp.body in base64).
+func sign(key []byte, id string, at time.Time, body []byte) string {
+	h := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(h, "%s.%d.", id, at.Unix())
+	_, _ = h.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}

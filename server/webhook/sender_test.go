@@ -1,0 +1,358 @@
+package webhook
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/seal"
+)
+
+// peer is a cluster of one: the state is real, only the consensus is left out.
+type peer struct {
+	*fsm.FSM
+	t     *testing.T
+	mu    sync.Mutex
+	index uint64
+	epoch uint64
+}
+
+func newPeer(t *testing.T) *peer {
+	p := &peer{FSM: fsm.New(), t: t, epoch: 1}
+	p.do(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
+	p.do(&internalv1.Command{Op: &internalv1.Command_InitCluster{InitCluster: &internalv1.InitCluster{ClusterId: "c-1"}}})
+	return p
+}
+
+func (p *peer) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c = proto.CloneOf(c)
+	if c.FeatureLevel = 1; c.Epoch == 0 {
+		c.Epoch = p.epoch
+	}
+	p.index++
+	c.Time = timestamppb.New(time.Unix(1_769_699_400+int64(p.index), 0))
+	b, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{c}})
+	if err != nil {
+		return fsm.Result{}, err
+	}
+	rs := p.FSM.Apply(p.index, p.epoch, b)
+	if err := p.HaltError(); err != nil {
+		return fsm.Result{}, err
+	}
+	if rs[0].Err != nil {
+		return rs[0], rs[0].Err
+	}
+	return rs[0], nil
+}
+
+func (p *peer) do(c *internalv1.Command) {
+	p.t.Helper()
+	if _, err := p.Apply(p.t.Context(), c); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *peer) put(w *holdfastv1.Webhook) {
+	p.t.Helper()
+	p.do(&internalv1.Command{Op: &internalv1.Command_PutWebhook{PutWebhook: &internalv1.PutWebhook{Webhook: w}}})
+}
+
+// machine makes events: one machine.phase each, among others.
+func (p *peer) machine(id string) {
+	p.t.Helper()
+	p.do(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id}}}})
+}
+
+// wait polls until a webhook is as it should be.
+func (p *peer) wait(what string, ok func(*holdfastv1.Webhook) bool) {
+	p.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+		w, _ := p.View().Webhook("h")
+		if ok(w) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("waited for %s: the webhook is %v", what, w)
+		}
+	}
+}
+
+func told(w *holdfastv1.Webhook) bool { return w.GetBehind() == 0 && w.GetFailures() == 0 }
+
+// lead runs a sender for a term of its own until the test ends, or stop is called.
+func (p *peer) lead(secrets Secrets) (stop func()) {
+	p.t.Helper()
+	p.mu.Lock()
+	p.epoch++
+	epoch := p.epoch
+	p.mu.Unlock()
+	p.do(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: epoch}}})
+	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond, LookEvery: time.Millisecond, Timeout: 20 * time.Second}, p, p, secrets)
+	ctx, cancel := context.WithCancel(p.t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Run(ctx, cluster.NewTerm(epoch, func(context.Context) error { return nil }))
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			p.t.Errorf("the sender ended with %v", err)
+		}
+	})
+	p.t.Cleanup(stop)
+	return stop
+}
+
+// receiver is the other side: it keeps what it took, and refuses what answer says.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	took   []received
+	answer func(n int, w http.ResponseWriter) bool // true: it is taken
+	asked  int
+}
+
+type received struct {
+	header http.Header
+	body   []byte
+	event  cloudEvent
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		m := received{header: req.Header, body: body}
+		if err := json.Unmarshal(body, &m.event); err != nil {
+			t.Errorf("got %q: %v", body, err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.asked++
+		if r.answer == nil || r.answer(r.asked, w) {
+			r.took = append(r.took, m)
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) all() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.took)
+}
+
+// machines gives the machines of what was taken, in order.
+func (r *receiver) machines() []string {
+	var ids []string
+	for _, m := range r.all() {
+		ids = append(ids, m.event.PartitionKey)
+	}
+	return ids
+}
+
+const phases = `type = "machine.phase"`
+
+func TestEventsAreToldInOrderAndSigned(t *testing.T) {
+	p, r := newPeer(t), newReceiver(t)
+	p.machine("before")
+	p.do(&internalv1.Command{Op: &internalv1.Command_PutSecret{PutSecret: &internalv1.PutSecret{Secret: &internalv1.StoredSecret{
+		Secret: &holdfastv1.Secret{Name: "key", Type: "token", Keys: []string{"token"}, Version: 1}, Sealed: &internalv1.Sealed{KeyId: "k", Nonce: []byte("n"), Ciphertext: []byte("c")}}}}})
+	p.put(&holdfastv1.Webhook{Name: "h", Url: r.URL + "/in?team=a", Filter: phases, SecretRef: "key"})
+	stop := p.lead(box{"token": "correct horse"})
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprintf("m-%d", i))
+		p.machine(want[i])
+	}
+	p.wait("all told", told)
+	if got := r.machines(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want each once and in order", got)
+	}
+	var last string
+	for _, m := range r.all() {
+		e := m.event
+		if e.SpecVersion != "1.0" || e.Type != "io.holdfast.machine.phase" || e.Source != "/clusters/c-1" || e.Subject != "machines/"+e.PartitionKey || e.Sequence <= last ||
+			m.header.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" {
+			t.Errorf("got %s with %v", m.body, m.header)
+		}
+		last = e.Sequence
+		seconds, err := strconv.ParseInt(m.header.Get("Webhook-Timestamp"), 10, 64)
+		if err != nil || m.header.Get("Webhook-Id") != e.ID || m.header.Get("Webhook-Signature") != sign([]byte("correct horse"), e.ID, time.Unix(seconds, 0), m.body) {
+			t.Errorf("message %s is signed %q at %q", e.ID, m.header.Get("Webhook-Signature"), m.header.Get("Webhook-Timestamp"))
+		}
+	}
+
+	// The next leader goes on where this one was.
+	stop()
+	p.lead(box{"token": "correct horse"})
+	p.machine("after")
+	p.wait("the last one", told)
+	if got := r.machines(); !slices.Equal(got, append(want, "after")) {
+		t.Errorf("got %v after another leader, want only the new one more", got[len(want):])
+	}
+}
+
+func TestReceiverThatFails(t *testing.T) {
+	p, r := newPeer(t), newReceiver(t)
+	r.answer = func(n int, w http.ResponseWriter) bool {
+		if n%4 == 0 {
+			return true
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return false
+	}
+	p.put(&holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases})
+	p.lead(nil)
+	want := []string{"a", "b", "c", "d", "e"}
+	for _, id := range want {
+		p.machine(id)
+	}
+	p.wait("a failure on record", func(w *holdfastv1.Webhook) bool { return w.GetFailures() > 0 || w.GetBehind() == 0 })
+	p.wait("all told in the end", told)
+	if got := r.machines(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A leader that goes while the receiver is away has lost nothing, and one that dies before it has recorded what it told tells it again.
+func TestLeaderGoesInTheMiddle(t *testing.T) {
+	p, r := newPeer(t), newReceiver(t)
+	away := make(chan struct{})
+	r.answer = func(_ int, w http.ResponseWriter) bool {
+		select {
+		case <-away:
+			return true
+		default:
+			w.WriteHeader(http.StatusBadGateway)
+			return false
+		}
+	}
+	p.put(&holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases})
+	stop := p.lead(nil)
+	p.machine("a")
+	p.wait("a failure", func(w *holdfastv1.Webhook) bool {
+		return w.GetFailures() > 2 && strings.Contains(w.GetLastError(), "502 Bad Gateway")
+	})
+	stop()
+	p.machine("b")
+	close(away)
+	p.lead(nil)
+	p.wait("all told", told)
+	if got := r.machines(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %v, want a and b", got)
+	}
+}
+
+func TestWebhookIsChanged(t *testing.T) {
+	p, first, second := newPeer(t), newReceiver(t), newReceiver(t)
+	p.lead(nil)
+	hook := &holdfastv1.Webhook{Name: "h", Url: first.URL, Filter: phases}
+	p.put(hook)
+	p.machine("a")
+	p.wait("the first", told)
+	hook.Disabled = true
+	p.put(hook)
+	p.machine("b")
+	hook.Disabled, hook.Url = false, second.URL
+	p.put(hook)
+	p.wait("the second, at another URL", told)
+	if a, b := first.machines(), second.machines(); !slices.Equal(a, []string{"a"}) || !slices.Equal(b, []string{"b"}) {
+		t.Errorf("the first URL got %v and the second one %v, want a and b", a, b)
+	}
+	p.do(&internalv1.Command{Op: &internalv1.Command_DeleteWebhook{DeleteWebhook: &internalv1.DeleteWebhook{Name: "h"}}})
+	p.machine("c")
+	hook.Filter = `machine_id = "d"`
+	p.put(hook)
+	p.machine("d")
+	p.wait("the fourth", told)
+	if got := second.machines(); slices.Contains(got, "c") || !slices.Contains(got, "d") {
+		t.Errorf("got %v, want d, and not c: there was no webhook then", got)
+	}
+}
+
+// Nothing that is shown or stored of a failure has the URL in it: its query may be what lets people in.
+func TestFailuresTellNoSecrets(t *testing.T) {
+	p, r := newPeer(t), newReceiver(t)
+	url := r.URL
+	r.answer = func(_ int, w http.ResponseWriter) bool {
+		w.Header().Set("Location", url+"/elsewhere")
+		w.WriteHeader(http.StatusFound)
+		return false
+	}
+	p.put(&holdfastv1.Webhook{Name: "h", Url: url + "/hunter2?token=hunter2", Filter: phases})
+	p.lead(nil)
+	p.machine("a")
+	p.wait("the redirect", func(w *holdfastv1.Webhook) bool { return strings.Contains(w.GetLastError(), "302 Found") })
+	r.Close()
+	p.wait("nobody there", func(w *holdfastv1.Webhook) bool { return strings.Contains(w.GetLastError(), "refused") })
+	if w, _ := p.View().Webhook("h"); strings.Contains(w.GetLastError(), "hunter2") {
+		t.Errorf("the error tells the URL: %s", w.GetLastError())
+	}
+	if got := r.machines(); len(got) != 0 {
+		t.Errorf("got %v, want nothing taken", got)
+	}
+}
+
+func TestKey(t *testing.T) {
+	p := newPeer(t)
+	for name, tt := range map[string]struct {
+		secrets Secrets
+		want    string
+	}{
+		"bytes":     {box{"token": "abc"}, "abc"},
+		"base64":    {box{"token": keyPrefix + base64.StdEncoding.EncodeToString([]byte("abc"))}, "abc"},
+		"no base64": {box{"token": keyPrefix + "%"}, ""},
+		"no key":    {box{"password": "abc"}, ""},
+		"no secret": {box(nil), ""},
+	} {
+		s := &post{Sender: NewSender(Config{}, p, p, tt.secrets)}
+		key, err := s.key(t.Context(), "key")
+		if string(key) != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: got %q, %v; want %q", name, key, err, tt.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "%\"") {
+			t.Errorf("%s: the error tells the value: %v", name, err)
+		}
+	}
+}
+
+// box is a secret.
+type box map[string]string
+
+func (b box) Resolve(_ context.Context, name string) (seal.Secret, error) {
+	if b == nil {
+		return seal.Secret{}, errors.New("secret not found")
+	}
+	s := seal.Secret{Name: name, Type: "token", Version: 1, Values: map[string]seal.Value{}}
+	for k, v := range b {
+		s.Values[k] = seal.NewValue(v)
+	}
+	return s, nil
+}
