@@ -16,7 +16,7 @@ import (
 
 // passing lists the fields of answers that are computed when they are read, or that change as time passes.
 func passing() []string {
-	return []string{"revision", "conditions", "effectiveState", "effective_state", "state", "status", "missed", "behind", "triedAt", "failures", "lastError", "cursor", "keys", "nextPageToken", "lastUsedAt", "note"}
+	return []string{"active", "updatedAt", "stateChangedAt", "lastSeen", "revision", "conditions", "effectiveState", "effective_state", "state", "status", "missed", "behind", "triedAt", "failures", "lastError", "cursor", "keys", "nextPageToken", "lastUsedAt", "note"}
 }
 
 // look reads all kinds of resources, as plain JSON without what passes.
