@@ -141,6 +141,7 @@ func (v *Archivist) move(ctx context.Context, epoch uint64, view *fsm.View, run 
 	if err := v.archive.Put(ctx, o.Name, o.Data); err != nil {
 		return err
 	}
+	// failpoint: archive-object-written
 	back, err := v.archive.Get(ctx, o.Name)
 	if err != nil {
 		return fmt.Errorf("read it back: %w", err)
@@ -148,6 +149,7 @@ func (v *Archivist) move(ctx context.Context, epoch uint64, view *fsm.View, run 
 	if !bytes.Equal(back, o.Data) {
 		return fmt.Errorf("read it back: %s has %d bytes that are not the %d that were written", o.Name, len(back), len(o.Data))
 	}
+	// failpoint: archive-object-verified
 	_, err = v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: epoch, Op: &internalv1.Command_ArchiveRun{ArchiveRun: &internalv1.ArchiveRun{
 		RunId: run.GetRunId(), Revision: run.GetRevision(), Object: o.Name, SizeBytes: int64(len(o.Data)), Sha256: slices.Clone(o.SHA256)}}})
 	return err
@@ -162,6 +164,7 @@ func (v *Archivist) drop(ctx context.Context, epoch uint64, run *holdfastv1.Run)
 	if err := v.archive.Remove(ctx, folder); err != nil {
 		return err
 	}
+	// failpoint: archive-object-removed
 	_, err = v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: epoch, Op: &internalv1.Command_DropArchivedRun{DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId()}}})
 	return err
 }

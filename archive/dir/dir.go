@@ -57,6 +57,7 @@ func (s *Store) Put(_ context.Context, name string, data []byte) (err error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s to the archive: %w", name, err)
 	}
+	// failpoint: archive-object-synced
 	if err := s.root.Rename(tmp, name); err != nil {
 		return fmt.Errorf("put %s in its place: %w", name, err)
 	}
@@ -99,6 +100,10 @@ func (s *Store) Remove(_ context.Context, folder string) error {
 	}
 	if err := s.root.RemoveAll(path.Clean(folder)); err != nil {
 		return fmt.Errorf("remove %s from the archive: %w", folder, err)
+	}
+	// The state says next that it is gone: it must not be back after a power cut.
+	if err := s.sync("runs"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

@@ -27,12 +27,16 @@ func TestCrash(t *testing.T) {
 		t.Skip("crashes clusters of processes")
 	}
 	binary := build(t)
-	var forming, steady []string
+	var forming, steady, archive, hands []string
 	for _, name := range slices.Sorted(maps.Keys(scenarios())) {
 		switch s := scenarios()[name]; {
 		case os.Getenv("CRASH") == "" && !s.quick:
 		case s.forming:
 			forming = append(forming, name)
+		case s.archive:
+			archive = append(archive, name)
+		case s.hands:
+			hands = append(hands, name)
 		default:
 			steady = append(steady, name)
 		}
@@ -46,6 +50,17 @@ func TestCrash(t *testing.T) {
 	t.Run("steady", func(t *testing.T) {
 		t.Parallel()
 		crashSteady(t, binary, steady)
+	})
+	t.Run("archive", func(t *testing.T) {
+		t.Parallel()
+		crashArchive(t, binary, archive)
+	})
+	t.Run("hands", func(t *testing.T) {
+		t.Parallel()
+		if len(hands) == 0 {
+			t.Skip("wants CRASH=1")
+		}
+		crashHands(t, binary, hands)
 	})
 }
 
@@ -77,8 +92,8 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// open starts a cluster whose points can be armed, and keeps starting what dies. Its directory stays if the test fails.
-func open(t *testing.T, binary string, points ...string) (*lab.Lab, Switches) {
+// open starts a cluster whose points can be armed, and keeps starting what dies. args are more arguments of peers. Its directory stays if the test fails.
+func open(t *testing.T, binary string, args []string, points ...string) (*lab.Lab, Switches) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-crash-")
 	if err != nil {
@@ -106,7 +121,7 @@ func open(t *testing.T, binary string, points ...string) (*lab.Lab, Switches) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: keys, Env: []string{s.Environment(points...)}})
+	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: slices.Concat(keys, args), Env: []string{s.Environment(points...)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +148,7 @@ func open(t *testing.T, binary string, points ...string) (*lab.Lab, Switches) {
 func crashForming(t *testing.T, binary, point string) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	l, s := open(t, binary, point)
+	l, s := open(t, binary, nil, point)
 	if err := lab.Until(ctx, "a peer to die at "+point, func() bool { return s.Fired(point) && l.Deaths() > 0 }); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +172,7 @@ func crashForming(t *testing.T, binary, point string) {
 
 // crashSteady kills a peer of one cluster at one point after the other, under traffic that never ends.
 func crashSteady(t *testing.T, binary string, points []string) {
-	l, s := open(t, binary, points...)
+	l, s := open(t, binary, nil, points...)
 	start, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	if err := l.Steady(start); err != nil {

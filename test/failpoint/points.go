@@ -17,7 +17,7 @@ type Point struct {
 }
 
 // folders are the parts of the product with durable effects.
-func folders() []string { return []string{"cluster", "executor", "fsm", "providers"} }
+func folders() []string { return []string{"archive", "cluster", "executor", "fsm", "providers"} }
 
 var (
 	comment = regexp.MustCompile(`^(\s*)// failpoint: ([a-z-]+)$`)

@@ -21,6 +21,8 @@ import (
 // scenario is what brings a peer to a point.
 type scenario struct {
 	forming bool // only a cluster that forms comes there: the point is armed from the start
+	archive bool // only a cluster comes there whose runs leave it, which is of no use to the others
+	hands   bool // only a cluster comes there that has a BMC and installs a machine
 	quick   bool // part of the subset that every test run crashes
 	provoke func(ctx context.Context, l *lab.Lab) error
 }
@@ -67,6 +69,17 @@ func scenarios() map[string]scenario {
 		"cancel-seen":        {provoke: cancelWithin},
 		"log-to-compact":     {},
 		"log-compacted":      {},
+
+		"archive-object-synced":   {archive: true},
+		"archive-object-written":  {archive: true},
+		"archive-object-verified": {archive: true, quick: true},
+		"archive-object-removed":  {archive: true, provoke: dropRuns, quick: true},
+
+		"login-begun":    {hands: true},
+		"session-made":   {hands: true},
+		"session-noted":  {hands: true},
+		"medium-leaving": {hands: true},
+		"medium-out":     {hands: true},
 
 		"command-to-apply": {},
 		"commands-applied": {quick: true},
@@ -176,6 +189,25 @@ func askToLeave(ctx context.Context, l *lab.Lab, p *localcluster.Peer) {
 	}
 	defer func() { _ = conn.Close() }()
 	_, _ = internalv1.NewPeerServiceClient(conn).Leave(ctx, &internalv1.LeaveRequest{PeerId: p.ID})
+}
+
+// dropRuns starts all peers again with an archive that keeps runs for a moment only.
+func dropRuns(ctx context.Context, l *lab.Lab) error {
+	for _, p := range l.Peers() {
+		if err := l.Hold(p, func() error {
+			if err := p.Kill(); err != nil {
+				return err
+			}
+			p.Add("--archive-keep", "2s")
+			return p.Start(ctx)
+		}); err != nil {
+			return err
+		}
+		if err := l.Steady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // The plans of scenarios, each started on the machine of the same name.
