@@ -1,0 +1,191 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const patience = 5 * time.Minute
+
+// message is what a receiver looks at.
+type message struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Subject  string `json:"subject"`
+	Sequence string `json:"sequence"`
+}
+
+// receiver takes messages, but for each fifteenth: that one it must be told again.
+type receiver struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked int
+	took  []message
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		var m message
+		if err == nil {
+			err = json.Unmarshal(body, &m)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.asked++; err != nil || r.asked%15 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		r.took = append(r.took, m)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// heard gives the messages as who knows their ids sees them: each once, as they first came.
+func (r *receiver) heard() []message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[string]bool{}
+	var all []message
+	for _, m := range r.took {
+		if !seen[m.ID] {
+			seen[m.ID] = true
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func TestEventsThroughALostLeader(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	dir := t.TempDir()
+	binary := os.Getenv("HOLDFAST_TEST_BINARY")
+	if binary == "" {
+		binary = filepath.Join(dir, "holdfast")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+	}
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, p := range c.Peers() {
+				t.Logf("log of %s:\n%s", p.ID, p.LogTail(3000))
+			}
+		}
+		_ = c.Close()
+	})
+	api, err := client.Dial(client.Config{Addrs: c.Addrs(), TLS: c.TLS(), Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Close() })
+
+	hook := newReceiver(t)
+	if _, err := api.Webhooks().PutWebhook(ctx, &holdfastv1.PutWebhookRequest{Webhook: &holdfastv1.Webhook{Name: "h", Url: hook.URL, Filter: `type = "machine.phase"`}}); err != nil {
+		t.Fatal(err)
+	}
+	watching, cancel := context.WithCancel(ctx)
+	events, begun := make(chan *holdfastv1.Event, 1000), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- api.WatchEvents(watching, `type = "machine.phase"`, 0, func(e *holdfastv1.Event) error {
+			if e.GetType() == "" {
+				select {
+				case <-begun:
+				default:
+					close(begun)
+				}
+				return nil
+			}
+			events <- e
+			return nil
+		})
+	}()
+	select {
+	case <-begun:
+	case <-ctx.Done():
+		t.Fatal("the watch has not begun")
+	}
+
+	const machines = 40
+	var want []string
+	for i := range machines {
+		id := fmt.Sprintf("m-%02d", i)
+		want = append(want, id)
+		if _, err := api.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
+			t.Fatal(err)
+		}
+		if i == machines/2 {
+			leader, err := c.Leader(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := leader.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	var watched []string
+	for len(watched) < machines {
+		select {
+		case e := <-events:
+			watched = append(watched, e.GetMachineId())
+		case <-ctx.Done():
+			t.Fatalf("the watch got %v, want %d machines", watched, machines)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) && err != nil {
+		t.Errorf("the watch ended with %v", err)
+	}
+	if !slices.Equal(watched, want) {
+		t.Errorf("the watch got %v, want each once and in order", watched)
+	}
+
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for len(hook.heard()) < machines {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("the webhook was told of %d machines, want %d", len(hook.heard()), machines)
+		}
+	}
+	var told []string
+	last := ""
+	for _, m := range hook.heard() {
+		told = append(told, m.Subject[len("machines/"):])
+		if m.Sequence <= last {
+			t.Errorf("%s comes after %s", m.Sequence, last)
+		}
+		last = m.Sequence
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("the webhook was told of %v, want each and in order", told)
+	}
+	t.Logf("%d messages for %d events", len(hook.took), machines)
+}
