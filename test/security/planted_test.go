@@ -280,7 +280,7 @@ func TestPlantedSecretsStayInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range s.Peers() {
-		until(t, "the end of a revoked client on "+p.ID, 5*time.Second, func() error {
+		until(t, "the end of a revoked client on "+p.ID, 30*time.Second, func() error {
 			if err := s.whoAmI(p, issued["n1"]); err == nil || !strings.Contains(err.Error(), "401") {
 				return fmt.Errorf("it is not answered 401: %w", err)
 			}
