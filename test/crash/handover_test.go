@@ -52,8 +52,13 @@ func TestHandover(t *testing.T) {
 		acked, longest := w.Stop()
 		t.Logf("round %d: %d writes, the longest time without an acknowledged write was %s; the peer had stopped after %s",
 			round, acked, longest.Round(time.Millisecond), stopped.Round(time.Millisecond))
-		// Tens of milliseconds here. A caller that is kept until the old leader's server is cut off waits for 3 s.
-		if longest > 2*time.Second {
+		// Tens of milliseconds here. A caller that is kept until the old leader's server is cut off waits for 3 s, and so does the stop then; where that
+		// was quicker the machine is busy.
+		limit := 10 * time.Second
+		if stopped >= 3*time.Second {
+			limit = 2 * time.Second
+		}
+		if longest > limit {
 			t.Errorf("no write was acknowledged for %s while the leader was handed over", longest)
 		}
 		c.Restart(leader)

@@ -31,7 +31,7 @@ func TestStopWhileAPeerHangs(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("the leader stopped in %s", took.Round(time.Millisecond))
-	if took > 8*time.Second {
+	if took > 20*time.Second { // three or four here
 		t.Errorf("it took %s", took)
 	}
 	if err := hung.Resume(); err != nil {
@@ -86,7 +86,7 @@ func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
 		t.Logf("round %d: a write was acknowledged %s after the leader was killed", round, took.Round(time.Millisecond))
 		c.Restart(leader)
 	}
-	if longest > 10*time.Second {
+	if longest > 30*time.Second { // they would never agree, and a write waits for a minute
 		t.Errorf("no write was acknowledged for %s, with two of three peers up", longest)
 	}
 }

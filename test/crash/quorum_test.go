@@ -65,7 +65,7 @@ func refusals(t *testing.T, c *harness.Cluster, last *localcluster.Peer, dead []
 			return err
 		})
 		refused(t, at+": linearizable read", func(ctx context.Context) error { _, err := get(ctx, conn); return err })
-		ctx, stop := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), client.HeaderConsistency, "stale"), callTime)
+		ctx, stop := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), client.HeaderConsistency, "stale"), callTime+callSlack)
 		if _, err := get(ctx, conn); err != nil {
 			t.Errorf("%s: stale read: %v", at, err)
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// What a client may wait for an answer when the peer that it asks hangs. Two seconds are the client's, and this machine may be busy; without asking
-// another peer as well it would be eight and more. A stream has five seconds, and fifteen before.
+// What a client may wait for an answer when the peer that it asks hangs. Two seconds are the client's, and the rest is for a machine that is busy; without
+// asking another peer as well it would be eight and more. A stream has five seconds, and would have fifteen.
 const (
-	hungAnswer = 5 * time.Second
-	hungStream = 9 * time.Second
+	hungAnswer = 7500 * time.Millisecond
+	hungStream = 14 * time.Second
 )
 
 // A peer that is stopped, and whose connections stay open, costs nobody more than a few seconds: neither those who connect to it anew, as the command

@@ -2,7 +2,6 @@ package crash
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
@@ -24,13 +24,12 @@ func startHost(t *testing.T) *sshd.Server {
 	if m := sshd.Missing(); m != "" {
 		t.Skip("NOT TESTED against a real sshd: " + m)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
-	s, err := sshd.Start(t.Context(), t.TempDir(), addr)
+	t.Cleanup(func() { _ = port.Release() })
+	s, err := sshd.Start(t.Context(), t.TempDir(), port.Address("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
