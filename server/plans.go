@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -54,7 +55,7 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 		return nil, invalid("plan", "is required")
 	}
 	plan := &holdfastv1.Plan{PlanId: r.GetPlan().GetPlanId(), DisplayName: r.GetPlan().GetDisplayName(), Steps: r.GetPlan().GetSteps()}
-	if err := violations(fsm.ValidatePlan(plan)); err != nil {
+	if err := s.checkPlan(plan); err != nil {
 		return nil, err
 	}
 	// A plan presses buttons: what a newer client meant by a field that is not known here must not be guessed.
@@ -67,6 +68,21 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: plan, Replace: r.GetReplace()}}
 	return apply[*holdfastv1.Plan](ctx, s.node, c)
+}
+
+// checkPlan says what is wrong with a plan, before it is stored: disk rules too, which the installer would refuse only on the machine.
+func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
+	bad := fsm.ValidatePlan(plan)
+	for i, st := range plan.GetSteps() {
+		rule := st.GetRepave().GetDisk()
+		if rule == "" || s.cfg.ChooseDisk == nil {
+			continue
+		}
+		if _, sure, err := s.cfg.ChooseDisk(rule, nil); sure && err != nil { // of no machine: only the rule itself can be wrong
+			bad = append(bad, fsm.FieldViolation{Field: fmt.Sprintf("plan.steps[%d].repave.disk", i), Description: err.Error()})
+		}
+	}
+	return violations(bad)
 }
 
 // rehearse answers as the FSM would now, and changes nothing.

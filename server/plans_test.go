@@ -1,10 +1,14 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -97,6 +101,26 @@ func TestCreatePlanConflicts(t *testing.T) {
 				t.Errorf("asked for %v, validated %v, made %v", tt.plan, dry, made)
 			}
 		})
+	}
+}
+
+// A disk rule that the installer would refuse on the machine is refused with the plan; what cannot be told without a machine is not.
+func TestPlansHaveRulesThatCanBeRead(t *testing.T) {
+	choose := func(rule string, h *holdfastv1.HardwareInventory) (string, bool, error) {
+		if h != nil {
+			t.Errorf("the rule %q is held against the inventory of a machine", rule)
+		}
+		return "", rule == "by=first", errors.New("by is " + rule)
+	}
+	_, c := serve(t, newNode(), Config{ChooseDisk: choose})
+	for rule, code := range map[string]codes.Code{"": codes.OK, "by=smallest": codes.OK, "by=first": codes.InvalidArgument} {
+		for _, dry := range []bool{true, false} {
+			plan := &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{{Name: "os", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian", Disk: rule}}}}}
+			_, err := c.CreatePlan(testCtx(t), &holdfastv1.CreatePlanRequest{Plan: plan, Replace: true, ValidateOnly: dry})
+			if status.Code(err) != code || err != nil && !strings.Contains(fmt.Sprint(status.Convert(err).Details()), "plan.steps[0].repave.disk") {
+				t.Errorf("%q, validate_only %v: got %v, %v, want %v", rule, dry, err, status.Convert(err).Details(), code)
+			}
+		}
 	}
 }
 
