@@ -113,6 +113,7 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	if err := c.login.begin(ctx); err != nil {
 		return nil, err
 	}
+	// failpoint: login-begun
 	s, err := c.create(ctx, root, a)
 	if full(err) {
 		if err := c.clear(ctx, (&session{account: a, basic: true}).sign, a.User, ""); err != nil {
@@ -127,9 +128,11 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 		c.login.noted(ctx, c.login.former(), lost)
 		return nil, err
 	}
+	// failpoint: session-made
 	c.login.refused.done(a, true)
 	former := c.login.former()
 	c.login.noted(ctx, s.path, lost)
+	// failpoint: session-noted
 	switch {
 	case lost: // ours, and unknown: whatever else this account has open
 		err := c.clear(ctx, s.sign, a.User, s.path)

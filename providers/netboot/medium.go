@@ -76,8 +76,13 @@ func (p *MediumImager) StartInstall(ctx context.Context, op providers.Op, m prov
 		return err
 	}
 	switch due {
-	case dueEmpty, dueOut:
+	case dueEmpty:
 		return hide(p.drive.EjectMedia(ctx, op, m))
+	case dueOut:
+		// failpoint: medium-leaving
+		err := hide(p.drive.EjectMedia(ctx, op, m))
+		// failpoint: medium-out
+		return err
 	case dueInsert:
 		return p.insert(ctx, op, m, i)
 	case dueCDOff, dueCD:
