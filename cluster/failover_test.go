@@ -122,7 +122,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 	// With these timeouts no follower calls an election by itself while the test lasts, however slow the machine is.
 	const timeout, within = 10 * time.Minute, 30 * time.Second
-	c := clustertest.Start(t, clustertest.Options{})
+	c := clustertest.Start(t, clustertest.Options{Configure: calm})
 	old := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(old)
@@ -230,7 +230,8 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{
 		OnDisk: true,
 		Tasks:  func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
-		Configure: func(_ int, c *cluster.Config) {
+		Configure: func(i int, c *cluster.Config) {
+			calm(i, c)
 			c.BeforeHandover = func(context.Context) {
 				handovers.Add(1)
 				if n := s.running.Load(); n != 0 {

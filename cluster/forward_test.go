@@ -93,7 +93,7 @@ func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreaming
 
 // A stream on a peer that is cut off ends, so that its client goes on elsewhere; a stale one goes on.
 func TestStrandedStreams(t *testing.T) {
-	c, _, leader, follower := scripted(t)
+	c, _, leader, follower := scripted(t, nil)
 	open := func(ctx context.Context) grpc.ServerStreamingClient[holdfastv1.RunEvent] {
 		s, err := holdfastv1.NewRunServiceClient(follower.Conn).WatchRuns(ctx, &holdfastv1.WatchRunsRequest{Filter: followFilter})
 		if err == nil {
@@ -133,9 +133,9 @@ func TestStrandedStreams(t *testing.T) {
 }
 
 // scripted starts a cluster with the script, and gives its leader and a follower.
-func scripted(t *testing.T) (c *clustertest.Cluster, s *script, leader, follower *clustertest.Peer) {
+func scripted(t *testing.T, configure func(int, *cluster.Config)) (c *clustertest.Cluster, s *script, leader, follower *clustertest.Peer) {
 	s = &script{}
-	c = clustertest.Start(t, clustertest.Options{Register: func(_ int, p *clustertest.Peer) {
+	c = clustertest.Start(t, clustertest.Options{Configure: configure, Register: func(_ int, p *clustertest.Peer) {
 		holdfastv1.RegisterRunServiceServer(p.GRPC, runs{script: s, p: p})
 	}})
 	leader = c.Leader()
@@ -157,7 +157,7 @@ func reason(err error) string {
 }
 
 func TestForward(t *testing.T) {
-	c, s, leader, follower := scripted(t)
+	c, s, leader, follower := scripted(t, calm)
 	lost := &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
 	moved := &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: errors.New("moved")}
 	busy := status.Error(codes.FailedPrecondition, "busy")
@@ -258,7 +258,7 @@ func TestForward(t *testing.T) {
 }
 
 func TestBrokenCalls(t *testing.T) {
-	c, s, leader, follower := scripted(t)
+	c, s, leader, follower := scripted(t, calm)
 	s.mu.Lock()
 	s.block = make(chan struct{})
 	s.mu.Unlock()
@@ -289,7 +289,7 @@ func TestBrokenCalls(t *testing.T) {
 }
 
 func TestReads(t *testing.T) {
-	c, _, leader, follower := scripted(t)
+	c, _, leader, follower := scripted(t, calm)
 	if err := register(t.Context(), leader, "m"); err != nil {
 		t.Fatal(err)
 	}

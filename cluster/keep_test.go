@@ -34,7 +34,7 @@ func (c counted) Run(ctx context.Context, _ cluster.Term) error {
 
 func TestKeepers(t *testing.T) {
 	task := counted{make(chan struct{}, 16), make(chan struct{}, 16)}
-	c := clustertest.Start(t, clustertest.Options{Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
+	c := clustertest.Start(t, clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
 	leader := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(leader)

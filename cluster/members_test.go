@@ -226,7 +226,10 @@ func TestNoSecondCluster(t *testing.T) {
 }
 
 func TestLeaveOnStop(t *testing.T) {
-	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.LeaveOnStop = true }})
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
+		calm(i, c)
+		c.LeaveOnStop = true
+	}})
 	leader := c.Leader()
 	settled(t, c, 3)
 	if err := c.Stop(leader); err != nil { // it hands over before it leaves

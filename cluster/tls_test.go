@@ -51,7 +51,7 @@ func clientPair(t testing.TB, ca *issue.CA, user string) issue.Pair {
 
 // What peers ask each other is answered to peers of this cluster only.
 func TestOnlyPeersCallPeers(t *testing.T) {
-	c := clustertest.Start(t, clustertest.Options{TLS: true})
+	c := clustertest.Start(t, clustertest.Options{TLS: true, Configure: calm})
 	leader := c.Leader()
 	settled(t, c, 3)
 	from := c.Followers(leader)[0].ID
@@ -110,7 +110,7 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 
 // The mark of a forwarded call is believed from the peer that it names.
 func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
-	c := clustertest.Start(t, clustertest.Options{TLS: true})
+	c := clustertest.Start(t, clustertest.Options{TLS: true, Configure: calm})
 	leader := c.Leader()
 	settled(t, c, 3)
 	f := c.Followers(leader)
@@ -198,9 +198,10 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 func fourth(t *testing.T) *clustertest.Cluster {
 	return clustertest.Start(t, clustertest.Options{Peers: 4, TLS: true, Stopped: func(i int) bool { return i == 3 },
 		Configure: func(i int, c *cluster.Config) {
+			calm(i, c)
 			c.BootstrapExpect = 3
 			if i == 3 {
-				c.BootstrapExpect = 0
+				c.BootstrapExpect, c.RaftMultiplier = 0, 3 // it tries to join more often, too
 			}
 			c.FastKeys()
 		}})

@@ -271,7 +271,7 @@ func (c *Cluster) stopAll() {
 func (c *Cluster) Leader() *Peer {
 	c.t.Helper()
 	var leader *Peer
-	Eventually(c.t, 20*time.Second, "a leader", func() error {
+	Eventually(c.t, time.Minute, "a leader", func() error {
 		votes := map[string]int{}
 		for _, p := range c.Peers {
 			if p.Up() {
