@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -121,19 +122,18 @@ func write(t *testing.T, p *localcluster.Peer, id string) {
 	})
 }
 
-// damage flips a bit where a text stands last in a file.
+// damage flips a bit of each place where a text stands in a file: bolt may have left old pages with it.
 func damage(t *testing.T, file, text string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := strings.LastIndex(string(b), text)
-	if i < 0 {
+	changed := bytes.ReplaceAll(b, []byte(text), append([]byte{text[0] ^ 1}, text[1:]...))
+	if bytes.Equal(changed, b) {
 		t.Fatalf("%s does not hold %q", file, text)
 	}
-	b[i] ^= 1
-	if err := os.WriteFile(file, b, 0o600); err != nil {
+	if err := os.WriteFile(file, changed, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

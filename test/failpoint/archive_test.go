@@ -68,7 +68,7 @@ func script(n int) string {
 
 // crash kills the leader at a point, and looks at every run that there has been.
 func (a *left) crash(t *testing.T, point string) {
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), 2*patience) // some peers are started again before anything dies
 	defer stop()
 	provoke := scenarios()[point].provoke
 	if provoke != nil {
