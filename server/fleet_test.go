@@ -91,6 +91,7 @@ func TestNodeService(t *testing.T) {
 		t.Fatalf("after its start: %v, %v", m, err)
 	}
 	// The log of the leader has each transition too, once (node state machine §Logging).
+	NewNodeLog(n.peer, log.logger()).follow(ctx, n.peer.View(), 0)
 	for _, want := range []string{`from="" to=DISCOVERED`, `from=DISCOVERED to=PENDING triggered_by=operator`, `from=PENDING to=INSTALLING triggered_by=node_report`} {
 		if n := strings.Count(log.String(), want); n != 1 {
 			t.Errorf("the log has %q %d times, want once:\n%s", want, n, log.String())

@@ -273,18 +273,10 @@ func (s *installService) ReportInstall(ctx context.Context, r *holdfastv1.Report
 	if err != nil {
 		return nil, err
 	}
-	var before uint64
-	if i, refusal := s.state.View().InstallByToken(sum); refusal == nil {
-		before = s.lastEntry(i.GetMachineId())
-	}
 	said := known(r)
 	said.Token = ""
-	i, err := apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
+	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: said}}})
-	if m, ok := s.state.View().Machine(i.GetMachineId()); ok && err == nil {
-		_, _ = s.logNode(ctx, before, m, nil) // it gives back what it got
-	}
-	return i, err
 }
 
 // AppendInstallLog adds to the run's log.

@@ -26,8 +26,7 @@ func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRe
 		return nil, err
 	}
 	id, generate := r.GetMachineId(), r.GetMachineId() == ""
-	before := s.lastEntry(r.GetMacAddress())
-	m, err := again(func() (*holdfastv1.Machine, error) {
+	return again(func() (*holdfastv1.Machine, error) {
 		if generate {
 			id = randomHex(4)
 		}
@@ -35,7 +34,6 @@ func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRe
 		c.Op = &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: known(r.GetNode())}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
-	return s.logNode(ctx, before, m, err)
 }
 
 // GetNode gets a node by its machine's id or a MAC address.
@@ -75,15 +73,13 @@ func (s *nodeService) TransitionNode(ctx context.Context, r *holdfastv1.Transiti
 	if err := short("comment", r.GetComment()); err != nil {
 		return nil, err
 	}
-	before := s.lastEntry(r.GetId())
-	m, err := again(func() (*holdfastv1.Machine, error) {
+	return again(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_TransitionNode{TransitionNode: &internalv1.TransitionNode{
 			Id: r.GetId(), State: r.GetState(), Comment: r.GetComment(), Force: r.GetForce(), RunId: "run-" + randomHex(6),
 		}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
-	return s.logNode(ctx, before, m, err)
 }
 
 // ReportNode takes what an installer or a node says.
@@ -91,15 +87,13 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 	if err := required("mac_address", r.GetMacAddress()); err != nil {
 		return nil, err
 	}
-	before := s.lastEntry(r.GetMacAddress())
-	m, err := again(func() (*holdfastv1.Machine, error) {
+	return again(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
 			Report: known(r), RunId: "run-" + randomHex(6), MachineId: randomHex(4), Discover: s.cfg.AutoDiscover,
 		}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
-	return s.logNode(ctx, before, m, err)
 }
 
 // ListStalledNodes lists nodes that have been on their way for long, longest first.

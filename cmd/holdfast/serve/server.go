@@ -198,7 +198,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return keys.Run(web) })
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
-	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog)}, vault.tasks...)
+	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog), server.NewNodeLog(state, peerLog)}, vault.tasks...)
 	tasks = append(tasks, webhook.NewSender(webhook.Config{Logger: peerLog, Registerer: reg}, p.node, state, seal.NewResolver(state, keys)))
 	if old != nil {
 		tasks = append(tasks, executor.NewArchivist(cfg.archiveConfig.archivist(peerLog, reg), p.node, state, old))
