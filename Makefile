@@ -94,7 +94,7 @@ e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, o
 # Needs Debian and root; it installs what is missing, and makes the image that is installed once, into /var/cache/holdfast/repave (E2E_REPAVE_CACHE=dir). No KVM. E2E_REPAVE_DHCP=dnsmasq
 # lets dnsmasq tell firmware what to boot, as docs/netboot.md has it; E2E_REPAVE_BOXES=1 is quicker.
 .PHONY: e2e-repave
-e2e-repave: netboot ## Install three bare machines (QEMU, BMCs, empty disks) over their network, the leader killed twice (12 minutes)
+e2e-repave: netboot ## Install three bare machines (QEMU, BMCs, empty disks) over their network, and join them to a real Kubernetes cluster, the leader killed three times (15 minutes)
 	E2E_REPAVE=1 go test -count=1 -timeout 15m -v -run '^TestRepave$$' ./test/repavelab
 
 # Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).

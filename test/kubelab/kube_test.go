@@ -31,9 +31,6 @@ func TestMachineInACluster(t *testing.T) {
 	if m := sshd.Missing(); m != "" || os.Geteuid() != 0 {
 		t.Skip("NOT TESTED against a real Kubernetes API: it needs root, and sshd: " + m)
 	}
-	if err := etcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	bin, err := Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +64,7 @@ func TestMachineInACluster(t *testing.T) {
 	s := openSite(t, dir)
 	at("three peers are up")
 
-	s.cli("cluster-ref", "add", "prod", "--kubeconfig", account(t, plane))
+	s.cli("cluster-ref", "add", "prod", "--kubeconfig", Account(t, plane))
 	if out := s.cli("cluster-ref", "list", "-o", "name"); out != "prod\n" {
 		t.Errorf("registered clusters: %q, want prod", out)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/test/bmclab"
+	"github.com/holdfast-metal/holdfast/test/kubelab"
 )
 
 // inside says in the environment that this process is in the network namespace of the lab.
@@ -98,6 +99,9 @@ func prepare(ctx context.Context) error {
 	}
 	if _, err := os.Stat(filepath.Join(netbootDir(), "installer.cpio.gz")); err != nil {
 		return fmt.Errorf("find the installer: %w: run make netboot", err)
+	}
+	if _, err := kubelab.Build(ctx); err != nil { // nothing leads out of the namespace
+		return err
 	}
 	if _, err := os.Stat(diskImage()); err == nil {
 		return nil

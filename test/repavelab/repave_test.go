@@ -19,19 +19,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
+	"github.com/holdfast-metal/holdfast/test/kubelab"
 )
 
 // limit is for all of it. The test itself is given 15 minutes, and says what it has seen when this one is over.
 const limit = 13 * time.Minute
 
-// plan installs. The installed system has answered, and shown the key that its installer has made, when it is done.
-const plan = `plan_id: lab-repave
+// installs is a plan that installs. The installed system has answered, and shown the key that its installer has made, when it is done.
+func installs(retries int) string {
+	return fmt.Sprintf(`plan_id: lab-repave
 steps:
 - {name: set-netboot, timeout_seconds: 120, max_retries: 2, netboot: {mode: PXE}}
 - {name: reboot-to-netboot, timeout_seconds: 300, max_retries: 2, reboot: {mode: bmc, force: true}}
 - name: repave-image
   timeout_seconds: 720
-  max_retries: 1
+  max_retries: %d
   repave:
     image: debian
     disk: by=smallest
@@ -43,6 +45,13 @@ steps:
       - {name: ops, shell: /bin/bash, ssh_authorized_keys: ["@KEY@"]}
       write_files:
       - {path: /etc/lab, content: from cloud-init}
+`, retries)
+}
+
+// joins is the rest of the way to a node that is Ready.
+const joins = `- {name: packages, timeout_seconds: 300, max_retries: 4, ssh: {command: python3, args: ["-c", "import urllib.request as u; exec(u.urlopen('@PACKAGES@/install.py').read())"]}}
+- {name: join-cluster, timeout_seconds: 300, max_retries: 1, join: {cluster_ref: lab}}
+- {name: verify-in-cluster, timeout_seconds: 180, verify: {cluster_ref: lab}}
 `
 
 // box is a machine of the lab.
@@ -54,8 +63,9 @@ type box struct {
 	run  string
 }
 
-// TestRepave: boxes with empty disks that are off are installed by their BMCs, over the network that they boot from. The leader is killed while the first one boots
-// from the network, and again while one is written. E2E_REPAVE_BOXES says how many, 3 by default.
+// TestRepave: boxes with empty disks that are off are installed by their BMCs, over the network that they boot from, and join a real Kubernetes cluster: from a box that is
+// off to a node that is Ready, in one run. The leader is killed while the first one boots from the network, again while one is written, and again while one joins.
+// E2E_REPAVE_BOXES says how many, 3 by default.
 func TestRepave(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)
@@ -78,10 +88,13 @@ func TestRepave(t *testing.T) {
 	l := bench.Lab(t)
 	network(t, n)
 	addresses(l, t, n)
-	s := openSite(t, bench, l)
+	plane := cluster(t, l)
+	s := openSite(t, bench, l, patient)
 	boxes := s.boxes(l, n)
-	t.Logf("%6.1f s: network, dnsmasq, three peers, %d BMCs", time.Since(began).Seconds(), n)
-	s.prepare(boxes)
+	t.Logf("%6.1f s: network, dnsmasq, a Kubernetes API, three peers, %d BMCs", time.Since(began).Seconds(), n)
+	s.files["packages"] = packages(t, l)
+	s.prepare(boxes, installs(1)+joins)
+	s.cli("cluster-ref", "add", "lab", "--kubeconfig", kubelab.Account(t, plane))
 	t.Logf("%6.1f s: images uploaded, machines registered", time.Since(began).Seconds())
 
 	for _, b := range boxes {
@@ -95,12 +108,15 @@ func TestRepave(t *testing.T) {
 		return i.GetStage() == holdfastv1.Install_WRITING && i.GetProgress() > 0
 	})
 	t.Logf("%6.1f s: while writing: killed the leader, %s", time.Since(began).Seconds(), s.lose())
+	s.joins(ctx, boxes)
+	t.Logf("%6.1f s: while joining: killed the leader, %s", time.Since(began).Seconds(), s.lose())
 	for _, b := range boxes {
 		s.succeeded(ctx, b)
 		t.Logf("%6.1f s: run of %s has succeeded", time.Since(began).Seconds(), b.id)
 	}
 	for _, b := range boxes {
 		s.check(b)
+		s.checkNode(plane, b)
 	}
 	t.Logf("%6.1f s: all", time.Since(began).Seconds())
 }
@@ -156,9 +172,9 @@ func (s *site) boxes(l *bmclab.Lab, n int) (all []*box) {
 }
 
 // prepare does what an operator does once.
-func (s *site) prepare(boxes []*box) {
+func (s *site) prepare(boxes []*box, plan string) {
 	s.t.Helper()
-	s.write("plan.yaml", strings.ReplaceAll(plan, "@KEY@", s.files["authorized"]))
+	s.write("plan.yaml", strings.NewReplacer("@KEY@", s.files["authorized"], "@PACKAGES@", s.files["packages"]).Replace(plan))
 	s.cli("secret", "put", "bmcs", "--type", "bmc", "--username", bmclab.User, "--from-file", "password="+s.files["password"])
 	s.cli("secret", "put", "hosts", "--type", "ssh", "--username", "root", "--from-file", "private_key="+s.files["id"])
 	s.cli("image", "add", "installer", "--kernel", filepath.Join(netbootDir(), "vmlinuz"), "--initrd", filepath.Join(netbootDir(), "installer.cpio.gz"), "--cmdline", "quiet")
@@ -236,8 +252,8 @@ func (s *site) check(b *box) {
 		s.t.Errorf("%s was off and its power went %v, want on, once; the chassis has seen %+v\n%s", b.id, got, b.Done(), s.log(b.run))
 	}
 	m := s.machine(b.id)
-	if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED {
-		s.t.Errorf("%s is %s, %s, want READY, INSTALLED", b.id, m.GetStatus().GetPhase(), m.GetStatus().GetNodeState())
+	if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_IN_SERVICE || m.GetStatus().GetNodeState() != holdfastv1.Node_ACTIVE {
+		s.t.Errorf("%s is %s, %s, want IN_SERVICE, ACTIVE", b.id, m.GetStatus().GetPhase(), m.GetStatus().GetNodeState())
 	}
 }
 

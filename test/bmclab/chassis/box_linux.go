@@ -1,6 +1,9 @@
 package chassis
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Box is a machine that an operating system is installed on: a PC with a disk of its own, and a card on a tap.
 type Box struct {
@@ -17,7 +20,7 @@ type Box struct {
 func (m *Machine) boxArguments(order map[string]int, cd string) []string {
 	b := m.cfg.Box
 	args := []string{
-		"-name", m.cfg.Name, "-machine", "pc", "-accel", "tcg,tb-size=128", "-cpu", "max", "-m", fmt.Sprint(b.Memory), "-smp", "1",
+		"-name", m.cfg.Name, "-uuid", "00000000-0000-4000-8000-" + strings.ReplaceAll(b.MAC, ":", ""), "-machine", "pc", "-accel", "tcg,tb-size=128", "-cpu", "max", "-m", fmt.Sprint(b.Memory), "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none", "-object", "rng-random,id=rng0,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng0",
 		"-chardev", "socket,id=monitor,path=" + m.path("monitor.sock"), "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=line,path=" + m.path("serial.sock"), "-serial", "chardev:line",

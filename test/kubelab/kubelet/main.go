@@ -14,7 +14,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -53,8 +52,10 @@ func run(ctx context.Context, dir string) error {
 		return err
 	}
 	name := args["--hostname-override"]
-	if name == "" {
-		return errors.New("kubeadm has left no --hostname-override")
+	if name == "" { // kubeadm leaves it out where the host has the node's name
+		if name, err = os.Hostname(); err != nil {
+			return err
+		}
 	}
 	cfg, err := credentials(ctx, name)
 	if err != nil {

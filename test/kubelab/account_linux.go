@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// account makes a kubeconfig of the account that deploy/kubernetes has, which may do what is needed and no more.
-func account(t *testing.T, plane *Plane) string {
+// Account makes a kubeconfig of the account that deploy/kubernetes has, which may do what is needed and no more.
+func Account(t testing.TB, plane *Plane) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root(), "deploy", "kubernetes", "holdfast.yaml"))
 	if err != nil {
