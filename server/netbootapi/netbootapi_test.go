@@ -169,7 +169,7 @@ func TestBootScripts(t *testing.T) {
 	s.ends("after", holdfastv1.Attempt_SUCCEEDED)
 	is(t, s.get(boot), "\nexit")
 	s.Do(&internalv1.SetMachinePhase{MachineId: "m-1", Phase: holdfastv1.MachineStatus_RETIRED})
-	is(t, s.get(boot), "\nexit")
+	is(t, s.get(boot), "it is retired", "\nexit")
 }
 
 // A machine that was told what to boot asks the other peers when the one that told it is away.
