@@ -148,10 +148,13 @@ func TestRestoreIsKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan error, 1)
-		go func() { done <- cmd.Wait() }()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = cmd.Wait() // it was killed, or was quicker
+		}()
 		select {
-		case <-done: // it was quicker
+		case <-done:
 		case <-time.After(after):
 			_ = cmd.Process.Signal(syscall.SIGKILL)
 			<-done
