@@ -172,16 +172,23 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	return l, mux.Routes()
 }
 
-// send asks a route through the real chain of handlers. What streams is left after a moment.
+// begun is a recorder that says when the first part of an answer is sent.
+type begun struct {
+	*httptest.ResponseRecorder
+	sent func()
+}
+
+func (b begun) Flush() {
+	b.ResponseRecorder.Flush()
+	b.sent()
+}
+
+// send asks a route through the real chain of handlers. What streams is left when it has begun.
 func send(t *testing.T, l *apitest.Lab, pattern, path, body, token string) int {
 	t.Helper()
 	method, _, _ := strings.Cut(pattern, " ")
-	ctx := t.Context()
-	if strings.Contains(pattern, "notifications") || strings.HasSuffix(pattern, "/ui/events") {
-		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	req := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	if strings.Contains(pattern, " /ui/") {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -192,7 +199,10 @@ func send(t *testing.T, l *apitest.Lab, pattern, path, body, token string) int {
 	} else if token != "" {
 		req.Header.Set("Authorization", "Bearer "+l.Secret(token))
 	}
-	w := httptest.NewRecorder()
+	w := begun{httptest.NewRecorder(), func() {}}
+	if strings.Contains(pattern, "notifications") || strings.HasSuffix(pattern, "/ui/events") {
+		w.sent = cancel
+	}
 	l.Handler.ServeHTTP(w, req)
 	if w.Code == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		t.Errorf("%s: a 401 without WWW-Authenticate", pattern)
