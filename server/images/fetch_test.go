@@ -181,6 +181,7 @@ func TestAFollowerAsksTheURLWhenTheLeaderDoesNot(t *testing.T) {
 func TestFetchFromPeers(t *testing.T) {
 	all := someBytes(20<<20, 4)
 	l := newLab(t, 3)
+	l.brake = make(chan struct{})
 	l.start(l.peers[0], l.peers[1])
 	sum := l.peers[0].put(all)
 	l.peers[1].put(all)
@@ -189,6 +190,7 @@ func TestFetchFromPeers(t *testing.T) {
 	l.start(p)
 	l.until(func() bool { return p.store.Received(sum) > 1<<20 }, "something has come")
 	l.peers[0].stop() // who gives it
+	close(l.brake)
 	p.has(sum)
 	f, err := p.store.Open(t.Context(), sum)
 	if err != nil {

@@ -33,6 +33,7 @@ type lab struct {
 	index uint64
 	peers []*peer
 	grace time.Duration // see images.Config
+	brake chan struct{} // if any, peers that give files stop after braked bytes of each, until it is closed
 }
 
 // peer is one of them: the real Depot behind a real gRPC server and a real HTTP one.
@@ -44,7 +45,7 @@ type peer struct {
 	store *blob.Store
 	srv   *grpc.Server
 	web   *httptest.Server
-	conn  *grpc.ClientConn
+	conn  atomic.Pointer[grpc.ClientConn] // others look at it while it starts
 	down  atomic.Bool
 	free  atomic.Int64
 	stop  func()
@@ -87,16 +88,19 @@ func (p *peer) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.srv = grpc.NewServer()
+	p.srv = grpc.NewServer(grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, &braking{ServerStream: s, until: p.lab.brake})
+	}))
 	p.depot.Register(p.srv)
 	holdfastv1.RegisterImageServiceServer(p.srv, uploads{depot: p.depot})
 	mux := auth.Open().NewMux()
 	p.depot.Routes(mux, nil)
 	p.web = httptest.NewServer(mux)
-	p.conn, err = grpc.NewClient("passthrough:///"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.conn.Store(conn)
 	ctx, cancel := context.WithCancel(t.Context())
 	served, ran := make(chan struct{}), make(chan struct{})
 	go func() { defer close(served); _ = p.srv.Serve(ln) }()
@@ -111,12 +115,33 @@ func (p *peer) start() {
 		cancel()
 		p.srv.Stop()
 		p.web.Close()
-		_ = p.conn.Close()
+		_ = conn.Close()
 		<-served
 		<-ran
 	}
 	p.down.Store(false)
 	t.Cleanup(p.stop)
+}
+
+// braked is what a peer gives of a file before it waits for lab.brake.
+const braked = 2 << 20
+
+// braking is a stream of a peer with a brake.
+type braking struct {
+	grpc.ServerStream
+	until chan struct{}
+	sent  int
+}
+
+func (b *braking) SendMsg(m any) error {
+	if b.sent += proto.Size(m.(proto.Message)); b.until != nil && b.sent > braked {
+		select {
+		case <-b.until:
+		case <-b.Context().Done():
+			return b.Context().Err()
+		}
+	}
+	return b.ServerStream.SendMsg(m)
 }
 
 // uploads is ImageService as far as it is about bytes.
@@ -135,8 +160,8 @@ func (p *peer) Leader() (string, bool, bool) { return "p0", p.id == "p0", true }
 // PeerConn implements images.Cluster.
 func (p *peer) PeerConn(id string) (grpc.ClientConnInterface, error) {
 	for _, o := range p.lab.peers {
-		if o.id == id && o.conn != nil {
-			return o.conn, nil
+		if conn := o.conn.Load(); o.id == id && conn != nil {
+			return conn, nil
 		}
 	}
 	return nil, fmt.Errorf("no peer %s", id)
@@ -147,7 +172,7 @@ func (p *peer) Status(context.Context) *holdfastv1.ClusterStatus {
 	st := &holdfastv1.ClusterStatus{}
 	for _, o := range p.lab.peers {
 		s := &holdfastv1.Peer{Id: o.id, Suffrage: "voter"}
-		if o.conn == nil || o.down.Load() {
+		if o.conn.Load() == nil || o.down.Load() {
 			s.Error = "it is down"
 		}
 		st.Peers = append(st.Peers, s)

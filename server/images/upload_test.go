@@ -19,7 +19,7 @@ import (
 // upload sends a file to a peer, or the first part of it, and gives the answers.
 func upload(t *testing.T, p *peer, sum string, size int64, all []byte, until int) (answers []*holdfastv1.UploadFileResponse, err error) {
 	t.Helper()
-	s, err := holdfastv1.NewImageServiceClient(p.conn).UploadFile(t.Context())
+	s, err := holdfastv1.NewImageServiceClient(p.conn.Load()).UploadFile(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
