@@ -44,7 +44,11 @@ func (w *ward) secret(a bmc.Account) {
 	w.acct = a
 }
 
-func newWard(t *testing.T, c redfishtest.Config) *ward {
+// patience is more than a busy machine takes for an answer.
+const patience = 20 * time.Second
+
+// newWard starts it; each request to the BMC has so much time.
+func newWard(t *testing.T, c redfishtest.Config, request time.Duration) *ward {
 	t.Helper()
 	w := &ward{lab: newLab(t, fake.Config{}), s: redfishtest.New(c), acct: bmc.Account{User: "admin", Password: "secret", Version: "1"}}
 	h := httptest.NewServer(w.s.Handler())
@@ -53,7 +57,7 @@ func newWard(t *testing.T, c redfishtest.Config) *ward {
 		h.Close()
 	})
 	var err error
-	w.p, err = bmc.New(bmc.Config{Protocol: bmc.Redfish, AllowHTTP: true, Settle: 200 * time.Millisecond, RequestTime: 300 * time.Millisecond, OpenTime: time.Second}, bmc.Deps{Credentials: w})
+	w.p, err = bmc.New(bmc.Config{Protocol: bmc.Redfish, AllowHTTP: true, Settle: 200 * time.Millisecond, RequestTime: request, OpenTime: time.Second}, bmc.Deps{Credentials: w})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +150,7 @@ func within(some, all []string) bool {
 // Eight sessions and no more, all of them somebody else's: the run says so, touches none of them, and goes on when there is room.
 func TestBMCWithoutRoomForASession(t *testing.T) {
 	t.Parallel()
-	w := newWard(t, redfishtest.Config{})
+	w := newWard(t, redfishtest.Config{}, patience)
 	for range 8 {
 		w.s.OpenSession("somebody")
 	}
@@ -163,7 +167,7 @@ func TestBMCWithoutRoomForASession(t *testing.T) {
 // 409 while the machine is in POST: nothing was pressed, the run says why, and presses when POST is over.
 func TestBMCRefusesWhileInPOST(t *testing.T) {
 	t.Parallel()
-	w := newWard(t, redfishtest.Config{Off: true, PostTime: time.Hour})
+	w := newWard(t, redfishtest.Config{Off: true, PostTime: time.Hour}, patience)
 	w.s.Set(func(q *redfishtest.Quirks) { q.InPOST = true })
 	run := w.run(30*time.Second, 100, "on", "off")
 	w.sees(run, "UnableToModifyDuringSystemPOST")
@@ -177,9 +181,9 @@ func TestBMCRefusesWhileInPOST(t *testing.T) {
 // A press is accepted and nothing happens: that is no success. Each attempt presses once, and the run says what it waited for.
 func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWard(t, redfishtest.Config{})
+	w := newWard(t, redfishtest.Config{}, patience)
 	w.s.Set(func(q *redfishtest.Quirks) { q.Ignore = []string{"reset"} })
-	run := w.run(3*time.Second, 1, "off")
+	run := w.run(5*time.Second, 1, "off")
 	r := w.ended(run)
 	accepted, recorded := w.presses(run)
 	if len(accepted) == 0 || len(accepted) > len(r.GetSteps()[0].GetAttempts()) || !cmp.Equal(accepted, recorded) {
@@ -198,7 +202,7 @@ func TestBMCHangsAfterSomeRequests(t *testing.T) {
 	for _, n := range []int{1, 4, 6, 8} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			w := newWard(t, redfishtest.Config{})
+			w := newWard(t, redfishtest.Config{}, 300*time.Millisecond)
 			w.s.Set(func(q *redfishtest.Quirks) { q.HangAfter = n })
 			run := w.run(6*time.Second, 100, "cycle")
 			w.sees(run, "is left alone until")
@@ -211,7 +215,7 @@ func TestBMCHangsAfterSomeRequests(t *testing.T) {
 // The account locks after three bad logins: two are tried, the run fails and asks for somebody, and with the right secret the next one does its work.
 func TestBMCThatLocksAccounts(t *testing.T) {
 	t.Parallel()
-	w := newWard(t, redfishtest.Config{})
+	w := newWard(t, redfishtest.Config{}, patience)
 	w.s.Set(func(q *redfishtest.Quirks) { q.LockAfter = 3 })
 	w.secret(bmc.Account{User: "admin", Password: "wrong", Version: "1"})
 	first := w.run(10*time.Second, 9, "cycle")
@@ -244,7 +248,7 @@ func TestBMCLosesAPress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWard(t, redfishtest.Config{ResetTime: 100 * time.Millisecond})
+			w := newWard(t, redfishtest.Config{ResetTime: 100 * time.Millisecond}, patience)
 			w.s.Set(lose)
 			run := w.run(60*time.Second, 100, "cycle")
 			w.sees(run, "whether it was done is not known")

@@ -81,6 +81,7 @@ func TestNothingNewIsNotCommitted(t *testing.T) {
 	l.lead(quick())
 	l.reconcile(ReconcilerConfig{Interval: 5 * time.Millisecond})
 	l.condition("m-1", "BMCReachable", true)
+	l.condition("m-1", "Degraded", false) // its health is news of its own
 	before := l.fsm.Applied()
 	l.machine("m-2") // a later machine is seen: passes have gone on meanwhile
 	l.condition("m-2", "BMCReachable", true)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,38 +77,40 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 		for _, b := range Boundaries() {
 			t.Run(k.name+"/"+string(b), func(t *testing.T) {
 				t.Parallel()
-				l := newLab(t, fake.Config{ResetTime: fake.Duration(3 * time.Second)}) // longer than a change of leaders takes
-				l.machine("m-1")
-				l.plan("p", step("s", k.kind))
-				cfg, dead := quick(), make(chan struct{})
-				var first *leader
-				var once sync.Once
-				ready := make(chan struct{})
-				cfg.Boundary = func(at Boundary, _ string) {
-					if at == b {
-						once.Do(func() {
-							<-ready
-							first.kill()
-							close(dead)
-						})
+				synctest.Test(t, func(t *testing.T) {
+					l := newLab(t, fake.Config{ResetTime: fake.Duration(3 * time.Second)}) // longer than a change of leaders takes
+					l.machine("m-1")
+					l.plan("p", step("s", k.kind))
+					cfg, dead := quick(), make(chan struct{})
+					var first *leader
+					var once sync.Once
+					ready := make(chan struct{})
+					cfg.Boundary = func(at Boundary, _ string) {
+						if at == b {
+							once.Do(func() {
+								<-ready
+								first.kill()
+								close(dead)
+							})
+						}
 					}
-				}
-				first = l.lead(cfg)
-				close(ready)
-				id := l.start("m-1", "", "p", nil).GetRunId()
-				<-dead
-				<-first.done
-				l.lead(quick())
-				run := l.ended(id)
-				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-					t.Fatalf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
-				}
-				if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
-					t.Errorf("effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))
-				}
-				if n := strings.Count(l.log(id, streamEvents), "Log area reset/cleared"); strings.Contains(k.name, "events") && n > 1 {
-					t.Errorf("the entry of the event log is %d times in the run's log, want once", n)
-				}
+					first = l.lead(cfg)
+					close(ready)
+					id := l.start("m-1", "", "p", nil).GetRunId()
+					<-dead
+					<-first.done
+					l.lead(quick())
+					run := l.ended(id)
+					if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
+						t.Fatalf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
+					}
+					if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
+						t.Errorf("effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))
+					}
+					if n := strings.Count(l.log(id, streamEvents), "Log area reset/cleared"); strings.Contains(k.name, "events") && n > 1 {
+						t.Errorf("the entry of the event log is %d times in the run's log, want once", n)
+					}
+				})
 			})
 		}
 	}
@@ -176,18 +179,20 @@ func TestCareStepsFail(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, fake.Config{Faults: k.fault})
-			l.machine("m-1")
-			s, none := step("s", k.kind), int32(0)
-			s.MaxRetries, s.TimeoutSeconds = &none, 1
-			l.plan("p", s)
-			cfg := quick()
-			cfg.BMCGoes = 100 * time.Millisecond
-			l.lead(cfg)
-			run := l.ended(l.start("m-1", "", "p", k.params).GetRunId())
-			if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), k.want) {
-				t.Errorf("run is %s: %v; want FAILED with %q", run.GetPhase(), run.GetError(), k.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{Faults: k.fault})
+				l.machine("m-1")
+				s, none := step("s", k.kind), int32(0)
+				s.MaxRetries, s.TimeoutSeconds = &none, 1
+				l.plan("p", s)
+				cfg := quick()
+				cfg.BMCGoes = 100 * time.Millisecond
+				l.lead(cfg)
+				run := l.ended(l.start("m-1", "", "p", k.params).GetRunId())
+				if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), k.want) {
+					t.Errorf("run is %s: %v; want FAILED with %q", run.GetPhase(), run.GetError(), k.want)
+				}
+			})
 		})
 	}
 }

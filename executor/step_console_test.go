@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster"
@@ -169,21 +170,23 @@ func TestConsoleEndsByItself(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, fake.Config{})
-			l.machine("m-1")
-			s := step("s", k.step)
-			s.TimeoutSeconds = k.limit
-			l.plan("p", s)
-			cfg := quick()
-			cfg.Linger = k.linger
-			ld := l.lead(cfg)
-			id := l.start("m-1", "", "p", nil).GetRunId()
-			if k.stays {
-				attach(t, ld.Executor, id, true)
-			}
-			if run := l.ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED || run.GetSteps()[0].GetMessage() != k.want {
-				t.Errorf("run is %s: %q, want SUCCEEDED: %q", run.GetPhase(), run.GetSteps()[0].GetMessage(), k.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{})
+				l.machine("m-1")
+				s := step("s", k.step)
+				s.TimeoutSeconds = k.limit
+				l.plan("p", s)
+				cfg := quick()
+				cfg.Linger = k.linger
+				ld := l.lead(cfg)
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				if k.stays {
+					attach(t, ld.Executor, id, true)
+				}
+				if run := l.ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED || run.GetSteps()[0].GetMessage() != k.want {
+					t.Errorf("run is %s: %q, want SUCCEEDED: %q", run.GetPhase(), run.GetSteps()[0].GetMessage(), k.want)
+				}
+			})
 		})
 	}
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,31 +25,33 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond), BootTime: fake.Duration(2 * time.Second)})
-			l.machine("m-1")
-			l.plan("p", step("s", k.kind))
-			first := l.lead(quick())
-			id := l.start("m-1", "", "p", nil).GetRunId()
-			l.wait(id, "under way", func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING })
-			deadline, tick := time.After(15*time.Second), time.NewTicker(time.Millisecond)
-			defer tick.Stop()
-			for s, _ := l.fleet.State("m-1"); s.Reachable || s.Power != providers.PowerOn; s, _ = l.fleet.State("m-1") {
-				select {
-				case <-tick.C:
-				case <-deadline:
-					t.Fatalf("the host did not begin to boot: %+v", s)
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond), BootTime: fake.Duration(2 * time.Second)})
+				l.machine("m-1")
+				l.plan("p", step("s", k.kind))
+				first := l.lead(quick())
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				l.wait(id, "under way", func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING })
+				deadline, tick := time.After(15*time.Second), time.NewTicker(time.Millisecond)
+				defer tick.Stop()
+				for s, _ := l.fleet.State("m-1"); s.Reachable || s.Power != providers.PowerOn; s, _ = l.fleet.State("m-1") {
+					select {
+					case <-tick.C:
+					case <-deadline:
+						t.Fatalf("the host did not begin to boot: %+v", s)
+					}
 				}
-			}
-			first.kill()
-			<-first.done
-			l.lead(quick())
-			run := l.ended(id)
-			if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-				t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
-			}
-			if diff := cmp.Diff(k.want, l.destructive(id)); diff != "" {
-				t.Errorf("destructive effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))
-			}
+				first.kill()
+				<-first.done
+				l.lead(quick())
+				run := l.ended(id)
+				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
+					t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
+				}
+				if diff := cmp.Diff(k.want, l.destructive(id)); diff != "" {
+					t.Errorf("destructive effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))
+				}
+			})
 		})
 	}
 }
