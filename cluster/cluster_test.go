@@ -18,7 +18,7 @@ import (
 // settled waits until every running peer is a voter that is alive, on every running peer.
 func settled(t *testing.T, c *clustertest.Cluster, voters int) {
 	t.Helper()
-	clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("%d voters", voters), func() error {
+	clustertest.Eventually(t, time.Minute, fmt.Sprintf("%d voters", voters), func() error {
 		for _, p := range c.Peers {
 			if !p.Up() {
 				continue
