@@ -97,6 +97,10 @@ e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, o
 e2e-repave: netboot ## Install three bare machines (QEMU, BMCs, empty disks) over their network, and join them to a real Kubernetes cluster, the leader killed three times (15 minutes)
 	E2E_REPAVE=1 go test -count=1 -timeout 15m -v -run '^TestRepave$$' ./test/repavelab
 
+.PHONY: e2e-repave-fails
+e2e-repave-fails: netboot ## Let everything fail that can on the way of a bare machine (QEMU), and then install it (10 minutes)
+	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepaveFails$$' ./test/repavelab
+
 # Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).
 .PHONY: e2e-ssh
 e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in a container (4 minutes)
