@@ -26,7 +26,7 @@ func newNetHost(t *testing.T) *netHost {
 	}
 	h := &netHost{t: t, dir: t.TempDir(), script: netScript}
 	h.write("bin/networkctl", "#!/bin/sh\n")
-	if err := os.Chmod(filepath.Join(h.dir, "bin/networkctl"), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.Chmod(filepath.Join(h.dir, "bin/networkctl"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for before, after := range map[string]string{
@@ -56,7 +56,7 @@ func (h *netHost) write(name, text string) {
 
 // read gives a file without its last newline, "" when it is not there.
 func (h *netHost) read(name string) string {
-	b, _ := os.ReadFile(filepath.Join(h.dir, name)) //nolint:gosec // of the test's own directory
+	b, _ := os.ReadFile(filepath.Join(h.dir, name))
 	return strings.TrimSpace(string(b))
 }
 
