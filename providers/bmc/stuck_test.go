@@ -70,7 +70,7 @@ func TestWhenABMCIsNotStuck(t *testing.T) {
 			l.power(providers.PowerOn)
 			if tc.away {
 				web.CloseClientConnections()
-				web.Listener.Close() //nolint:gosec // from now on nobody can connect
+				_ = web.Listener.Close() // from now on nobody can connect
 			} else {
 				l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
 			}
