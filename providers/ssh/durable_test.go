@@ -33,7 +33,7 @@ type host struct {
 func withoutSystemd(t *testing.T) host {
 	s := startSSHD(t)
 	return host{
-		machine: s.machine(), addr: s.addr, state: s.state, dir: t.TempDir(), seen: func(p string) string { return p }, long: 3, user: "nobody",
+		machine: s.machine(), addr: s.addr, state: s.state, dir: hostDir(t), seen: func(p string) string { return p }, long: 3, user: "nobody",
 		make: func(t *testing.T) *sshexec.Provider { return s.provider(t) },
 	}
 }

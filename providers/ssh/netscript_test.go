@@ -24,7 +24,7 @@ func newNetHost(t *testing.T) *netHost {
 			t.Skipf("net.sh needs %s: %v", tool, err)
 		}
 	}
-	h := &netHost{t: t, dir: t.TempDir(), script: netScript}
+	h := &netHost{t: t, dir: hostDir(t), script: netScript}
 	h.write("bin/networkctl", "#!/bin/sh\n")
 	if err := os.Chmod(filepath.Join(h.dir, "bin/networkctl"), 0o700); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func startSSHD(t *testing.T, more ...string) *sshd {
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		t.Skip("NOT TESTED without systemd: this machine has it; make e2e-ssh tests with it, in a container")
 	}
-	s := &sshd{dir: t.TempDir(), state: t.TempDir()}
+	s := &sshd{dir: t.TempDir(), state: hostDir(t)}
 	for dir := s.dir; dir != "/"; dir = filepath.Dir(dir) { // sshd wants every directory on the way safe, other users want to pass
 		if i, err := os.Stat(dir); err == nil && i.Mode().Perm()&0o055 != 0o055 && strings.HasPrefix(dir, os.TempDir()+"/") {
 			_ = os.Chmod(dir, 0o755) // the tests of other users will tell
@@ -150,6 +150,23 @@ func (s *sshd) logins(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return bytes.Count(said, []byte("Accepted publickey for "))
+}
+
+// hostDir is a directory of the host. What a command has started there may write for a moment after the test, which does not wait for it: the
+// directory goes once nothing does.
+func hostDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast-host-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		eventually(t, "the end of all that writes to "+dir, func() bool { return os.RemoveAll(dir) == nil })
+	})
+	if err := os.Chmod(dir, 0o755); err != nil { // other users pass
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func (s *sshd) config() sshexec.Config {
