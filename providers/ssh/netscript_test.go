@@ -24,7 +24,14 @@ func newNetHost(t *testing.T) *netHost {
 			t.Skipf("net.sh needs %s: %v", tool, err)
 		}
 	}
-	h := &netHost{t: t, dir: hostDir(t), script: netScript}
+	dir, err := os.MkdirTemp("", "holdfast-host-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &netHost{t: t, dir: dir, script: netScript}
+	t.Cleanup(func() { // what goes back by itself is nobody's child
+		h.until("the end of all that writes to "+dir, func() bool { return os.RemoveAll(dir) == nil })
+	})
 	h.write("bin/networkctl", "#!/bin/sh\n")
 	if err := os.Chmod(filepath.Join(h.dir, "bin/networkctl"), 0o700); err != nil {
 		t.Fatal(err)
