@@ -147,6 +147,21 @@ func (r *reign) nextBatch() *batch {
 	return b
 }
 
+// again puts a sign of life on record once more, without the lease that it came for: that was lost before it got there. It brings its owner back
+// then, as it would have if it had come a moment later. It says false when there is nothing to bring back. It is called with the lock held.
+func (r *reign) again(it item, rn *internalv1.Renewal) bool {
+	if it.gen == 0 || len(it.waiters) == 0 || r.over {
+		return false
+	}
+	e, _ := r.find(it.key)
+	if e == nil {
+		return false
+	}
+	e.seen, e.latest, e.waiters, e.queued = it.seen, rn, it.waiters, true
+	r.pending = append(r.pending, e)
+	return true
+}
+
 // commit commits a batch and answers those who wait for it. It fails when this peer cannot go on as the leader.
 func (r *reign) commit(ctx context.Context, b *batch) error {
 	_, err := r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_CheckpointLeases{CheckpointLeases: b.cmd}})
@@ -162,7 +177,7 @@ func (r *reign) commit(ctx context.Context, b *batch) error {
 	r.recorded = max(r.recorded, time.Duration(b.cmd.GetClockMs())*time.Millisecond)
 	r.follow()
 	view := r.state.View()
-	for _, it := range b.items {
+	for i, it := range b.items {
 		if e := r.table[it.key]; e != nil && e.gen == it.gen && it.gen != 0 && it.kind != internalv1.LeaseRef_PENDING_MACHINE {
 			// What would have kept it off the record, that the lease is over or has another generation, follow would have seen.
 			e.durable, e.ready = max(e.durable, it.seen), true
@@ -171,6 +186,9 @@ func (r *reign) commit(ctx context.Context, b *batch) error {
 		}
 		l, ok := view.Lease(it.kind, it.id)
 		if !ok || l.GetExpiredAt() != nil {
+			if r.again(it, b.cmd.GetLeases()[i].GetRenewal()) {
+				continue
+			}
 			out := internalv1.RenewalAnswer_EXPIRED
 			if !ok {
 				out = internalv1.RenewalAnswer_UNKNOWN_LEASE

@@ -317,3 +317,43 @@ func TestLateSignOfLifeIsRecorded(t *testing.T) {
 		l.wantBeat("m-1", renewed)
 	})
 }
+
+// A service that is heard while its loss is on its way to the record is there after the answer, as one that is heard a moment later is.
+func TestHeardWhileItIsLost(t *testing.T) {
+	const id, ttl = "550e8400-e29b-41d4-a716-446655440000", 6 * time.Second
+	lost := 0
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t, seed)
+			l.lead(0)
+			defer l.depose()
+			l.must(&internalv1.Command{Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{NewId: id, TtlMs: ttl.Milliseconds(),
+				Target: &holdfastv1.ServiceTarget{ServiceName: "s", Host: "h", Port: 1, ServiceType: "tool-invoker"}}}})
+			if got, err := l.beat(internalv1.LeaseRef_SERVICE, id); err != nil || got != renewed {
+				t.Fatalf("got %v, %v", got, err)
+			}
+			pass(ttl - 100*time.Millisecond)
+			goOn := l.stall()
+			pass(time.Second) // the loss waits for the disk
+			answer := make(chan internalv1.RenewalAnswer_Outcome, 1)
+			l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_SERVICE, Id: id}}, func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
+			pass(time.Second)
+			before := l.state.View().LastServiceEvent()
+			goOn()
+			got := <-answer
+			if s, ok := l.state.View().Service(id); !ok || !s.GetActive() || got != renewed {
+				t.Errorf("seed %d: answered %v, and the service is %v: want it renewed and active", seed, got, s)
+			}
+			if l.state.View().LastServiceEvent() > before { // its loss came first
+				lost++
+			}
+			pass(time.Second)
+			if s, _ := l.state.View().Service(id); !s.GetActive() {
+				t.Errorf("seed %d: it was lost after the answer", seed)
+			}
+		})
+	}
+	if lost == 0 {
+		t.Error("the loss was never on record first: nothing was tried")
+	}
+}
