@@ -139,7 +139,7 @@ func (l *lab) watched(t *testing.T) {
 		t.Errorf("the second run of monitoring.yml changed %d things, want none", n)
 	}
 	const ask = `python3 -c 'import json, urllib.request as u, time
-def get(what): return json.load(u.urlopen("http://localhost:9090/api/v1/" + what))["data"]
+def get(what): return json.load(u.urlopen("http://127.0.0.1:9090/api/v1/" + what))["data"]
 for _ in range(60):
     health = [x["health"] for x in get("targets?state=active")["activeTargets"] if "7401" in x["scrapeUrl"]]
     if health == ["up"] * 3: break
