@@ -78,15 +78,15 @@ func eventLine(e *holdfastv1.Event) string {
 	}
 	switch c, r, s := e.GetChange(), e.GetRun(), e.GetService(); {
 	case c != nil:
-		add(e.GetMachineId())
+		to := c.GetTo()
 		if c.GetFrom() != "" {
-			add(c.GetFrom(), "->")
+			to = c.GetFrom() + " -> " + to
 		}
-		add(c.GetTo())
+		add(e.GetMachineId(), to)
 		if c.GetRunId() != "" {
-			add("by run", c.GetRunId())
+			add("by run " + c.GetRunId())
 		} else if by := first(c.GetPrincipal(), c.GetTriggeredBy()); by != "" {
-			add("by", by)
+			add("by " + by)
 		}
 		if c.GetComment() != "" {
 			add("(" + c.GetComment() + ")")
