@@ -209,9 +209,11 @@ func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*An
 	if p.userAgent != "" {
 		r.Header.Set("User-Agent", p.userAgent)
 	}
-	// Lets net/http send it again by itself when the server had closed an idle connection. An
-	// empty list is not sent.
-	r.Header["Idempotency-Key"] = nil
+	if !req.OneByOne {
+		// Lets net/http send it again by itself when a connection that was used before has ended, which is not to be told from a request that was
+		// taken and not answered. An empty list is not sent.
+		r.Header["Idempotency-Key"] = nil
+	}
 	resp, err := p.http.Do(r)
 	if err != nil {
 		return nil, because(ctx, err)

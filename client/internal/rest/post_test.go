@@ -202,6 +202,32 @@ func TestPostSurvivesAClosedIdleConnection(t *testing.T) {
 }
 
 // A short deadline is shared out: a silent peer does not use it up.
+// A request that makes something new each time it is taken is not sent to a peer again, although the connection ended before the answer: it may have been taken.
+func TestPostSendsOnceWhatMakesSomethingNew(t *testing.T) {
+	var taken atomic.Int32
+	url, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/register" {
+			taken.Add(1)
+			if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_ = c.Close()
+			}
+		}
+	})
+	p := peers(t, Config{URLs: []string{url}})
+	for range 3 {
+		if _, err := p.Post(t.Context(), Request{Path: "/warm"}); err != nil { // the connection is used again
+			t.Fatal(err)
+		}
+		before := taken.Load()
+		if _, err := p.Post(t.Context(), Request{Path: "/register", Body: []byte("{}"), OneByOne: true}); err == nil {
+			t.Error("got an answer, want an error")
+		}
+		if got := taken.Load() - before; got != 1 {
+			t.Errorf("it was taken %d times, want once", got)
+		}
+	}
+}
+
 func TestPostSharesAShortDeadline(t *testing.T) {
 	a, _ := server(t, silent)
 	b, _ := server(t, status(200, ""))

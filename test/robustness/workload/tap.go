@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -87,7 +89,8 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(life, func() { cancel(errKilled) })()
-	out := req.Clone(ctx)
+	var sent atomic.Bool
+	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	out.Body, out.ContentLength, out.RequestURI = io.NopCloser(bytes.NewReader(body)), int64(len(body)), ""
 
 	trip := Trip{Peer: t.peers[req.URL.Host], Call: t.since()}
@@ -98,7 +101,7 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	trip.Return = t.since()
 	known := trip.reads(req.URL.Path, body, answer)
-	trip.classify(resp, answer, err)
+	trip.classify(resp, answer, err, sent.Load())
 	switch {
 	case err != nil:
 		trip.Why = err.Error()
@@ -128,14 +131,15 @@ func readAll(r io.ReadCloser) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxBody))
 }
 
-// classify says what is known of the request. An error of dialling is that of a request that never left.
-func (t *Trip) classify(resp *http.Response, answer []byte, err error) {
+// classify says what is known of the request. An error of dialling is that of a request that never left, unless some of it was sent: then net/http has
+// tried it again, on another connection.
+func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool) {
 	var dial *net.OpError
 	var said struct {
 		ErrorCode string `json:"error_code"`
 	}
 	switch {
-	case errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &dial) && dial.Op == "dial" && !sent:
 		t.Outcome = NotApplied
 	case err != nil:
 		t.Outcome = Unknown
