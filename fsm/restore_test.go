@@ -145,6 +145,30 @@ func TestRestoreKeepsWhoMayCall(t *testing.T) {
 	}
 }
 
+// Webhooks are the snapshot's, and hear of what happens after the restore: what was between is not kept.
+func TestRestoreMovesWebhooksOn(t *testing.T) {
+	p := populated(t)
+	do(t, p, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "chat", Url: "https://hooks.example"}})
+	file := backup(t, p.View())
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-late"}})
+	do(t, p, &internalv1.DeleteWebhook{Name: "chat"})
+	before := p.View().LastNews()
+	if r := p.BringBack(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1", AbandonRuns: true}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	v := p.View()
+	w, ok := v.Webhook("chat")
+	if !ok || w.GetCursor() <= before || w.GetMissed() != 0 {
+		t.Errorf("the webhook is %v, want it after event %d", w, before)
+	}
+	if _, err := v.News(before, 1); err == nil {
+		t.Error("who watches from before goes on as if nothing had happened")
+	}
+	if _, err := v.News(w.GetCursor(), 1); err != nil {
+		t.Errorf("the webhook cannot go on: %v", err)
+	}
+}
+
 func TestRestoreRefusals(t *testing.T) {
 	other := populated(t)
 	file := backup(t, other.View())

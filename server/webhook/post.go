@@ -44,7 +44,8 @@ type post struct {
 	cursor    uint64 // the last event that it was told, or does not want
 	noted     uint64 // what of that is on record
 	notedAt   time.Time
-	told      bool // something since then
+	told      bool   // something since then
+	missed    uint64 // events, not on record yet
 	failures  uint32
 	confirmed time.Time
 }
@@ -74,7 +75,7 @@ func (p *post) run() {
 			break
 		}
 	}
-	if p.lead.Err() == nil { // the next post begins with what is on record; another leader would refuse it
+	if p.lead.Err() == nil && p.failures == 0 { // the next post begins with what is on record; another leader would refuse it, and each failure was recorded
 		p.note("")
 	}
 }
@@ -86,9 +87,11 @@ var errChanged = errors.New("the webhook was changed")
 func (p *post) look() error {
 	for {
 		view := p.state.View()
-		if w, ok := view.Webhook(p.hook.GetName()); !ok || w.GetDisabled() || !sameHook(p.hook, w) { // what this view has happened after that
+		w, ok := view.Webhook(p.hook.GetName())
+		if !ok || w.GetDisabled() || !sameHook(p.hook, w) { // what this view has happened after that
 			return errChanged
 		}
+		p.cursor = max(p.cursor, w.GetCursor()) // a restore puts it after all that was before
 		if first := view.FirstNews(); p.cursor+1 < first {
 			p.skip(first - 1 - p.cursor)
 		}
@@ -119,7 +122,8 @@ func (p *post) look() error {
 func (p *post) skip(n uint64) {
 	p.cfg.Logger.Warn("webhook misses events: they are not kept any more", "webhook", p.hook.GetName(), "events", n)
 	p.cursor += n
-	p.record(&internalv1.NoteDelivery{Missed: n, Failures: p.failures})
+	p.missed += n
+	p.record(&internalv1.NoteDelivery{Failures: p.failures})
 }
 
 // tell posts an event until the receiver has taken it.
@@ -129,6 +133,9 @@ func (p *post) tell(e *holdfastv1.Event) error {
 		pause = min(2*pause, p.cfg.LastRetry)
 	}
 	for {
+		if err := p.confirm(); err != nil {
+			return err
+		}
 		after, err := p.try(e)
 		if p.ctx.Err() != nil {
 			return p.ctx.Err()
@@ -146,14 +153,39 @@ func (p *post) tell(e *holdfastv1.Event) error {
 		p.failures++
 		p.note(err.Error())
 		p.cfg.Logger.Warn("webhook did not take an event: trying again", "webhook", p.hook.GetName(), "event", e.GetCursor(), "failures", p.failures, "error", err)
-		timer := time.NewTimer(min(max(pause, after), p.cfg.LastRetry))
-		select {
-		case <-timer.C:
-		case <-p.ctx.Done():
-			timer.Stop()
-			return p.ctx.Err()
+		if err := p.rest(min(max(pause, after), p.cfg.LastRetry)); err != nil {
+			return err
 		}
 		pause = min(2*pause, p.cfg.LastRetry)
+	}
+}
+
+// confirm returns when the term is known to go on: a leader that was paused is not to send what the next one has long sent. That it is not known is no
+// fault of the receiver's. Its error is that of the context.
+func (p *post) confirm() error {
+	for time.Since(p.confirmed) >= freshTerm {
+		ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
+		err := p.term.Confirm(ctx)
+		cancel()
+		if err == nil {
+			p.confirmed = time.Now()
+			break
+		}
+		if err := p.rest(p.cfg.FirstRetry); err != nil {
+			return err
+		}
+	}
+	return p.ctx.Err()
+}
+
+func (p *post) rest(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-p.ctx.Done():
+		return p.ctx.Err()
 	}
 }
 
@@ -161,12 +193,6 @@ func (p *post) tell(e *holdfastv1.Event) error {
 func (p *post) try(e *holdfastv1.Event) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
-	if time.Since(p.confirmed) >= freshTerm { // a leader that was paused is not to send what the next one has long sent
-		if err := p.term.Confirm(ctx); err != nil {
-			return 0, fmt.Errorf("confirm the term: %w", err)
-		}
-		p.confirmed = time.Now()
-	}
 	req, err := p.request(ctx, e)
 	if err != nil {
 		return 0, err
@@ -246,7 +272,7 @@ func (p *post) note(failure string) {
 
 // record commits a note. One that does not get through is made again with the next: what it says is only how little is sent twice.
 func (p *post) record(n *internalv1.NoteDelivery) {
-	n.Name, n.Cursor = p.hook.GetName(), p.cursor
+	n.Name, n.Cursor, n.Missed = p.hook.GetName(), p.cursor, p.missed
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), noteLimit)
 	defer cancel()
 	p.notedAt = time.Now()
@@ -254,5 +280,5 @@ func (p *post) record(n *internalv1.NoteDelivery) {
 		p.cfg.Logger.Debug("how far a webhook is was not recorded", "webhook", n.GetName(), "event", n.GetCursor(), "error", err)
 		return
 	}
-	p.noted, p.told = n.GetCursor(), false
+	p.noted, p.told, p.missed = n.GetCursor(), false, 0
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,8 +102,13 @@ func (p *peer) wait(what string, ok func(*holdfastv1.Webhook) bool) {
 
 func told(w *holdfastv1.Webhook) bool { return w.GetBehind() == 0 && w.GetFailures() == 0 }
 
-// lead runs a sender for a term of its own until the test ends, or stop is called.
+// lead runs a sender for a term of its own, which a majority confirms, until the test ends, or stop is called.
 func (p *peer) lead(secrets Secrets) (stop func()) {
+	p.t.Helper()
+	return p.leadWhile(secrets, func(context.Context) error { return nil })
+}
+
+func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (stop func()) {
 	p.t.Helper()
 	p.mu.Lock()
 	p.epoch++
@@ -113,7 +119,7 @@ func (p *peer) lead(secrets Secrets) (stop func()) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- s.Run(ctx, cluster.NewTerm(epoch, func(context.Context) error { return nil }))
+		done <- s.Run(ctx, cluster.NewTerm(epoch, confirm))
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -267,6 +273,30 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	p.wait("all told", told)
 	if got := r.machines(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %v, want a and b", got)
+	}
+}
+
+// A leader who does not know whether he still leads tells nothing, and does not say that the receiver has failed.
+func TestLeaderInDoubt(t *testing.T) {
+	p, r := newPeer(t), newReceiver(t)
+	var asked, sure atomic.Int32
+	p.put(&holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases})
+	p.leadWhile(nil, func(context.Context) error {
+		asked.Add(1)
+		if sure.Load() == 0 {
+			return errors.New("no majority answers")
+		}
+		return nil
+	})
+	p.machine("a")
+	p.wait("the leader to ask twice", func(*holdfastv1.Webhook) bool { return asked.Load() > 1 })
+	if w, _ := p.View().Webhook("h"); len(r.machines()) != 0 || w.GetFailures() != 0 || w.GetLastError() != "" {
+		t.Errorf("in doubt: told %v, the webhook is %v", r.machines(), w)
+	}
+	sure.Store(1)
+	p.wait("the event", told)
+	if got := r.machines(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got %v, want a", got)
 	}
 }
 
