@@ -40,8 +40,12 @@ func lab(t *testing.T) {
 		t.Skip("NOT TESTED: it boots machines in QEMU: run make e2e-installer")
 	}
 	var missing []string
-	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mkfs.ext4": "e2fsprogs", "debugfs": "e2fsprogs"} {
-		if _, err := exec.LookPath(program); err != nil {
+	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mkfs.ext4": "e2fsprogs", "debugfs": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf"} {
+		_, err := exec.LookPath(program)
+		if filepath.IsAbs(program) {
+			_, err = os.Stat(program)
+		}
+		if err != nil {
 			missing = append(missing, pkg)
 		}
 	}
@@ -183,6 +187,12 @@ func box(t *testing.T, p *installtest.Peer, drives ...drive) {
 // powered is box, until the power goes; it is asked ten times a second.
 func powered(t *testing.T, p *installtest.Peer, goes func() bool, drives ...drive) {
 	t.Helper()
+	poweredWith(t, p, goes, nil, drives...)
+}
+
+// poweredWith is powered, with more of QEMU.
+func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []string, drives ...drive) {
+	t.Helper()
 	// The machine reaches the loopback of its host as 10.0.2.2, and gets its address from QEMU's DHCP server.
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
@@ -198,6 +208,7 @@ func powered(t *testing.T, p *installtest.Peer, goes func() bool, drives ...driv
 		"-append", fmt.Sprintf("console=ttyS0 panic=-1 quiet ip=dhcp BOOTIF=01-52-54-00-12-34-56 holdfast.url=http://10.0.2.2:%s holdfast.token=%s", port, installtest.Token),
 		"-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:12:34:56,romfile=",
 	}
+	args = append(args, more...)
 	for i, d := range drives {
 		device := fmt.Sprintf("virtio-blk-pci,drive=d%d,serial=%s", i, d.serial)
 		if d.nvme {

@@ -1,5 +1,5 @@
 // Package target makes a disk that has just been written bootable as this machine: it grows the last partition, finds and mounts the root file
-// system, grows that, and lets package seed write into it.
+// system, grows that, lets package seed write into it, and makes a boot entry where the firmware is UEFI.
 //
 // It owns mounting. It must be given a disk that was chosen and written by this installer.
 package target
@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -29,8 +28,6 @@ const (
 	mountPoint = "/run/holdfast-target"
 	// settle is how long the kernel may take to show partitions.
 	settle = 20 * time.Second
-	// ext4Resize is EXT4_IOC_RESIZE_FS, of linux/fs/ext4: the argument is the new size in blocks.
-	ext4Resize = 0x40086610
 )
 
 // fileSystems are those that a root can be on, the likely one first.
@@ -57,6 +54,7 @@ func Finish(ctx context.Context, disk string, o peers.Order, log *slog.Logger) (
 	if err := errors.Join(err, unix.Unmount(mountPoint, 0)); err != nil {
 		return nil, err
 	}
+	enter(ctx, disk, parts, log)
 	return keys, nil
 }
 
@@ -176,12 +174,8 @@ func waitFor(ctx context.Context, name string) error {
 }
 
 func fill(p partition, kind string, o peers.Order, log *slog.Logger) ([]string, error) {
-	if kind == "ext4" {
-		if err := growExt4(p.size); err != nil {
-			log.Warn("the root file system was not grown: cloud-init's growpart may do it", "error", err)
-		}
-	} else {
-		log.Info("the root file system is grown by cloud-init, if at all", "type", kind)
+	if err := growRoot(p.size, kind); err != nil {
+		log.Warn("the root file system was not grown: cloud-init's growpart and resizefs may do it", "type", kind, "error", err)
 	}
 	root, err := os.OpenRoot(mountPoint)
 	if err != nil {
@@ -189,25 +183,4 @@ func fill(p partition, kind string, o peers.Order, log *slog.Logger) ([]string, 
 	}
 	keys, err := seed.Plant(root, o)
 	return keys, errors.Join(err, root.Close())
-}
-
-// growExt4 lets the kernel grow the mounted file system to the size of its partition.
-func growExt4(bytes uint64) error {
-	dir, err := os.Open(mountPoint)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
-		return fmt.Errorf("ask for the size of the file system: %w", err)
-	}
-	blocks := bytes / uint64(st.Bsize)
-	if blocks <= st.Blocks {
-		return nil
-	}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), ext4Resize, uintptr(unsafe.Pointer(&blocks))); errno != 0 { //nolint:gosec // an ioctl takes a pointer
-		return fmt.Errorf("grow the file system to %d blocks: %w", blocks, errno)
-	}
-	return nil
 }

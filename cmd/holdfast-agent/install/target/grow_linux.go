@@ -1,0 +1,95 @@
+package target
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Requests of the kernel's file systems. Each grows one that is mounted, which xfs and btrfs demand.
+const (
+	ext4Resize  = 0x40086610 // EXT4_IOC_RESIZE_FS, fs/ext4/ext4.h: the new size in blocks
+	xfsGeometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1, fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1
+	xfsGrow     = 0x4010586e // XFS_IOC_FSGROWFSDATA, same place: struct xfs_growfs_data
+	btrfsResize = 0x50009403 // BTRFS_IOC_RESIZE, linux/btrfs.h: struct btrfs_ioctl_vol_args
+)
+
+// growRoot lets the kernel grow the mounted file system to the size of its partition, in bytes.
+func growRoot(size uint64, kind string) error {
+	dir, err := os.Open(mountPoint)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	switch kind {
+	case "ext4":
+		return growExt4(dir, size)
+	case "xfs":
+		return growXFS(dir, size)
+	case "btrfs":
+		return growBtrfs(dir)
+	}
+	return nil
+}
+
+func growExt4(dir *os.File, size uint64) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
+		return fmt.Errorf("ask for the size of the file system: %w", err)
+	}
+	blocks := size / uint64(st.Bsize)
+	if blocks <= st.Blocks {
+		return nil
+	}
+	if err := ioctl(dir, ext4Resize, unsafe.Pointer(&blocks)); err != nil { //nolint:gosec // an ioctl takes a pointer
+		return fmt.Errorf("grow the file system to %d blocks: %w", blocks, err)
+	}
+	return nil
+}
+
+// growXFS gives the share of the disk that inodes may take (imaxpct) back as it is: the kernel sets it with the size.
+func growXFS(dir *os.File, size uint64) error {
+	var geometry [112]byte
+	if err := ioctl(dir, xfsGeometry, unsafe.Pointer(&geometry)); err != nil { //nolint:gosec // an ioctl takes a pointer
+		return fmt.Errorf("ask for the size of the file system: %w", err)
+	}
+	blockSize, share, has := binary.NativeEndian.Uint32(geometry[0:]), binary.NativeEndian.Uint32(geometry[28:]), binary.NativeEndian.Uint64(geometry[32:])
+	if blockSize == 0 {
+		return fmt.Errorf("ask for the size of the file system: its blocks have no size")
+	}
+	want := struct {
+		blocks uint64
+		share  uint32
+		_      uint32
+	}{blocks: size / uint64(blockSize), share: share}
+	if want.blocks <= has {
+		return nil
+	}
+	if err := ioctl(dir, xfsGrow, unsafe.Pointer(&want)); err != nil { //nolint:gosec // an ioctl takes a pointer
+		return fmt.Errorf("grow the file system to %d blocks: %w", want.blocks, err)
+	}
+	return nil
+}
+
+// growBtrfs lets the file system have all of the one device that it is on.
+func growBtrfs(dir *os.File) error {
+	var args struct {
+		_    int64
+		name [4088]byte
+	}
+	copy(args.name[:], "max")
+	if err := ioctl(dir, btrfsResize, unsafe.Pointer(&args)); err != nil { //nolint:gosec // an ioctl takes a pointer
+		return fmt.Errorf("grow the file system: %w", err)
+	}
+	return nil
+}
+
+func ioctl(f *os.File, request uint, arg unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), uintptr(request), uintptr(arg)); errno != 0 {
+		return errno
+	}
+	return nil
+}
