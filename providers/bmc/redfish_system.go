@@ -245,13 +245,14 @@ func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 	return err
 }
 
-// manager gives the path of the manager of the system: the BMC itself.
+// manager gives the path of the manager of the system: the BMC itself. Where nothing of the system is answered, which is when a BMC is to be restarted, it is the
+// only one that the service has.
 func (h *redfishHost) manager(ctx context.Context) (string, error) {
-	s, err := h.known(ctx, time.Hour)
-	if err != nil {
-		return "", err
-	}
-	if len(s.Links.ManagedBy) > 0 {
+	s, unread := h.known(ctx, time.Hour)
+	switch {
+	case unread != nil && (ctx.Err() != nil || !silent(unread)):
+		return "", unread
+	case unread == nil && len(s.Links.ManagedBy) > 0:
 		return s.Links.ManagedBy[0].ID, nil
 	}
 	root, err := h.c.service(ctx)
@@ -265,8 +266,11 @@ func (h *redfishHost) manager(ctx context.Context) (string, error) {
 	if _, err := h.c.get(ctx, root.Managers.ID, &all); err != nil {
 		return "", err
 	}
-	if len(all.Members) == 0 {
+	switch {
+	case len(all.Members) == 0:
 		return "", fmt.Errorf("find the manager: %w", disagree("the service shows none"))
+	case unread != nil && len(all.Members) > 1:
+		return "", fmt.Errorf("find which of %d managers is the system's: %w", len(all.Members), unread)
 	}
 	return all.Members[0].ID, nil
 }

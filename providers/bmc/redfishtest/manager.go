@@ -39,7 +39,7 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 		m.effect("bmc_reset", "")
 		clear(s.sessions)
 		s.gone = time.Now().Add(s.cfg.ResetTime)
-		s.quirks.Hang, s.quirks.HangAfter = false, 0 // that is what it is for
+		s.quirks.Hang, s.quirks.HangSystems, s.quirks.HangAfter = false, false, 0 // that is what it is for
 		return &result{status: http.StatusNoContent}, nil
 	case len(parts) == 1 && parts[0] == "VirtualMedia" && r.Method == http.MethodGet:
 		return ok(s.collection("Managers/"+m.id+"/VirtualMedia", "VirtualMedia", "Floppy1", "Cd1")), nil

@@ -38,6 +38,7 @@ type Quirks struct {
 	Ignore        []string      // accepted, but nothing happens: reset, boot, media
 	HangAfter     int           // that many requests are served, then none is answered any more; 0 is off
 	Hang          bool          // none is answered
+	HangSystems   bool          // none about machines is answered; those about the BMC itself are
 	Drop          int           // every n-th request is served, but its connection breaks before the answer
 	DropLogins    int           // the same for that many logins to come
 	Busy          int           // every n-th request is not served: 503, temporarily unavailable
@@ -239,7 +240,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	if q.Latency > 0 {
 		s.wait(r, time.After(q.Latency))
 	}
-	if q.Hang || q.HangAfter > 0 && n > q.HangAfter {
+	if q.Hang || q.HangAfter > 0 && n > q.HangAfter || q.HangSystems && strings.HasPrefix(r.URL.Path, "/redfish/v1/Systems") {
 		s.wait(r, nil)
 		panic(http.ErrAbortHandler)
 	}
