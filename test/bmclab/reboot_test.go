@@ -39,7 +39,7 @@ func TestRebootOverIPMI(t *testing.T) {
 					}
 				})
 			}
-			run := s.ended(s.start(m.Name(), "plan/reboot", map[string]string{"force": "true"}))
+			run := s.ended(s.start(m.Name(), "hard-reboot", nil))
 			s.cycledOnce(m, run)
 			if off, on := chassis.Presses(m.Done(), chassis.Off), chassis.Presses(m.Done(), chassis.On); off != 1 || on != 1 {
 				t.Errorf("off was pressed %d times and on %d times, want each once; the chassis has seen %+v", off, on, m.Done())

@@ -93,9 +93,13 @@ func openSite(t *testing.T) *site {
 	if _, err := s.client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmcs", Type: "bmc", Values: map[string]string{"username": User, "password": Password}}); err != nil {
 		t.Fatal(err)
 	}
-	hasty := &holdfastv1.Step{Name: "cycle", TimeoutSeconds: 10, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle", Force: true}}}
-	if _, err := s.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "hasty-cycle", Steps: []*holdfastv1.Step{hasty}}}); err != nil {
-		t.Fatal(err)
+	for plan, step := range map[string]*holdfastv1.Step{
+		"hasty-cycle": {Name: "cycle", TimeoutSeconds: 10, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle", Force: true}}},
+		"hard-reboot": {Name: "reboot", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc", Force: true}}},
+	} {
+		if _, err := s.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: plan, Steps: []*holdfastv1.Step{step}}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return s
 }
