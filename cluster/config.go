@@ -54,6 +54,8 @@ type Config struct {
 	Version string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+	// Leases tells, for the status, how many leases this peer keeps as the leader and how many signs of life it takes a second. Nil: of none.
+	Leases func() (live int, rate float64)
 	// Registerer takes the metrics of this peer; nil registers none.
 	Registerer prometheus.Registerer
 	// TLS has the certificates of this peer: Raft, and gRPC to other peers, go over mutual TLS. The gRPC server that

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -15,6 +16,10 @@ type metrics struct {
 	reads        *prometheus.CounterVec
 	forwards     *prometheus.CounterVec
 	deathWatch   prometheus.Counter
+
+	// What the status says of the commands that were applied.
+	commands    atomic.Uint64
+	commitNanos atomic.Int64
 }
 
 func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
@@ -95,6 +100,8 @@ func (m *metrics) applied(d time.Duration, err *OutcomeError) {
 	result := "applied"
 	switch {
 	case err == nil:
+		m.commands.Add(1)
+		m.commitNanos.Add(int64(d))
 	case err.Outcome == Unknown:
 		result = "unknown"
 	default:

@@ -25,7 +25,7 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	meta := n.fsm.View().Meta()
 	st := &holdfastv1.ClusterStatus{
 		ClusterId: meta.GetClusterId(), Leader: leader, Term: n.raft.CurrentTerm(),
-		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID, Peers: n.knownPeers(leader),
+		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID, Peers: n.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
 	}
 	var wg sync.WaitGroup
 	for _, p := range st.GetPeers() {
@@ -96,6 +96,6 @@ func (n *Node) ask(ctx context.Context, p *holdfastv1.Peer) {
 		return
 	}
 	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not say
-	p.Term = st.GetTerm()
+	p.Term, p.Load = st.GetTerm(), st.GetLoad()
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }

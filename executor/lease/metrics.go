@@ -23,21 +23,25 @@ func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
 	}
 	reg.MustRegister(m.commits, m.lost, m.recorded,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_leases", Help: "Live leases that this leader keeps; 0 on followers."}, func() float64 {
-			if r := e.current.Load(); r != nil {
-				return float64(r.live())
-			}
-			return 0
+			live, _ := e.Load()
+			return float64(live)
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_lease_load", Help: "Signs of life a second that this leader takes."}, func() float64 {
-			r := e.current.Load()
-			if r == nil {
-				return 0
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return r.meter.load
+			_, rate := e.Load()
+			return rate
 		}))
 	return m
+}
+
+// Load is how many live leases this engine keeps, and how many signs of life it takes a second: none while its peer does not lead.
+func (e *Engine) Load() (live int, rate float64) {
+	r := e.current.Load()
+	if r == nil {
+		return 0, 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.order.entries), r.meter.load
 }
 
 func outcome(err error) string {

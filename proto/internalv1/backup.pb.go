@@ -328,12 +328,14 @@ func (x *RestoreBackup) GetOtherCluster() bool {
 	return false
 }
 
-// NoteBackup writes into the audit trail that somebody reads a snapshot, or is about to change the members, and changes nothing else.
+// NoteBackup writes into the audit trail that somebody reads a snapshot, or is about to change the members, and changes nothing else, unless
+// the snapshot is in safety: then its time is noted in Meta.
 type NoteBackup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`        // that writes the file
 	Members       bool                   `protobuf:"varint,2,opt,name=members,proto3" json:"members,omitempty"` // it is about the members, not about a snapshot
 	Member        string                 `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"`    // the one who is removed, or who is to lead; empty: whoever is fit
+	Saved         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=saved,proto3" json:"saved,omitempty"`      // the snapshot that was taken then lies whole where its reader wanted it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +389,13 @@ func (x *NoteBackup) GetMember() string {
 		return x.Member
 	}
 	return ""
+}
+
+func (x *NoteBackup) GetSaved() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Saved
+	}
+	return nil
 }
 
 // SetAutopilot replaces the rules by which the leader changes the membership by itself.
@@ -534,12 +543,13 @@ const file_proto_internal_v1_backup_proto_rawDesc = "" +
 	"restore_id\x18\x01 \x01(\tR\trestoreId\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12!\n" +
 	"\fabandon_runs\x18\x03 \x01(\bR\vabandonRuns\x12#\n" +
-	"\rother_cluster\x18\x04 \x01(\bR\fotherCluster\"R\n" +
+	"\rother_cluster\x18\x04 \x01(\bR\fotherCluster\"\x84\x01\n" +
 	"\n" +
 	"NoteBackup\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x18\n" +
 	"\amembers\x18\x02 \x01(\bR\amembers\x12\x16\n" +
-	"\x06member\x18\x03 \x01(\tR\x06member\"M\n" +
+	"\x06member\x18\x03 \x01(\tR\x06member\x120\n" +
+	"\x05saved\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05saved\"M\n" +
 	"\fSetAutopilot\x12=\n" +
 	"\x06config\x18\x01 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\x06config\"\xb3\x01\n" +
 	"\x0fAutopilotConfig\x120\n" +
@@ -574,12 +584,13 @@ var file_proto_internal_v1_backup_proto_goTypes = []any{
 }
 var file_proto_internal_v1_backup_proto_depIdxs = []int32{
 	7, // 0: holdfast.internal.v1.BackupHeader.taken_at:type_name -> google.protobuf.Timestamp
-	6, // 1: holdfast.internal.v1.SetAutopilot.config:type_name -> holdfast.internal.v1.AutopilotConfig
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	7, // 1: holdfast.internal.v1.NoteBackup.saved:type_name -> google.protobuf.Timestamp
+	6, // 2: holdfast.internal.v1.SetAutopilot.config:type_name -> holdfast.internal.v1.AutopilotConfig
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_backup_proto_init() }

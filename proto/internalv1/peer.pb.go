@@ -9,6 +9,7 @@
 package internalv1
 
 import (
+	v1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -423,7 +424,8 @@ type StatsResponse struct {
 	State         string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`                                         // Leader, Follower, Candidate
 	Version       string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	// Whether the peer's data lets it vote: not before it has caught up after it lost them. Unset: it is older than this field.
-	MayVote       *bool `protobuf:"varint,9,opt,name=may_vote,json=mayVote,proto3,oneof" json:"may_vote,omitempty"`
+	MayVote       *bool        `protobuf:"varint,9,opt,name=may_vote,json=mayVote,proto3,oneof" json:"may_vote,omitempty"`
+	Load          *v1.PeerLoad `protobuf:"bytes,10,opt,name=load,proto3" json:"load,omitempty"` // since the peer started
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +521,13 @@ func (x *StatsResponse) GetMayVote() bool {
 		return *x.MayVote
 	}
 	return false
+}
+
+func (x *StatsResponse) GetLoad() *v1.PeerLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
 }
 
 type StateSumRequest struct {
@@ -818,7 +827,7 @@ var File_proto_internal_v1_peer_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/internal/v1/peer.proto\x12\x14holdfast.internal.v1\"$\n" +
+	"\x1cproto/internal/v1/peer.proto\x12\x14holdfast.internal.v1\x1a\x1fproto/holdfast/v1/cluster.proto\"$\n" +
 	"\x0eConfirmRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\">\n" +
 	"\x0fConfirmResponse\x12\x12\n" +
@@ -836,7 +845,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aprepare\x18\x03 \x01(\bR\aprepare\"\x0f\n" +
 	"\rAdmitResponse\"\x0e\n" +
-	"\fStatsRequest\"\xa1\x02\n" +
+	"\fStatsRequest\"\xcc\x02\n" +
 	"\rStatsResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12#\n" +
@@ -847,7 +856,9 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x0flast_contact_ms\x18\x06 \x01(\x03R\rlastContactMs\x12\x14\n" +
 	"\x05state\x18\a \x01(\tR\x05state\x12\x18\n" +
 	"\aversion\x18\b \x01(\tR\aversion\x12\x1e\n" +
-	"\bmay_vote\x18\t \x01(\bH\x00R\amayVote\x88\x01\x01B\v\n" +
+	"\bmay_vote\x18\t \x01(\bH\x00R\amayVote\x88\x01\x01\x12)\n" +
+	"\x04load\x18\n" +
+	" \x01(\v2\x15.holdfast.v1.PeerLoadR\x04loadB\v\n" +
 	"\t_may_vote\"\x11\n" +
 	"\x0fStateSumRequest\"h\n" +
 	"\x10StateSumResponse\x12\x17\n" +
@@ -909,27 +920,29 @@ var file_proto_internal_v1_peer_proto_goTypes = []any{
 	(*LeaveRequest)(nil),      // 12: holdfast.internal.v1.LeaveRequest
 	(*LeaveResponse)(nil),     // 13: holdfast.internal.v1.LeaveResponse
 	(*GossipMeta)(nil),        // 14: holdfast.internal.v1.GossipMeta
+	(*v1.PeerLoad)(nil),       // 15: holdfast.v1.PeerLoad
 }
 var file_proto_internal_v1_peer_proto_depIdxs = []int32{
-	0,  // 0: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
-	2,  // 1: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
-	4,  // 2: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
-	6,  // 3: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
-	8,  // 4: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
-	10, // 5: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
-	12, // 6: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
-	1,  // 7: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
-	3,  // 8: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
-	5,  // 9: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
-	7,  // 10: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
-	9,  // 11: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
-	11, // 12: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
-	13, // 13: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
-	7,  // [7:14] is the sub-list for method output_type
-	0,  // [0:7] is the sub-list for method input_type
-	0,  // [0:0] is the sub-list for extension type_name
-	0,  // [0:0] is the sub-list for extension extendee
-	0,  // [0:0] is the sub-list for field type_name
+	15, // 0: holdfast.internal.v1.StatsResponse.load:type_name -> holdfast.v1.PeerLoad
+	0,  // 1: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
+	2,  // 2: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
+	4,  // 3: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
+	6,  // 4: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
+	8,  // 5: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
+	10, // 6: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
+	12, // 7: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
+	1,  // 8: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
+	3,  // 9: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
+	5,  // 10: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
+	7,  // 11: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
+	9,  // 12: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
+	11, // 13: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
+	13, // 14: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
+	8,  // [8:15] is the sub-list for method output_type
+	1,  // [1:8] is the sub-list for method input_type
+	1,  // [1:1] is the sub-list for extension type_name
+	1,  // [1:1] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_peer_proto_init() }

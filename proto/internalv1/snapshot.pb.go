@@ -209,8 +209,9 @@ type Meta struct {
 	FirstServiceEvent uint64                 `protobuf:"varint,15,opt,name=first_service_event,json=firstServiceEvent,proto3" json:"first_service_event,omitempty"`
 	LeaseClockMs      int64                  `protobuf:"varint,16,opt,name=lease_clock_ms,json=leaseClockMs,proto3" json:"lease_clock_ms,omitempty"` // see lease.proto
 	Autopilot         *AutopilotConfig       `protobuf:"bytes,17,opt,name=autopilot,proto3" json:"autopilot,omitempty"`
-	LastNews          uint64                 `protobuf:"varint,18,opt,name=last_news,json=lastNews,proto3" json:"last_news,omitempty"`    // cursor of the newest holdfast.v1.Event
-	FirstNews         uint64                 `protobuf:"varint,19,opt,name=first_news,json=firstNews,proto3" json:"first_news,omitempty"` // cursor of the oldest one kept
+	LastNews          uint64                 `protobuf:"varint,18,opt,name=last_news,json=lastNews,proto3" json:"last_news,omitempty"`      // cursor of the newest holdfast.v1.Event
+	FirstNews         uint64                 `protobuf:"varint,19,opt,name=first_news,json=firstNews,proto3" json:"first_news,omitempty"`   // cursor of the oldest one kept
+	LastBackup        *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"` // when the newest snapshot was taken that somebody has saved whole; unset: never
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -378,6 +379,13 @@ func (x *Meta) GetFirstNews() uint64 {
 	return 0
 }
 
+func (x *Meta) GetLastBackup() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastBackup
+	}
+	return nil
+}
+
 type SnapshotRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         SnapshotRecord_Table   `protobuf:"varint,1,opt,name=table,proto3,enum=holdfast.internal.v1.SnapshotRecord_Table" json:"table,omitempty"`
@@ -497,7 +505,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xb6\x05\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xf3\x05\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -525,7 +533,9 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\tautopilot\x18\x11 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\tautopilot\x12\x1b\n" +
 	"\tlast_news\x18\x12 \x01(\x04R\blastNews\x12\x1d\n" +
 	"\n" +
-	"first_news\x18\x13 \x01(\x04R\tfirstNews\"\xdb\x03\n" +
+	"first_news\x18\x13 \x01(\x04R\tfirstNews\x12;\n" +
+	"\vlast_backup\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastBackup\"\xdb\x03\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -591,12 +601,13 @@ var file_proto_internal_v1_snapshot_proto_depIdxs = []int32{
 	2, // 0: holdfast.internal.v1.SnapshotHeader.meta:type_name -> holdfast.internal.v1.Meta
 	5, // 1: holdfast.internal.v1.Meta.now:type_name -> google.protobuf.Timestamp
 	6, // 2: holdfast.internal.v1.Meta.autopilot:type_name -> holdfast.internal.v1.AutopilotConfig
-	0, // 3: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 3: holdfast.internal.v1.Meta.last_backup:type_name -> google.protobuf.Timestamp
+	0, // 4: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_snapshot_proto_init() }

@@ -111,13 +111,14 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	state := fsm.New()
 	peerLog := log.With("peer", cfg.NodeID) // the cluster says so itself
 	p := &peer{cfg: cfg, log: peerLog}
+	leaseLoad := func() (int, float64) { return 0, 0 } // there is no engine yet
 	p.node, err = cluster.New(cluster.Config{
 		NodeID: cfg.NodeID, DataDir: cfg.DataDir, LogStore: cfg.LogStore, RaftAddr: cfg.RaftAddr, GossipAddr: cfg.GossipAddr,
 		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
 		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		TLS: store, GossipKeyFile: cfg.GossipKeyFile,
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
-		Version: version, Logger: log, Registerer: reg, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop, ForwardMetadata: auth.Forward,
+		Version: version, Logger: log, Registerer: reg, Leases: func() (int, float64) { return leaseLoad() }, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop, ForwardMetadata: auth.Forward,
 		SnapshotThreshold: cfg.RaftSnapshotThreshold, SnapshotInterval: cfg.RaftSnapshotInterval, TrailingLogs: cfg.RaftTrailingLogs, StallTimeout: cfg.RaftStallTimeout,
 	}, state)
 	if err != nil {
@@ -143,6 +144,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	hw.Attach(seal.NewResolver(state, keys), notes, state)
 	hw.AttachInstalls(executor.NewInstalls(p.node, state))
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
+	leaseLoad = leases.Load
 	gateway := lease.NewGateway(leases, p.node, peerLog)
 	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Logger: peerLog, Registerer: reg}, cfg.DataDir, p.node, state)
 	if err != nil {

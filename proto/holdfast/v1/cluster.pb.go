@@ -9,6 +9,7 @@ package holdfastv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -163,8 +164,10 @@ type ClusterStatus struct {
 	FailureTolerance int32                  `protobuf:"varint,5,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"` // peers that may fail now without losing the quorum, counting voters that answer and may vote
 	Peers            []*Peer                `protobuf:"bytes,6,rep,name=peers,proto3" json:"peers,omitempty"`                                                // by id
 	AnsweredBy       string                 `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`                    // id of the peer that answers
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// When the newest snapshot was taken that was saved whole (operator snapshot save); unset: none ever was. As the peer that answers knows.
+	LastBackupAt  *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=last_backup_at,json=lastBackupAt,proto3" json:"last_backup_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
@@ -246,6 +249,13 @@ func (x *ClusterStatus) GetAnsweredBy() string {
 	return ""
 }
 
+func (x *ClusterStatus) GetLastBackupAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastBackupAt
+	}
+	return nil
+}
+
 type Peer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                                      // its node id
@@ -268,7 +278,9 @@ type Peer struct {
 	// Its Raft term, as the peer itself says; 0 when it could not be asked.
 	Term uint64 `protobuf:"varint,51,opt,name=term,proto3" json:"term,omitempty"`
 	// How many entries it is behind what the leader has committed, as far as the peer that answers knows; 0 when it could not be asked.
-	Behind        uint64 `protobuf:"varint,52,opt,name=behind,proto3" json:"behind,omitempty"`
+	Behind uint64 `protobuf:"varint,52,opt,name=behind,proto3" json:"behind,omitempty"`
+	// What it has done since it started, as the peer itself says; unset when it could not be asked, or is older than this field.
+	Load          *PeerLoad `protobuf:"bytes,53,opt,name=load,proto3" json:"load,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,18 +434,94 @@ func (x *Peer) GetBehind() uint64 {
 	return 0
 }
 
+func (x *Peer) GetLoad() *PeerLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
+// PeerLoad is how busy a peer is. Two of them, a while apart, give the rates in between: only a leader has any.
+type PeerLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leases        uint64                 `protobuf:"varint,1,opt,name=leases,proto3" json:"leases,omitempty"`                                     // live leases that it keeps as the leader
+	LeaseRate     float64                `protobuf:"fixed64,2,opt,name=lease_rate,json=leaseRate,proto3" json:"lease_rate,omitempty"`             // signs of life a second that it takes as the leader
+	Commands      uint64                 `protobuf:"varint,3,opt,name=commands,proto3" json:"commands,omitempty"`                                 // commands that it has committed
+	CommitSeconds float64                `protobuf:"fixed64,4,opt,name=commit_seconds,json=commitSeconds,proto3" json:"commit_seconds,omitempty"` // time from the proposal of these to their answers, of all together
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerLoad) Reset() {
+	*x = PeerLoad{}
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerLoad) ProtoMessage() {}
+
+func (x *PeerLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerLoad.ProtoReflect.Descriptor instead.
+func (*PeerLoad) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PeerLoad) GetLeases() uint64 {
+	if x != nil {
+		return x.Leases
+	}
+	return 0
+}
+
+func (x *PeerLoad) GetLeaseRate() float64 {
+	if x != nil {
+		return x.LeaseRate
+	}
+	return 0
+}
+
+func (x *PeerLoad) GetCommands() uint64 {
+	if x != nil {
+		return x.Commands
+	}
+	return 0
+}
+
+func (x *PeerLoad) GetCommitSeconds() float64 {
+	if x != nil {
+		return x.CommitSeconds
+	}
+	return 0
+}
+
 var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\"6\n" +
+	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"6\n" +
 	"\x13CollectDebugRequest\x12\x1f\n" +
 	"\vcpu_seconds\x18\x01 \x01(\x05R\n" +
 	"cpuSeconds\"3\n" +
 	"\tDebugFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"\x19\n" +
-	"\x17GetClusterStatusRequest\"\xf6\x01\n" +
+	"\x17GetClusterStatusRequest\"\xb8\x02\n" +
 	"\rClusterStatus\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x16\n" +
@@ -443,7 +531,8 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x11failure_tolerance\x18\x05 \x01(\x05R\x10failureTolerance\x12'\n" +
 	"\x05peers\x18\x06 \x03(\v2\x11.holdfast.v1.PeerR\x05peers\x12\x1f\n" +
 	"\vanswered_by\x18\a \x01(\tR\n" +
-	"answeredBy\"\xe7\x03\n" +
+	"answeredBy\x12@\n" +
+	"\x0elast_backup_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\flastBackupAt\"\x92\x04\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bsuffrage\x18\x02 \x01(\tR\bsuffrage\x12\x16\n" +
@@ -464,7 +553,14 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x05error\x18\x0e \x01(\tR\x05error\x12\x19\n" +
 	"\bmay_vote\x182 \x01(\bR\amayVote\x12\x12\n" +
 	"\x04term\x183 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06behind\x184 \x01(\x04R\x06behind2\xbc\x01\n" +
+	"\x06behind\x184 \x01(\x04R\x06behind\x12)\n" +
+	"\x04load\x185 \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\"\x84\x01\n" +
+	"\bPeerLoad\x12\x16\n" +
+	"\x06leases\x18\x01 \x01(\x04R\x06leases\x12\x1d\n" +
+	"\n" +
+	"lease_rate\x18\x02 \x01(\x01R\tleaseRate\x12\x1a\n" +
+	"\bcommands\x18\x03 \x01(\x04R\bcommands\x12%\n" +
+	"\x0ecommit_seconds\x18\x04 \x01(\x01R\rcommitSeconds2\xbc\x01\n" +
 	"\x0eClusterService\x12Y\n" +
 	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x03\x90\x02\x01\x12O\n" +
 	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\x03\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
@@ -481,25 +577,29 @@ func file_proto_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_cluster_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_proto_holdfast_v1_cluster_proto_goTypes = []any{
 	(*CollectDebugRequest)(nil),     // 0: holdfast.v1.CollectDebugRequest
 	(*DebugFile)(nil),               // 1: holdfast.v1.DebugFile
 	(*GetClusterStatusRequest)(nil), // 2: holdfast.v1.GetClusterStatusRequest
 	(*ClusterStatus)(nil),           // 3: holdfast.v1.ClusterStatus
 	(*Peer)(nil),                    // 4: holdfast.v1.Peer
+	(*PeerLoad)(nil),                // 5: holdfast.v1.PeerLoad
+	(*timestamppb.Timestamp)(nil),   // 6: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_cluster_proto_depIdxs = []int32{
 	4, // 0: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
-	2, // 1: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
-	0, // 2: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
-	3, // 3: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
-	1, // 4: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	6, // 1: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
+	5, // 2: holdfast.v1.Peer.load:type_name -> holdfast.v1.PeerLoad
+	2, // 3: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
+	0, // 4: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
+	3, // 5: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
+	1, // 6: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
+	5, // [5:7] is the sub-list for method output_type
+	3, // [3:5] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_cluster_proto_init() }
@@ -513,7 +613,7 @@ func file_proto_holdfast_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_cluster_proto_rawDesc), len(file_proto_holdfast_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

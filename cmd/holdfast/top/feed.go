@@ -1,0 +1,115 @@
+package top
+
+import (
+	"sync"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// feed holds what the watch of runs has sent until the next drawing: of a thousand transitions in a moment, each run's last one is enough.
+type feed struct {
+	mu      sync.Mutex
+	changed map[string]*holdfastv1.Run
+	again   bool   // the watch began anew: what it does not send again has ended
+	cursor  uint64 // of the last event
+	err     error  // why the watch has ended, while it has
+}
+
+func newFeed() *feed { return &feed{changed: map[string]*holdfastv1.Run{}} }
+
+// begin is called when a watch is started.
+func (f *feed) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reset()
+}
+
+func (f *feed) reset() {
+	clear(f.changed)
+	f.again, f.cursor, f.err = true, 0, nil
+}
+
+// add takes an event. The current state comes with cursor 0, but for the last of it: such an event after others begins a new one.
+func (f *feed) add(e *holdfastv1.RunEvent) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e.GetCursor() == 0 && f.cursor != 0 {
+		f.reset()
+	}
+	f.cursor, f.err = e.GetCursor(), nil
+	if r := e.GetSnapshot(); r != nil {
+		f.changed[r.GetRunId()] = r
+	}
+	return nil
+}
+
+// fail notes why there is no watch at the moment.
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+// runsMsg is what has changed since the one before.
+type runsMsg struct {
+	changed map[string]*holdfastv1.Run
+	again   bool
+	err     error
+}
+
+func (f *feed) take() runsMsg {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := runsMsg{f.changed, f.again, f.err}
+	f.changed, f.again = map[string]*holdfastv1.Run{}, false
+	return m
+}
+
+// mostEnded is how many runs that have ended are kept to be looked at.
+const mostEnded = 500
+
+// runs are those that the view knows: the active ones, and the last that ended while it looked.
+type runs struct {
+	active map[string]*holdfastv1.Run
+	ended  []*holdfastv1.Run // the newest last
+	phases map[holdfastv1.Run_Phase]int
+}
+
+func newRuns() runs {
+	return runs{active: map[string]*holdfastv1.Run{}, phases: map[holdfastv1.Run_Phase]int{}}
+}
+
+func (s *runs) apply(m runsMsg) {
+	if m.again {
+		clear(s.active)
+	}
+	for id, r := range m.changed {
+		if !client.Finished(r) {
+			s.active[id] = r
+			continue
+		}
+		delete(s.active, id)
+		if s.find(id) != nil {
+			continue
+		}
+		s.phases[r.GetPhase()]++
+		s.ended = append(s.ended, r)
+	}
+	if more := len(s.ended) - mostEnded; more > 0 {
+		s.ended = append(s.ended[:0:0], s.ended[more:]...)
+	}
+}
+
+// find gives a run, active or ended; nil for one that is not known any more.
+func (s *runs) find(id string) *holdfastv1.Run {
+	if r := s.active[id]; r != nil {
+		return r
+	}
+	for _, r := range s.ended {
+		if r.GetRunId() == id {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sync/errgroup"
+)
+
+// Config says where the view is drawn. All but Now is required.
+type Config struct {
+	In  io.Reader // keys
+	Out io.Writer // a terminal
+	Env []string  // of the process: TERM and the like
+	// Colour tells whether to use colours; without them the view says the same.
+	Colour bool
+	// Every is the time between two looks at the cluster, and between two drawings of the runs at least a fifth of it.
+	Every time.Duration
+	Now   func() time.Time // default: time.Now
+}
+
+// The pause after a failed watch, and the share of the time that counting the machines may take.
+const (
+	retry = time.Second
+	share = 10
+)
+
+// Top is the view.
+type Top struct {
+	cfg    Config
+	source Source
+}
+
+// New makes a view of what a source tells.
+func New(cfg Config, s Source) *Top {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Top{cfg, s}
+}
+
+// Run shows the view until the user quits, or the context ends; neither is an error.
+func (t *Top) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The program's context is not that of the process: it leaves the terminal as it was by being told to quit.
+	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), tea.WithInput(t.cfg.In), tea.WithOutput(t.cfg.Out), tea.WithEnvironment(t.cfg.Env), tea.WithoutSignalHandler()) //nolint:contextcheck // see above
+	g, ctx := errgroup.WithContext(ctx)
+	f := newFeed()
+	g.Go(func() error { t.watch(ctx, f); return nil })
+	g.Go(func() error {
+		every(ctx, t.cfg.Every/5, func() { p.Send(f.take()) })
+		return nil
+	})
+	g.Go(func() error {
+		every(ctx, t.cfg.Every, func() {
+			st, err := t.source.Status(ctx)
+			p.Send(statusMsg{st, err})
+		})
+		return nil
+	})
+	g.Go(func() error { t.count(ctx, p.Send); return nil })
+	g.Go(func() error {
+		<-ctx.Done()
+		p.Quit()
+		return nil
+	})
+	_, err := p.Run()
+	cancel()
+	if e := g.Wait(); err == nil {
+		err = e
+	}
+	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
+		return fmt.Errorf("draw on the terminal: %w", err)
+	}
+	return nil
+}
+
+// watch follows the runs, and begins again when it cannot go on.
+func (t *Top) watch(ctx context.Context, f *feed) {
+	for ctx.Err() == nil {
+		f.begin()
+		f.fail(t.source.WatchRuns(ctx, f.add))
+		pause(ctx, retry)
+	}
+}
+
+// count counts the machines, again and again: the more of them there are, the longer it waits in between.
+func (t *Top) count(ctx context.Context, send func(tea.Msg)) {
+	for ctx.Err() == nil {
+		begin := time.Now()
+		fleet, err := t.source.Fleet(ctx)
+		send(fleetMsg{fleet, err})
+		pause(ctx, max(t.cfg.Every, share*time.Since(begin)))
+	}
+}
+
+// every calls f at once and then at an interval until the context ends.
+func every(ctx context.Context, d time.Duration, f func()) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		f()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
