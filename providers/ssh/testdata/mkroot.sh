@@ -1,7 +1,20 @@
 #!/bin/sh
-# Builds the root of a Debian host with systemd, sshd and three network managers, once: mkroot.sh DIR. It wants root, debootstrap and a mirror.
+# Builds the root of a Debian host with systemd, sshd and three network managers, once: mkroot.sh DIR. It wants root and a mirror, and installs the programs
+# that it and the container need.
 set -e
 dir=$1
+missing=
+command -v debootstrap >/dev/null || missing=debootstrap
+command -v systemd-nspawn >/dev/null || missing="$missing systemd-container"
+command -v ip >/dev/null || missing="$missing iproute2"
+if [ -n "$missing" ]; then
+	export DEBIAN_FRONTEND=noninteractive
+	# The lists may be old, or not there.
+	apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing || {
+		apt-get -q -o DPkg::Lock::Timeout=300 update
+		apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing
+	}
+fi
 [ -e "$dir/.complete" ] && exit 0
 mirror=$(awk '/^URIs:/ { print $2; exit } /^deb / { print $2; exit }' /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)
 rm -rf "$dir"
