@@ -13,8 +13,10 @@ BINARIES := holdfast $(notdir $(wildcard cmd/holdfast-agent))
 TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
 
 # The version comes from git describe, so Go need not ask git for it: it fails where the
-# checkout belongs to somebody else.
-export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+# checkout belongs to somebody else. All is compiled in the way of releases, static and
+# without paths of this machine, so that it is compiled once, and once more for -race.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath)
+export CGO_ENABLED ?= 0
 
 # For `make demo`, e.g. ARGS="--machines 50 --exit".
 ARGS ?=
@@ -36,7 +38,7 @@ help: ## List the targets
 build: $(addprefix build-,$(BINARIES)) ## Build the static binaries into bin/
 
 build-%:
-	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/$* ./cmd/$*
+	go build -ldflags '-X main.version=$(VERSION)' -o bin/$* ./cmd/$*
 
 # The kernel comes out of Debian's package (KERNEL=linux-image-amd64 has drivers of real machines too, the cloud one those of virtual ones); CA= goes into the
 # image when peers serve HTTPS under a CA of their own. Needs apt-get and dpkg-deb, no root.
@@ -44,7 +46,7 @@ KERNEL ?= linux-image-cloud-amd64
 CA ?=
 .PHONY: netboot
 netboot: ## Build the kernel and the initramfs that install machines, into bin/netboot (KERNEL=package CA=file)
-	CGO_ENABLED=0 GOARCH=amd64 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/netboot/holdfast-agent ./cmd/holdfast-agent
+	GOARCH=amd64 go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/netboot/holdfast-agent ./cmd/holdfast-agent
 	tools/netboot.sh $(KERNEL) bin/netboot $(CA)
 
 .PHONY: man
@@ -137,11 +139,11 @@ e2e-kube: ## Join, verify and drain a machine in a real Kubernetes cluster (1 mi
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
 .PHONY: chaos
 chaos: ## Break a cluster under traffic, in every way, and check everything: 3 to 6 minutes (SEED=n FAULTS=a,b)
-	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) CGO_ENABLED=1 go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
+	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
 
 .PHONY: crash
 crash: ## Kill a peer at every line between two durable effects, and the command that restores (4 minutes)
-	CRASH=1 CGO_ENABLED=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint
+	CRASH=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint
 	CRASH=1 go test -count=1 -timeout 5m -run '^TestRestoreIsKilled$$' ./test/operator
 
 .PHONY: mutants
@@ -154,14 +156,14 @@ chaos-figures: ## Measure what 30 kills of the leader under load cost: wants the
 
 .PHONY: soak
 soak: ## Break a cluster every 15 s for MINUTES (60), and check everything every 5 minutes
-	SOAK_MINUTES=$(MINUTES) CHAOS_SEED=$(SEED) CGO_ENABLED=1 go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/robustness
+	SOAK_MINUTES=$(MINUTES) CHAOS_SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/robustness
 
 # Who gets in and what he may do: the matrix of callers and methods, forged and stolen credentials, limits, certificates, sealed values.
 .PHONY: test-security
 test-security: ## Run the tests of TLS, identities, roles, secrets, audit and limits
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./server/auth/... ./server/inproc ./server/seal/... ./server/issuer/... ./cluster/peertls/... ./cluster/keyfile
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m -run 'Matrix|WhoDidIt|Forged|Revoked|Bootstrap|Scoped|Loris|Oversized|PingFlood|RateLimit|PlainText|Secret|Audit|Token' ./server
-	CGO_ENABLED=1 go test -count=1 -timeout 10m -run 'TLS|Gossip|Forward|Removed|Peer' ./cluster
+	go test -count=1 -timeout 10m -run 'TLS|Gossip|Forward|Removed|Peer' ./cluster
 	go test -count=1 -timeout 15m ./test/security
 
 .PHONY: fuzz-short
@@ -169,8 +171,7 @@ fuzz-short: ## Run every fuzz target for FUZZTIME (10s)
 	tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: lint
-lint: bin/tools/golangci-lint bin/tools/govulncheck ## Check the code with go vet, golangci-lint and govulncheck
-	go vet ./...
+lint: bin/tools/golangci-lint bin/tools/govulncheck ## Check the code with golangci-lint (go vet is in it) and govulncheck
 	bin/tools/golangci-lint run ./...
 	tools/vuln.sh
 
@@ -193,10 +194,10 @@ demo: ## Run the demo: three peers, a fleet of fake machines, a dead leader (ARG
 # ARGS= goes to the benchmarks. docs/performance.md says what there is and what the figures mean. What they are compared with are modules of their own:
 # nothing of it is linked into peers. etcd is built from the module proxy; without it the one in $PATH is taken (Debian: etcd-server).
 build-redisgateway:
-	CGO_ENABLED=0 go -C tools/redisgateway build -trimpath -o ../../bin/redisgateway .
+	go -C tools/redisgateway build -o ../../bin/redisgateway .
 
 build-etcd:
-	CGO_ENABLED=0 go -C tools/etcd build -trimpath -o ../../bin/etcd . || echo "etcd was not built: what there is in the PATH is compared with"
+	go -C tools/etcd build -o ../../bin/etcd . || echo "etcd was not built: what there is in the PATH is compared with"
 
 BENCH_SHORT := --rounds 3 --slice 500ms
 .PHONY: bench
@@ -239,7 +240,7 @@ bin/tools/protoc-gen-go: TOOL = google.golang.org/protobuf/cmd/protoc-gen-go
 bin/tools/protoc-gen-go-grpc: TOOL = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(TOOLS): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
-	go -C tools build -trimpath -o ../$@ $(TOOL)
+	go -C tools build -o ../$@ $(TOOL)
 	@touch $@
 
 .PHONY: clean

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // The account of every BMC of the lab.
@@ -47,10 +47,9 @@ func Open(ctx context.Context) (*Bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lab: %w", err)
 	}
-	b := &Bench{dir: dir, front: filepath.Join(dir, "front")}
-	out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.front, "github.com/holdfast-metal/holdfast/test/bmclab/front").CombinedOutput()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("build front: %w\n%s", err, out), b.Close())
+	b := &Bench{dir: dir}
+	if b.front, err = (program.Build{Package: "test/bmclab/front"}).Into(ctx, dir); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
 	if b.guests, err = chassis.BuildGuests(ctx, dir); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -64,11 +63,7 @@ func (b *Bench) Holdfast(ctx context.Context) (string, error) {
 		return binary, nil
 	}
 	b.build.Do(func() {
-		b.holdfast = filepath.Join(b.dir, "holdfast")
-		out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.holdfast, "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput()
-		if err != nil {
-			b.failed = fmt.Errorf("build holdfast: %w\n%s", err, out)
-		}
+		b.holdfast, b.failed = program.Build{}.Into(ctx, b.dir)
 	})
 	return b.holdfast, b.failed
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 	"github.com/holdfast-metal/holdfast/test/failpoint"
 	"github.com/holdfast-metal/holdfast/test/overlay"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // lateRounds is how often a leader is stopped at each place.
@@ -77,7 +78,7 @@ func lateBinary(t *testing.T) string {
 	if _, err := failpoint.Arm(o); err != nil {
 		t.Fatal(err)
 	}
-	binary, err := o.Build(t.Context(), t.TempDir(), "-race")
+	binary, err := program.Build{Race: true, Overlay: o}.Into(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

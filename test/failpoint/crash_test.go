@@ -12,6 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/overlay"
+	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -57,10 +58,11 @@ func TestCrash(t *testing.T) {
 	})
 	t.Run("hands", func(t *testing.T) {
 		t.Parallel()
-		if len(hands) == 0 || os.Getenv("CRASH_HANDS") == "" {
-			t.Skip("wants CRASH=1 and CRASH_HANDS=1: written, and not seen green yet")
+		if len(hands) == 0 {
+			t.Skip("wants CRASH=1")
 		}
-		crashHands(t, binary, hands)
+		t.Run("points", func(t *testing.T) { crashHands(t, binary, hands) })
+		t.Run("stuck", func(t *testing.T) { crashStuck(t, binary) })
 	})
 }
 
@@ -85,7 +87,10 @@ func build(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	binary, err := o.Build(t.Context(), t.TempDir(), "-race")
+	if err := o.Patch("executor/recover.go", "recoverPatience = 2 * time.Minute", "recoverPatience = 3 * time.Second"); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := program.Build{Race: true, Overlay: o}.Into(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

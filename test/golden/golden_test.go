@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // patience bounds a test, without the build of the binary.
@@ -28,20 +28,6 @@ const patience = 3 * time.Minute
 // keyLine seals the secrets of all directories here. It is no secret: nothing else is sealed under it.
 func keyLine() string {
 	return "golden:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("golden--"), 4)) + "\n"
-}
-
-// build gives the binary of this tree; HOLDFAST_TEST_BINARY names one that was built before.
-func build(t *testing.T) string {
-	t.Helper()
-	if binary := os.Getenv("HOLDFAST_TEST_BINARY"); binary != "" {
-		return binary
-	}
-	binary := filepath.Join(t.TempDir(), "holdfast")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return binary
 }
 
 // alone makes a cluster of one peer, and starts nothing.
@@ -88,7 +74,7 @@ func TestGolden(t *testing.T) {
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("directories of releases: %v, %v, want at least one", archives, err)
 	}
-	binary := build(t)
+	binary := program.Holdfast(t)
 	for _, archive := range archives {
 		t.Run(filepath.Base(filepath.Dir(archive)), func(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), patience)

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // TestWrite writes the directory of a release (make golden-data VERSION=…): one of each kind, part of it in a snapshot, part of it in the log.
@@ -26,7 +27,7 @@ func TestWrite(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(out, "data.tar.gz")); err == nil {
 		t.Fatalf("%s is there: what a release has written is never changed", out)
 	}
-	binary := build(t)
+	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	hw, err := localcluster.StartFakeHardware(ctx, binary, t.TempDir())

@@ -9,8 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 const size = 8 << 20
@@ -25,14 +24,7 @@ const size = 8 << 20
 // TestImagesSurviveAPeer: what was uploaded to one peer comes from each of the others, after the one that took it has died, and lost its disk.
 func TestImagesSurviveAPeer(t *testing.T) {
 	dir := t.TempDir()
-	binary := os.Getenv("HOLDFAST_TEST_BINARY")
-	if binary == "" {
-		binary = filepath.Join(dir, "holdfast")
-		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
-		}
-	}
+	binary := program.Holdfast(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // without the build, which takes as long as the machine is busy
 	defer cancel()
 	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: 4})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // lab is a directory with the binary in it, and the environment that leads `holdfast` to ports of its own.
@@ -33,12 +34,8 @@ func newLab(t *testing.T) *lab {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if given := os.Getenv("HOLDFAST_TEST_BINARY"); given != "" {
-		if err := os.Symlink(given, filepath.Join(bin, "holdfast")); err != nil {
-			t.Fatal(err)
-		}
-	} else if out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(bin, "holdfast"), "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := os.Symlink(program.Holdfast(t), filepath.Join(bin, "holdfast")); err != nil {
+		t.Fatal(err)
 	}
 	block, err := freeport.Claim(ctx, 4)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
+
+	"github.com/holdfast-metal/holdfast/test/overlay"
 )
 
 // version is that of the control plane, as tools/kube/go.mod has it.
@@ -81,6 +82,9 @@ func etcd(ctx context.Context) error {
 
 // root is the directory of the repository.
 func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	dir, err := overlay.Root(".")
+	if err != nil {
+		return "." // where there is nothing, as the build will say
+	}
+	return dir
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/overlay"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // patience bounds the test, without the builds.
@@ -46,8 +47,9 @@ func builds(t *testing.T) (previous, now string) {
 		run("go", "build", "-C", src, "-buildvcs=false", "-ldflags", "-X main.version=previous", "-o", previous, "./cmd/holdfast")
 	}
 	if now = os.Getenv("HOLDFAST_TEST_BINARY"); now == "" {
-		now = filepath.Join(dir, "now")
-		run("go", "build", "-C", root, "-buildvcs=false", "-ldflags", "-X main.version=now", "-o", now, "./cmd/holdfast")
+		if now, err = (program.Build{Version: "now"}).Into(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return previous, now
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 const patience = 5 * time.Minute
@@ -25,14 +26,7 @@ type site struct {
 func open(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	binary := os.Getenv("HOLDFAST_TEST_BINARY")
-	if binary == "" {
-		binary = filepath.Join(dir, "holdfast")
-		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
-		}
-	}
+	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: 2})

@@ -109,12 +109,6 @@ func (o *Overlay) Write(dir string) (string, error) {
 	return file, nil
 }
 
-// Build builds holdfast with the changes into a directory, and gives the executable. More arguments are flags of go build.
-func (o *Overlay) Build(ctx context.Context, dir string, flags ...string) (string, error) {
-	out := filepath.Join(dir, "holdfast")
-	return out, o.Go(ctx, dir, append(append([]string{"build"}, flags...), "-o", out, "./cmd/holdfast")...)
-}
-
 // Go runs a go command, such as build or test, with the changes. The overlay is written into dir. The error has the output.
 func (o *Overlay) Go(ctx context.Context, dir string, args ...string) error {
 	file, err := o.Write(dir)

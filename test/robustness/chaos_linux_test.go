@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/test/overlay"
+	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/chaos"
 	"github.com/holdfast-metal/holdfast/test/robustness/fault"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
@@ -114,8 +114,8 @@ func build(t *testing.T, race bool) executables {
 	t.Helper()
 	front := os.Getenv(frontVar)
 	if front == "" {
-		front = filepath.Join(t.TempDir(), "front")
-		if err := site.Build(t.Context(), front); err != nil {
+		var err error
+		if front, err = (program.Build{Package: site.Front}).Into(t.Context(), t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +127,7 @@ func build(t *testing.T, race bool) executables {
 		return e
 	}
 	dir := t.TempDir()
-	e := executables{holdfast: filepath.Join(dir, "holdfast"), agent: filepath.Join(dir, "holdfast-agent"), front: front, leases: workload.ShortLeases()}
+	e := executables{front: front, leases: workload.ShortLeases()}
 	root, err := overlay.Root(".")
 	if err != nil {
 		t.Fatal(err)
@@ -138,15 +138,11 @@ func build(t *testing.T, race bool) executables {
 			t.Fatal(err)
 		}
 	}
-	changed, err := o.Write(filepath.Join(dir, "overlay"))
-	if err != nil {
+	if e.holdfast, err = (program.Build{Race: race, Overlay: o}).Into(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := (harness.Build{Race: race, Overlay: changed, Out: e.holdfast}).Make(t.Context()); err != nil {
+	if e.agent, err = (program.Build{Package: "cmd/holdfast-agent"}).Into(t.Context(), dir); err != nil {
 		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", e.agent, "github.com/holdfast-metal/holdfast/cmd/holdfast-agent").CombinedOutput(); err != nil {
-		t.Fatalf("build holdfast-agent: %v\n%s", err, out)
 	}
 	return e
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/chaos"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
@@ -29,10 +30,7 @@ func TestKillFigures(t *testing.T) {
 		t.Skip("it takes minutes and wants the machine for itself: run make chaos-figures, or set KILL_FIGURES=1")
 	}
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "holdfast")
-	if err := (harness.Build{Out: binary}).Make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	c, err := harness.Start(ctx, harness.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), Loopback: true, RaftMultiplier: 1,

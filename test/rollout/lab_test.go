@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/test/overlay"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // lab is three hosts, binaries of two versions, and a controller: this machine.
@@ -57,8 +58,9 @@ func open(t *testing.T) *lab {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	l := &lab{root: root, dir: dir, net: fmt.Sprintf("10.214.%d", os.Getpid()%200+1), hosts: []string{"n1", "n2", "n3"}}
 	for version, bin := range map[string]*string{"v0.0.1": &l.old, "v0.0.2": &l.next} {
-		*bin = filepath.Join(dir, version)
-		run(t, "go", "build", "-C", root, "-ldflags", "-X main.version="+version, "-o", *bin, "./cmd/holdfast")
+		if *bin, err = (program.Build{Version: version}).Into(t.Context(), filepath.Join(dir, version)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("HOSTS_NET", l.net)
 	t.Cleanup(func() {

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +31,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/seal"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // site is a cluster with secrets planted in it, and all that it has said.
@@ -68,20 +68,6 @@ func (s *site) heard(what string, it any) {
 	}
 }
 
-// binary builds holdfast. HOLDFAST_TEST_BINARY names one that was built before.
-func binary(t *testing.T) string {
-	t.Helper()
-	if b := os.Getenv("HOLDFAST_TEST_BINARY"); b != "" {
-		return b
-	}
-	b := filepath.Join(t.TempDir(), "holdfast")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", b, "github.com/holdfast-metal/holdfast/cmd/holdfast")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build holdfast: %v\n%s", err, out)
-	}
-	return b
-}
-
 func newKey(t *testing.T, id string) string {
 	t.Helper()
 	line, err := seal.NewKeyLine(id)
@@ -96,7 +82,7 @@ func open(t *testing.T) *site {
 	s := &site{t: t, dir: t.TempDir(), needles: Needles{}}
 	s.keyFile = filepath.Join(t.TempDir(), "secrets.keys") // not where we look: it is the one place that has it
 	s.keys(newKey(t, "k1"))
-	bin := binary(t)
+	bin := program.Holdfast(t)
 	hw, err := localcluster.StartFakeHardware(t.Context(), bin, s.dir)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // world is a cluster of real processes with what the APIs' clients need.
@@ -38,14 +38,7 @@ type world struct {
 func start(t *testing.T, multiplier float64) *world {
 	t.Helper()
 	dir := t.TempDir()
-	binary := os.Getenv("HOLDFAST_TEST_BINARY")
-	if binary == "" {
-		binary = filepath.Join(dir, "holdfast")
-		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
-		}
-	}
+	binary := program.Holdfast(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // without the build, which takes as long as the machine is busy
 	defer cancel()
 	key := make([]byte, 32)

@@ -2,10 +2,11 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
+
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // atOnce is how many clusters run at once. More of them, each with the race detector, starve each other's
@@ -30,13 +31,9 @@ func Open(ctx context.Context) (*Bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build holdfast: %w", err)
 	}
-	b.dir, b.Binary = dir, filepath.Join(dir, "holdfast")
-	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-tags", "failpoint", "-buildvcs=false", "-o", b.Binary,
-		"github.com/holdfast-metal/holdfast/cmd/holdfast")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1") // the race detector needs it
-	if out, err := cmd.CombinedOutput(); err != nil {
-		_ = b.Close()
-		return nil, fmt.Errorf("build holdfast: %w\n%s", err, out)
+	b.dir = dir
+	if b.Binary, err = (program.Build{Race: true, Tags: []string{"failpoint"}}).Into(ctx, dir); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }

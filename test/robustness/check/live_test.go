@@ -2,13 +2,11 @@ package check_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -21,13 +19,7 @@ func TestAllOnACluster(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	binary := os.Getenv("HOLDFAST_TEST_BINARY")
-	if binary == "" {
-		binary = filepath.Join(dir, "holdfast")
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "github.com/holdfast-metal/holdfast/cmd/holdfast").CombinedOutput(); err != nil {
-			t.Fatalf("build holdfast: %v\n%s", err, out)
-		}
-	}
+	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
 	hw, err := localcluster.StartFakeHardware(ctx, binary, dir)

@@ -30,7 +30,7 @@ type Config struct {
 	Loopback       bool     // no namespaces and no disks of their own, although there could be
 	Args, Env      []string // of each peer
 	Fleet          []string // more arguments of the fake hardware
-	Front          string   // the executable of BMCs (site.Build); without there are none, and no real host
+	Front          string   // the executable of BMCs (of site.Front); without there are none, and no real host
 	Log            *slog.Logger
 }
 

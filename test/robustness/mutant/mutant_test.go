@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/test/overlay"
+	"github.com/holdfast-metal/holdfast/test/program"
 )
 
 // Every patch still fits the product. That the mutants are caught is shown by `make mutants`.
@@ -97,7 +98,7 @@ func build(t *testing.T, root string, patches ...Patch) (Env, error) {
 		return Env{}, err
 	}
 	dir := t.TempDir()
-	binary, err := o.Build(t.Context(), dir)
+	binary, err := program.Build{Overlay: o}.Into(t.Context(), dir)
 	return Env{Source: o, Binary: binary, Dir: dir}, err
 }
 

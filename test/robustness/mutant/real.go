@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 	"github.com/holdfast-metal/holdfast/test/failpoint"
 	"github.com/holdfast-metal/holdfast/test/lab"
+	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
@@ -25,10 +26,11 @@ type realBench struct {
 
 // openReal starts a site and a cluster that drives it.
 func (e Env) openReal(ctx context.Context, cfg site.Config, points ...string) (*realBench, error) {
-	cfg.Dir, cfg.Front = filepath.Join(e.Dir, "site"), filepath.Join(e.Dir, "front")
-	if err := site.Build(ctx, cfg.Front); err != nil {
+	front, err := program.Build{Package: site.Front}.Into(ctx, e.Dir)
+	if err != nil {
 		return nil, err
 	}
+	cfg.Dir, cfg.Front = filepath.Join(e.Dir, "site"), front
 	s, err := site.Start(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -70,13 +69,8 @@ type BMC struct {
 	Endpoint string // as bmc_endpoint of a machine has it
 }
 
-// Build builds the executable of BMCs.
-func Build(ctx context.Context, out string) error {
-	if text, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", out, "github.com/holdfast-metal/holdfast/test/bmclab/front").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the front of BMCs: %w\n%s", err, text)
-	}
-	return nil
-}
+// Front is the package of the executable of BMCs.
+const Front = "test/bmclab/front"
 
 // Start starts all of it, and waits until it answers. Close it.
 func Start(ctx context.Context, cfg Config) (s *Site, err error) {

@@ -1,0 +1,35 @@
+package program
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Two tests that ask at once both get a program, each in a place of its own.
+func TestTwoAskAtOnce(t *testing.T) {
+	front := Build{Package: "test/bmclab/front"}
+	dirs := [2]string{t.TempDir(), t.TempDir()}
+	var all sync.WaitGroup
+	for _, dir := range dirs {
+		all.Go(func() {
+			path, err := front.Into(t.Context(), dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if fi, err := os.Stat(path); err != nil || fi.Mode()&0o111 == 0 || !strings.HasPrefix(path, dir) {
+				t.Errorf("%s: mode %v, error %v, want an executable in %s", path, fi.Mode(), err, dir)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestSaysWhatGoSays(t *testing.T) {
+	_, err := Build{Package: "test/program/none"}.Into(t.Context(), t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "test/program/none") {
+		t.Errorf("error of a package that is not there = %v, want its name", err)
+	}
+}
