@@ -1,0 +1,131 @@
+package failpoint
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+	"github.com/holdfast-metal/holdfast/test/lab"
+)
+
+const stuckMachine = "m-stuck"
+
+// stuckConfig has machines looked at every second. A restart that the new leader does not see costs it a minute.
+const stuckConfig = `reconcile_interval_seconds: 1
+providers:
+  far:
+    kind: cloudbmc
+    allow_http: true
+    protocol: redfish
+    auto_reset: true
+    request_time: 3s
+    open_time: 1s
+    settle: 1s
+`
+
+// crashStuck lets a BMC fall silent about its machine. The leader restarts it by a run of its own and is killed with the restart sent and no answer to it: the next one goes on with that
+// run, sees the BMC answer again, and neither restarts it once more nor starts a second run.
+func crashStuck(t *testing.T, binary string) {
+	board := redfishtest.New(redfishtest.Config{ResetTime: 3 * time.Second})
+	ctx, stop := context.WithTimeout(t.Context(), 2*patience)
+	defer stop()
+	config := filepath.Join(t.TempDir(), "peer.yaml")
+	if err := os.WriteFile(config, []byte(stuckConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := open(t, binary, []string{"--config", config})
+	var once sync.Once
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		board.Handler().ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/Manager.Reset") {
+			once.Do(func() {
+				leader, err := l.Leader(ctx)
+				if err == nil {
+					err = leader.Kill()
+				}
+				if err != nil {
+					t.Errorf("kill the leader: %v", err)
+				}
+			})
+			panic(http.ErrAbortHandler) // there is nobody to answer
+		}
+	}))
+	t.Cleanup(func() { board.Close(); web.Close() })
+	if err := l.Steady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: stuckMachine,
+		Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc"}}}); err != nil {
+		t.Fatal(err)
+	}
+	before := bmcSeen(ctx, t, l)
+	board.Set(func(q *redfishtest.Quirks) { q.HangSystems = true })
+	var runs []*holdfastv1.Run
+	if err := lab.Until(ctx, "a run that nobody has asked for", func() bool {
+		runs = runsOf(ctx, l, stuckMachine)
+		return len(runs) > 0
+	}); err != nil {
+		t.Fatal(err)
+	}
+	run, err := l.Client.WaitRun(ctx, runs[0].GetRunId())
+	if err != nil || run.GetPhase() != holdfastv1.Run_SUCCEEDED || run.GetPlanId() != "plan/bmc-reset" || run.GetPrincipal() != "recovery" {
+		t.Fatalf("run %s of %s by %q is %s: %v, %v; want plan/bmc-reset by recovery to succeed", run.GetRunId(), run.GetPlanId(), run.GetPrincipal(), run.GetPhase(), run.GetError(), err)
+	}
+	attempts := run.GetSteps()[0].GetAttempts()
+	if len(attempts) != 1 || len(attempts[0].GetEpochs()) < 2 {
+		t.Errorf("attempts are %v, want one, of two leaders", attempts)
+	}
+	if err := l.Steady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	after := bmcSeen(ctx, t, l)
+	if was, is := before.GetStatus().GetPhase(), after.GetStatus().GetPhase(); was != is {
+		t.Errorf("the machine was %s and is %s: its BMC is no reason", was, is)
+	}
+	if n, resets := len(runsOf(ctx, l, stuckMachine)), board.Effects("bmc_reset"); n != 1 || len(resets) != 1 {
+		t.Errorf("%d runs, and the BMC has seen %v; want one run and one restart", n, resets)
+	}
+	if n := l.Deaths(); n != 1 {
+		t.Errorf("%d peers have died, want one", n)
+	}
+}
+
+// bmcSeen waits until the machine's BMC is known to answer.
+func bmcSeen(ctx context.Context, t *testing.T, l *lab.Lab) (m *holdfastv1.Machine) {
+	t.Helper()
+	if err := lab.Until(ctx, "the BMC to be seen", func() bool {
+		var err error
+		if m, err = l.Client.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: stuckMachine}); err != nil {
+			return false
+		}
+		for _, c := range m.GetStatus().GetConditions() {
+			if c.GetType() == "BMCReachable" {
+				return c.GetStatus() && !c.GetUnknown()
+			}
+		}
+		return false
+	}); err != nil {
+		t.Fatalf("%v; conditions are %v", err, m.GetStatus().GetConditions())
+	}
+	return m
+}
+
+// runsOf gives the runs of a machine.
+func runsOf(ctx context.Context, l *lab.Lab, machine string) []*holdfastv1.Run {
+	all, err := l.Client.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: "machine_id=" + machine})
+	if err != nil {
+		return nil
+	}
+	return all.GetRuns()
+}
