@@ -82,11 +82,12 @@ race: ## Run the tests under the race detector
 e2e: ## Run the tests that start real processes, always anew
 	CGO_ENABLED=1 go test -race -count=1 -timeout 40m ./test/...
 
-# Needs Debian and root, or openipmi, ipmitool, qemu-system-x86 and python3-pyghmi, which it installs when they are missing; it starts and stops
-# everything by itself. No KVM.
+# Needs Debian, root and a mirror; it installs what is missing (openipmi, ipmitool, qemu-system-x86, python3-pyghmi, systemd-container, debootstrap), and starts and stops
+# everything by itself. No KVM. The root of the host with sshd is that of e2e-ssh.
 .PHONY: e2e-bmc
-e2e-bmc: ## Run BMCs over Redfish and IPMI with real machines (QEMU) behind them: conformance, quirks, chaos (4 minutes)
+e2e-bmc: ## Run BMCs over Redfish and IPMI with real machines (QEMU) behind them, and sshd on a systemd host: conformance, quirks, chaos (5 minutes)
 	E2E_BMC=1 go test -count=1 -timeout 10m -v -p 1 ./test/bmclab ./providers/bmc
+	E2E_SSH=1 go test -count=1 -timeout 10m -v -run '^TestSystemdHost$$/^Conformance$$' ./providers/ssh
 
 # Needs Debian, and root or qemu-system-x86 and e2fsprogs, which it installs when they are missing. No KVM.
 .PHONY: e2e-installer
