@@ -117,7 +117,7 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 	abandoned := t.activeRuns()
 	at := b.Header.GetTakenAt().AsTime().UTC().Format("2006-01-02 15:04:05 MST")
 	had := t.meta
-	*t.state = *t.merged(b.state)
+	*t.state = *t.merged(b.state, b.Header.GetTakenAt())
 	if now := t.meta.GetNow(); now.AsTime().After(t.now.AsTime()) {
 		t.now = now
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -11,6 +12,7 @@ import (
 
 // merged makes the state after a restore (decision 0015): what describes the fleet is the snapshot's; what must not go back is the present state's.
 //
+//   - The time of the newest backup is that of the file.
 //   - The cluster: its id, epoch, leader, peers, feature level, autopilot's rules, and the index. Epochs fence leaders, and peers have their own data.
 //   - Clocks: the record's time and the lease clock are the later ones. All leases count as heard just now, so that none expires for
 //     what was not heard while nobody listened; their generations never go down.
@@ -20,7 +22,7 @@ import (
 //   - What a leader has learned of BMCs and hosts, when the snapshot is of this cluster: it is newer.
 //   - The audit trail, when the snapshot's is the beginning of it: nobody rids himself of it by a restore. Else the snapshot's is taken, and
 //     the end of the present one is noted in it.
-func (t *tx) merged(b *state) *state {
+func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	now, had := t.state, t.meta
 	m := proto.CloneOf(b.meta)
 	m.AppliedIndex, m.AppliedTerm = had.GetAppliedIndex(), had.GetAppliedTerm()
@@ -29,6 +31,7 @@ func (t *tx) merged(b *state) *state {
 	if had.GetNow().AsTime().After(m.GetNow().AsTime()) {
 		m.Now = had.GetNow()
 	}
+	m.LastBackup = earlier(takenAt, m.GetNow()) // what is restored lies in that file, and nothing newer does
 	m.LeaseClockMs = max(had.GetLeaseClockMs(), m.GetLeaseClockMs())
 	m.LastEvent = max(had.GetLastEvent(), m.GetLastEvent()) + 1
 	m.FirstEvent = m.GetLastEvent() + 1

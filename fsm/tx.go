@@ -51,8 +51,10 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 		return nil, t.putPeer(op.PutPeer)
 	case *internalv1.Command_RemovePeer:
 		return nil, t.removePeer(op.RemovePeer)
-	case *internalv1.Command_Beat, *internalv1.Command_NoteBackup:
+	case *internalv1.Command_Beat:
 		return nil, nil
+	case *internalv1.Command_NoteBackup:
+		return nil, t.noteBackup(op.NoteBackup)
 	case *internalv1.Command_StageBackup:
 		return nil, t.stageBackup(op.StageBackup)
 	case *internalv1.Command_RestoreBackup:

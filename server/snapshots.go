@@ -79,10 +79,10 @@ func (w *snapshotWriter) flush() error {
 	return w.stream.Send(&holdfastv1.SnapshotData{Data: w.buf})
 }
 
-// NoteSnapshot puts on record who reads a snapshot.
+// NoteSnapshot puts on record who reads a snapshot, or that he has it.
 func (s *operatorService) NoteSnapshot(ctx context.Context, r *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer()}}
+	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type stateCollector struct {
 	state                     State
 	machines, held, lastEvent *prometheus.Desc
 	conditions, age, inPhase  *prometheus.Desc
-	records                   *prometheus.Desc
+	records, backup           *prometheus.Desc
 	runs                      *runCollector
 	started                   time.Time
 
@@ -47,6 +47,8 @@ func newStateCollector(state State) *stateCollector {
 		lastEvent: prometheus.NewDesc("holdfast_run_events_total", "Transitions of runs ever recorded: the cursor of the newest one.", nil, nil),
 		inPhase:   prometheus.NewDesc("holdfast_machine_phase_oldest_seconds", "For how long the machine has been in its phase that has been in it the longest.", []string{"phase"}, nil),
 		records:   prometheus.NewDesc("holdfast_fsm_records", "Records of the replicated state by table.", []string{"table"}, nil),
+		backup: prometheus.NewDesc("holdfast_last_backup_timestamp_seconds",
+			"When the newest snapshot of the state was taken that somebody has saved whole, in seconds since 1970. 0: none ever was.", nil, nil),
 		runs:      newRunCollector(),
 		started:   time.Now(),
 		cursor:    state.View().LastEvent(),
@@ -60,6 +62,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.age
 	ch <- c.inPhase
 	ch <- c.records
+	ch <- c.backup
 	ch <- c.held
 	ch <- c.lastEvent
 	c.runs.describe(ch)
@@ -79,6 +82,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(held))
 	ch <- prometheus.MustNewConstMetric(c.lastEvent, prometheus.CounterValue, float64(v.LastEvent()))
+	ch <- prometheus.MustNewConstMetric(c.backup, prometheus.GaugeValue, float64(v.Meta().GetLastBackup().AsTime().UnixMilli())/1000)
 	c.readEvents(v)
 	c.runs.collect(ch, v, time.Now())
 	for table, n := range v.Sizes() {

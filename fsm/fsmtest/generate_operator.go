@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -24,7 +25,11 @@ func (g *Generator) stageBackup(*fsm.View) proto.Message {
 }
 
 func (g *Generator) noteBackup(*fsm.View) proto.Message {
-	return &internalv1.NoteBackup{Peer: g.id("p", 3)}
+	c := &internalv1.NoteBackup{Peer: g.id("p", 3)}
+	if n := g.Chooser.Choose("saved", 3); n > 0 {
+		c.Saved = &timestamppb.Timestamp{Seconds: int64(n) * 3600}
+	}
+	return c
 }
 
 func (g *Generator) setAutopilot(*fsm.View) proto.Message {

@@ -83,13 +83,22 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 	if !o.table() {
 		return printOne(a, o, kind[*holdfastv1.ClusterStatus]{}, s)
 	}
-	_, err := fmt.Fprintf(a.Out, "cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\n\n",
+	_, err := fmt.Fprintf(a.Out, "cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\nnewest backup: %s\n\n",
 		first(render.Clean(s.GetClusterId()), "-"), first(render.Clean(s.GetLeader()), "none"), s.GetTerm(), s.GetFeatureLevel(),
-		s.GetFailureTolerance(), first(render.Clean(s.GetAnsweredBy()), "-"))
+		s.GetFailureTolerance(), first(render.Clean(s.GetAnsweredBy()), "-"),
+		first(backupAge(a.Now(), s), "none; make one with holdfast operator snapshot save FILE"))
 	if err != nil {
 		return err
 	}
 	return printList(a, o, peerKind(s), s.GetPeers())
+}
+
+// backupAge says how old the newest backup is, or nothing when there is none.
+func backupAge(now time.Time, s *holdfastv1.ClusterStatus) string {
+	if s.GetLastBackupAt() == nil {
+		return ""
+	}
+	return agoIfAny(now, s.GetLastBackupAt().AsTime())
 }
 
 func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {

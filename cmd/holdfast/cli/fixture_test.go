@@ -29,7 +29,7 @@ func fixture() *fakeCluster {
 			LastError: "the installer did not report in time", Suggestions: []string{"holdfast run logs run-789", "holdfast run cancel run-789"},
 		},
 		cluster: &holdfastv1.ClusterStatus{
-			ClusterId: "c-1", Leader: "peer-1", Term: 7, FeatureLevel: 1, FailureTolerance: 1, AnsweredBy: "peer-2",
+			ClusterId: "c-1", Leader: "peer-1", Term: 7, FeatureLevel: 1, FailureTolerance: 1, AnsweredBy: "peer-2", LastBackupAt: ago(5 * time.Hour),
 			Peers: []*holdfastv1.Peer{
 				{Id: "peer-1", Suffrage: "voter", Leader: true, Alive: true, GrpcAddr: "10.0.0.1:7400", Version: "v1.2.0", AppliedIndex: 4711, MaxFeatureLevel: 1},
 				{Id: "peer-2", Suffrage: "voter", Alive: true, GrpcAddr: "10.0.0.2:7400", Version: "v1.2.0", AppliedIndex: 4711, LastContactMs: 12, MaxFeatureLevel: 1},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -38,7 +39,7 @@ func (a *app) snapshotSave() *cobra.Command {
 		Short: "Write the state to a file",
 		Long: `Write the state, as it is when the command begins, to a file (mode 0600). It is written beside it first and checked whole, so that FILE is
 the old one or the new one. Secrets in it stay sealed: keep the secrets key file too, but somewhere else. With --stale the peer that answers
-gives what it has, without a leader; that is not in the audit trail.`,
+gives what it has, without a leader; that is not in the audit trail, and no backup in the eyes of cluster status and of alerts.`,
 		Example: `  holdfast operator snapshot save /var/backups/holdfast.snap
   holdfast --addr 10.0.0.2:7400 --stale operator snapshot save rescued.snap`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -49,6 +50,7 @@ gives what it has, without a leader; that is not in the audit trail.`,
 				return err
 			}
 			_, err = fmt.Fprintf(a.Out, "saved %s: %d bytes, cluster %s at index %d, taken by %s\n", args[0], size, b.Header.GetClusterId(), b.Header.GetIndex(), b.Header.GetPeer())
+			a.noteSaved(ctx, c, b)
 			return err
 		}),
 	}
@@ -102,6 +104,18 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.B
 		return nil, 0, fmt.Errorf("save snapshot: %w", err)
 	}
 	return b, size, errors.Join(d.Sync(), d.Close())
+}
+
+// noteSaved tells the cluster that the file lies whole where it should: only that counts as a backup. What was rescued from one peer is no
+// reason to be content, and there may be no leader to tell. A file that could not be noted is whole all the same.
+func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.Backup) {
+	if a.globals.stale {
+		return
+	}
+	_, err := c.Operator().NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: b.Header.GetPeer(), SavedAt: b.Header.GetTakenAt()})
+	if err != nil {
+		a.note("the file is whole, but the cluster could not be told that there is a new backup: %s", status.Convert(err).Message())
+	}
 }
 
 // readBackup reads a snapshot file and checks it whole.

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -27,6 +29,7 @@ type fakeOperator struct {
 	mu     sync.Mutex
 	file   []byte // that SaveSnapshot sends
 	staged []byte
+	noted  []*holdfastv1.NoteSnapshotRequest
 	rules  *holdfastv1.AutopilotConfig
 	sick   bool
 }
@@ -38,6 +41,13 @@ func (f *fakeOperator) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, s grpc.Se
 		}
 	}
 	return nil
+}
+
+func (f *fakeOperator) NoteSnapshot(_ context.Context, r *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.noted = append(f.noted, r)
+	return &holdfastv1.NoteSnapshotResponse{}, nil
 }
 
 func (f *fakeOperator) StageSnapshot(_ context.Context, r *holdfastv1.StageSnapshotRequest) (*holdfastv1.StageSnapshotResponse, error) {
@@ -140,10 +150,21 @@ func TestSnapshotVerbs(t *testing.T) {
 		t.Errorf("mode of the file: got %v, %v, want 0600", st.Mode(), err)
 	}
 
+	saved, err := fsm.ReadBackup(bytes.NewReader(f.operator.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*holdfastv1.NoteSnapshotRequest{{Peer: "p1", SavedAt: saved.Header.GetTakenAt()}}
+	var unnoted command
+	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", path), ExitOK) // not a backup that counts
+
 	// A peer that breaks off leaves the old file as it was, and nothing beside it.
 	f.operator.file = f.operator.file[:len(f.operator.file)-20]
 	var c command
 	c.wantCode(t, c.run(t, f, "operator", "snapshot", "save", path), ExitError)
+	if diff := cmp.Diff(want, f.operator.noted, protocmp.Transform()); diff != "" {
+		t.Errorf("backups that the cluster was told of (-want +got):\n%s", diff)
+	}
 	left, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(left) != 1 {
 		t.Errorf("files beside it: got %v, %v, want the old one alone", left, err)

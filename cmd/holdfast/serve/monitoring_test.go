@@ -316,8 +316,9 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 
 // TestAlertRules lets Prometheus try the alerts on series that are well, and on one that is not for each.
 func TestAlertRules(t *testing.T) {
+	tests := slices.Concat(read(t, monitoring+"/alerts_test.yml"), read(t, monitoring+"/alerts_days_test.yml"))
 	for _, a := range alerts(t) {
-		if !bytes.Contains(read(t, monitoring+"/alerts_test.yml"), []byte("  - name: "+a.Alert+"\n")) {
+		if !bytes.Contains(tests, []byte("  - name: "+a.Alert+"\n")) {
 			t.Errorf("%s is not tested", a.Alert)
 		}
 	}
@@ -325,7 +326,7 @@ func TestAlertRules(t *testing.T) {
 	if err != nil {
 		t.Skip("NOT TESTED: promtool is missing (Debian: apt-get install prometheus)")
 	}
-	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml", "alerts_days_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), promtool, args...)
 		cmd.Dir = monitoring
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -105,7 +105,8 @@ func (x *SnapshotData) GetData() []byte {
 
 type NoteSnapshotRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"` // that writes the file
+	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`                      // that writes the file
+	SavedAt       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=saved_at,json=savedAt,proto3" json:"saved_at,omitempty"` // when the snapshot was taken (its header's taken_at) that the caller has saved whole
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -145,6 +146,13 @@ func (x *NoteSnapshotRequest) GetPeer() string {
 		return x.Peer
 	}
 	return ""
+}
+
+func (x *NoteSnapshotRequest) GetSavedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SavedAt
+	}
+	return nil
 }
 
 type NoteSnapshotResponse struct {
@@ -1062,9 +1070,10 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	" proto/holdfast/v1/operator.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x15\n" +
 	"\x13SaveSnapshotRequest\"\"\n" +
 	"\fSnapshotData\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\")\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"`\n" +
 	"\x13NoteSnapshotRequest\x12\x12\n" +
-	"\x04peer\x18\x01 \x01(\tR\x04peer\"\x16\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\x125\n" +
+	"\bsaved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\asavedAt\"\x16\n" +
 	"\x14NoteSnapshotResponse\"e\n" +
 	"\x14StageSnapshotRequest\x12\x1d\n" +
 	"\n" +
@@ -1177,38 +1186,39 @@ var file_proto_holdfast_v1_operator_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),        // 20: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_operator_proto_depIdxs = []int32{
-	19, // 0: holdfast.v1.RestoreSnapshotResponse.taken_at:type_name -> google.protobuf.Timestamp
-	20, // 1: holdfast.v1.TransferLeadershipResponse.took:type_name -> google.protobuf.Duration
-	20, // 2: holdfast.v1.AutopilotConfig.dead_server_threshold:type_name -> google.protobuf.Duration
-	20, // 3: holdfast.v1.AutopilotConfig.stabilization_time:type_name -> google.protobuf.Duration
-	14, // 4: holdfast.v1.SetAutopilotRequest.config:type_name -> holdfast.v1.AutopilotConfig
-	14, // 5: holdfast.v1.Autopilot.config:type_name -> holdfast.v1.AutopilotConfig
-	18, // 6: holdfast.v1.Autopilot.peers:type_name -> holdfast.v1.AutopilotPeer
-	19, // 7: holdfast.v1.AutopilotPeer.since:type_name -> google.protobuf.Timestamp
-	19, // 8: holdfast.v1.AutopilotPeer.removed_after:type_name -> google.protobuf.Timestamp
-	0,  // 9: holdfast.v1.OperatorService.SaveSnapshot:input_type -> holdfast.v1.SaveSnapshotRequest
-	2,  // 10: holdfast.v1.OperatorService.NoteSnapshot:input_type -> holdfast.v1.NoteSnapshotRequest
-	4,  // 11: holdfast.v1.OperatorService.StageSnapshot:input_type -> holdfast.v1.StageSnapshotRequest
-	6,  // 12: holdfast.v1.OperatorService.RestoreSnapshot:input_type -> holdfast.v1.RestoreSnapshotRequest
-	8,  // 13: holdfast.v1.OperatorService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
-	10, // 14: holdfast.v1.OperatorService.RemovePeer:input_type -> holdfast.v1.RemovePeerRequest
-	12, // 15: holdfast.v1.OperatorService.Probe:input_type -> holdfast.v1.ProbeRequest
-	15, // 16: holdfast.v1.OperatorService.GetAutopilot:input_type -> holdfast.v1.GetAutopilotRequest
-	16, // 17: holdfast.v1.OperatorService.SetAutopilot:input_type -> holdfast.v1.SetAutopilotRequest
-	1,  // 18: holdfast.v1.OperatorService.SaveSnapshot:output_type -> holdfast.v1.SnapshotData
-	3,  // 19: holdfast.v1.OperatorService.NoteSnapshot:output_type -> holdfast.v1.NoteSnapshotResponse
-	5,  // 20: holdfast.v1.OperatorService.StageSnapshot:output_type -> holdfast.v1.StageSnapshotResponse
-	7,  // 21: holdfast.v1.OperatorService.RestoreSnapshot:output_type -> holdfast.v1.RestoreSnapshotResponse
-	9,  // 22: holdfast.v1.OperatorService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
-	11, // 23: holdfast.v1.OperatorService.RemovePeer:output_type -> holdfast.v1.RemovePeerResponse
-	13, // 24: holdfast.v1.OperatorService.Probe:output_type -> holdfast.v1.ProbeResponse
-	17, // 25: holdfast.v1.OperatorService.GetAutopilot:output_type -> holdfast.v1.Autopilot
-	17, // 26: holdfast.v1.OperatorService.SetAutopilot:output_type -> holdfast.v1.Autopilot
-	18, // [18:27] is the sub-list for method output_type
-	9,  // [9:18] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	19, // 0: holdfast.v1.NoteSnapshotRequest.saved_at:type_name -> google.protobuf.Timestamp
+	19, // 1: holdfast.v1.RestoreSnapshotResponse.taken_at:type_name -> google.protobuf.Timestamp
+	20, // 2: holdfast.v1.TransferLeadershipResponse.took:type_name -> google.protobuf.Duration
+	20, // 3: holdfast.v1.AutopilotConfig.dead_server_threshold:type_name -> google.protobuf.Duration
+	20, // 4: holdfast.v1.AutopilotConfig.stabilization_time:type_name -> google.protobuf.Duration
+	14, // 5: holdfast.v1.SetAutopilotRequest.config:type_name -> holdfast.v1.AutopilotConfig
+	14, // 6: holdfast.v1.Autopilot.config:type_name -> holdfast.v1.AutopilotConfig
+	18, // 7: holdfast.v1.Autopilot.peers:type_name -> holdfast.v1.AutopilotPeer
+	19, // 8: holdfast.v1.AutopilotPeer.since:type_name -> google.protobuf.Timestamp
+	19, // 9: holdfast.v1.AutopilotPeer.removed_after:type_name -> google.protobuf.Timestamp
+	0,  // 10: holdfast.v1.OperatorService.SaveSnapshot:input_type -> holdfast.v1.SaveSnapshotRequest
+	2,  // 11: holdfast.v1.OperatorService.NoteSnapshot:input_type -> holdfast.v1.NoteSnapshotRequest
+	4,  // 12: holdfast.v1.OperatorService.StageSnapshot:input_type -> holdfast.v1.StageSnapshotRequest
+	6,  // 13: holdfast.v1.OperatorService.RestoreSnapshot:input_type -> holdfast.v1.RestoreSnapshotRequest
+	8,  // 14: holdfast.v1.OperatorService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
+	10, // 15: holdfast.v1.OperatorService.RemovePeer:input_type -> holdfast.v1.RemovePeerRequest
+	12, // 16: holdfast.v1.OperatorService.Probe:input_type -> holdfast.v1.ProbeRequest
+	15, // 17: holdfast.v1.OperatorService.GetAutopilot:input_type -> holdfast.v1.GetAutopilotRequest
+	16, // 18: holdfast.v1.OperatorService.SetAutopilot:input_type -> holdfast.v1.SetAutopilotRequest
+	1,  // 19: holdfast.v1.OperatorService.SaveSnapshot:output_type -> holdfast.v1.SnapshotData
+	3,  // 20: holdfast.v1.OperatorService.NoteSnapshot:output_type -> holdfast.v1.NoteSnapshotResponse
+	5,  // 21: holdfast.v1.OperatorService.StageSnapshot:output_type -> holdfast.v1.StageSnapshotResponse
+	7,  // 22: holdfast.v1.OperatorService.RestoreSnapshot:output_type -> holdfast.v1.RestoreSnapshotResponse
+	9,  // 23: holdfast.v1.OperatorService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
+	11, // 24: holdfast.v1.OperatorService.RemovePeer:output_type -> holdfast.v1.RemovePeerResponse
+	13, // 25: holdfast.v1.OperatorService.Probe:output_type -> holdfast.v1.ProbeResponse
+	17, // 26: holdfast.v1.OperatorService.GetAutopilot:output_type -> holdfast.v1.Autopilot
+	17, // 27: holdfast.v1.OperatorService.SetAutopilot:output_type -> holdfast.v1.Autopilot
+	19, // [19:28] is the sub-list for method output_type
+	10, // [10:19] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_operator_proto_init() }
