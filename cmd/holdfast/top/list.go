@@ -91,8 +91,8 @@ func (l *list[T]) selected() (T, bool) {
 }
 
 // lines are the header and as many rows as fit.
-func (l *list[T]) lines(height int, now time.Time) []render.Line {
-	head := line(l.columns, func(c column[T]) render.Text {
+func (l *list[T]) lines(width, height int, now time.Time) []render.Line {
+	head := line(l.columns, width, func(c column[T]) render.Text {
 		name := c.name
 		if c.name == l.columns[l.sort].name {
 			name += map[bool]string{false: "↑", true: "↓"}[l.reversed]
@@ -103,7 +103,7 @@ func (l *list[T]) lines(height int, now time.Time) []render.Line {
 	room := max(height-1, 1)
 	l.top = max(min(l.top, l.cursor, len(l.rows)-room), l.cursor-room+1, 0)
 	for i := l.top; i < min(l.top+room, len(l.rows)); i++ {
-		row := line(l.columns, func(c column[T]) render.Text { return c.cell(l.rows[i], now) })
+		row := line(l.columns, width, func(c column[T]) render.Text { return c.cell(l.rows[i], now) })
 		mark := plain("  ")
 		if i == l.cursor {
 			mark = render.T("▸ ", render.Bold)

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/progress"
@@ -11,7 +12,7 @@ import (
 func (m *model) openLines() []render.Line {
 	lines := m.machineLines()
 	if r := m.runs.find(m.open); m.tab == tabRuns {
-		lines = []render.Line{{plain("run " + m.open + " ended, and more than " + "500 runs have since: see holdfast run get " + m.open)}}
+		lines = []render.Line{{plain(fmt.Sprintf("run %s has ended, and %d others since:", m.open, mostEnded))}, command("holdfast run get " + m.open)}
 		if r != nil {
 			lines = progress.One(r, m.now())
 			lines = append(lines, nil, pair("plan", r.GetPlanId()), pair("request", r.GetRequestId()), pair("started by", r.GetPrincipal()))

@@ -15,7 +15,8 @@ import (
 // column is a column of a table, and what it is sorted by.
 type column[T any] struct {
 	name  string
-	width int // 0: as wide as there is room
+	width int  // 0: as wide as there is room
+	wide  bool // left out on a narrow terminal
 	cell  func(x T, now time.Time) render.Text
 	order func(a, b T) int // nil: it is not sorted by
 }
@@ -26,33 +27,33 @@ func plain(s string) render.Text { return render.T(s, render.Plain) }
 // longest is where somebody may have to look.
 func runColumns() []column[*holdfastv1.Run] {
 	return []column[*holdfastv1.Run]{
-		{"RUN", 13, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
-		{"MACHINE", 16, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetMachineId()) }, by((*holdfastv1.Run).GetMachineId)},
-		{"TYPE", 10, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetType()) }, by((*holdfastv1.Run).GetType)},
-		{"PHASE", 10, func(r *holdfastv1.Run, _ time.Time) render.Text { return render.State(r.GetPhase().String()) }, by((*holdfastv1.Run).GetPhase)},
-		{"DONE", 12, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(bar(r)) }, by(doneShare)},
-		{"AGE", 7, func(r *holdfastv1.Run, now time.Time) render.Text {
+		{"RUN", 12, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
+		{"MACHINE", 12, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetMachineId()) }, by((*holdfastv1.Run).GetMachineId)},
+		{"TYPE", 8, true, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetType()) }, by((*holdfastv1.Run).GetType)},
+		{"PHASE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return render.State(r.GetPhase().String()) }, by((*holdfastv1.Run).GetPhase)},
+		{"DONE", 10, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(bar(r)) }, by(doneShare)},
+		{"AGE", 6, true, func(r *holdfastv1.Run, now time.Time) render.Text {
 			return plain(progress.Took(now, first(r.GetStartedAt(), r.GetCreatedAt()), r.GetFinishedAt()))
 		}, func(a, b *holdfastv1.Run) int { return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()) }},
-		{"AT STEP", 8, func(r *holdfastv1.Run, now time.Time) render.Text {
+		{"AT STEP", 8, false, func(r *holdfastv1.Run, now time.Time) render.Text {
 			s := current(r)
 			return plain(progress.Took(now, s.GetStartedAt(), s.GetFinishedAt()))
 		}, func(a, b *holdfastv1.Run) int { return atStep(a).Compare(atStep(b)) }},
-		{"STEP", 0, func(r *holdfastv1.Run, now time.Time) render.Text { return plain(doing(r, now)) }, by((*holdfastv1.Run).GetCurrentStep)},
+		{"STEP", 0, false, func(r *holdfastv1.Run, now time.Time) render.Text { return plain(doing(r, now)) }, by((*holdfastv1.Run).GetCurrentStep)},
 	}
 }
 
 // issueColumns are those of the machines that somebody should look at.
 func issueColumns() []column[Issue] {
 	return []column[Issue]{
-		{"MACHINE", 16, func(i Issue, _ time.Time) render.Text { return plain(i.Machine) }, by(func(i Issue) string { return i.Machine })},
-		{"URGENCY", 8, func(i Issue, _ time.Time) render.Text { return i.Urgency }, func(a, b Issue) int {
+		{"MACHINE", 16, false, func(i Issue, _ time.Time) render.Text { return plain(i.Machine) }, by(func(i Issue) string { return i.Machine })},
+		{"URGENCY", 8, false, func(i Issue, _ time.Time) render.Text { return i.Urgency }, func(a, b Issue) int {
 			return cmp.Or(cmp.Compare(a.Rank, b.Rank), a.Since.Compare(b.Since))
 		}},
-		{"SINCE", 9, func(i Issue, now time.Time) render.Text { return plain(render.Ago(now, i.Since)) }, func(a, b Issue) int { return a.Since.Compare(b.Since) }},
-		{"STATE", 15, func(i Issue, _ time.Time) render.Text { return render.State(i.State.String()) }, by(func(i Issue) holdfastv1.EffectiveState_Value { return i.State })},
-		{"WHERE", 14, func(i Issue, _ time.Time) render.Text { return plain(i.Where) }, by(func(i Issue) string { return i.Where })},
-		{"ISSUES", 0, func(i Issue, _ time.Time) render.Text { return plain(strings.Join(i.What, ", ")) }, nil},
+		{"SINCE", 9, false, func(i Issue, now time.Time) render.Text { return plain(render.Ago(now, i.Since)) }, func(a, b Issue) int { return a.Since.Compare(b.Since) }},
+		{"STATE", 14, true, func(i Issue, _ time.Time) render.Text { return render.State(i.State.String()) }, by(func(i Issue) holdfastv1.EffectiveState_Value { return i.State })},
+		{"WHERE", 12, true, func(i Issue, _ time.Time) render.Text { return plain(i.Where) }, by(func(i Issue) string { return i.Where })},
+		{"ISSUES", 0, false, func(i Issue, _ time.Time) render.Text { return plain(strings.Join(i.What, ", ")) }, nil},
 	}
 }
 
@@ -94,9 +95,9 @@ func doneShare(r *holdfastv1.Run) float64 {
 	return float64(n) / float64(max(len(r.GetSteps()), 1))
 }
 
-// bar shows how many steps are done: "████░░ 4/6".
+// bar shows how many steps are done: "██░░ 2/4".
 func bar(r *holdfastv1.Run) string {
-	const cells = 6
+	const cells = 4
 	n := int(doneShare(r) * cells)
 	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + " " + progress.Done(r)
 }
@@ -117,10 +118,16 @@ func doing(r *holdfastv1.Run, now time.Time) string {
 	return strings.Join(parts, ": ")
 }
 
+// narrow is the width below which columns are left out, so that there is room for the last one.
+const narrow = 100
+
 // line writes cells at the widths of their columns; what is too long is cut.
-func line[T any](columns []column[T], cell func(column[T]) render.Text) render.Line {
+func line[T any](columns []column[T], width int, cell func(column[T]) render.Text) render.Line {
 	var l render.Line
 	for _, c := range columns {
+		if c.wide && width < narrow {
+			continue
+		}
 		t := cell(c)
 		t.Value = strings.TrimSpace(render.Clean(t.Value))
 		if c.width == 0 {

@@ -21,6 +21,8 @@ type Config struct {
 	// Every is the time between two looks at the cluster, and between two drawings of the runs at least a fifth of it.
 	Every time.Duration
 	Now   func() time.Time // default: time.Now
+	// Width and Height are the size of what Out is, where it is no terminal that can be asked. Default: it is asked.
+	Width, Height int
 }
 
 // The pause after a failed watch, and the share of the time that counting the machines may take.
@@ -48,7 +50,7 @@ func (t *Top) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The program's context is not that of the process: it leaves the terminal as it was by being told to quit.
-	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), tea.WithInput(t.cfg.In), tea.WithOutput(t.cfg.Out), tea.WithEnvironment(t.cfg.Env), tea.WithoutSignalHandler()) //nolint:contextcheck // see above
+	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), t.options()...) //nolint:contextcheck // see above
 	g, ctx := errgroup.WithContext(ctx)
 	f := newFeed()
 	g.Go(func() error { t.watch(ctx, f); return nil })
@@ -78,6 +80,14 @@ func (t *Top) Run(ctx context.Context) error {
 		return fmt.Errorf("draw on the terminal: %w", err)
 	}
 	return nil
+}
+
+func (t *Top) options() []tea.ProgramOption {
+	all := []tea.ProgramOption{tea.WithInput(t.cfg.In), tea.WithOutput(t.cfg.Out), tea.WithEnvironment(t.cfg.Env), tea.WithoutSignalHandler()}
+	if t.cfg.Width > 0 {
+		all = append(all, tea.WithWindowSize(t.cfg.Width, t.cfg.Height))
+	}
+	return all
 }
 
 // watch follows the runs, and begins again when it cannot go on.

@@ -37,9 +37,9 @@ func (m *model) lines() []render.Line {
 	head := m.head()
 	lines := append(head, m.tabLine())
 	if m.tab == tabIssues {
-		lines = append(lines, m.issues.lines(m.room(), m.now())...)
+		lines = append(lines, m.issues.lines(m.width, m.room(), m.now())...)
 	} else {
-		lines = append(lines, m.runList.lines(m.room(), m.now())...)
+		lines = append(lines, m.runList.lines(m.width, m.room(), m.now())...)
 	}
 	if empty := m.empty(); empty != "" {
 		lines = append(lines, render.Line{render.T("  "+empty, render.Faint)})

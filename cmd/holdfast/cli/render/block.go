@@ -17,8 +17,9 @@ func (l Line) Format(width int, colour bool) string {
 	for _, t := range l {
 		s := Clean(t.Value)
 		if n := utf8.RuneCountInString(s); width > 0 && n > left {
-			s = string([]rune(s)[:max(left-1, 0)]) + "…"
-			b.WriteString(t.paint(s, colour))
+			if left > 0 {
+				b.WriteString(t.paint(string([]rune(s)[:left-1])+"…", colour))
+			}
 			return b.String()
 		} else if width > 0 {
 			left -= n

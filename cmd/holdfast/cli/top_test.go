@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// What cannot be drawn on is said before anything is asked.
+func TestTopWantsATerminal(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		terminal bool
+		term     string
+		args     []string
+		want     string
+	}{
+		{"pipe", false, "xterm", nil, "standard output is not a terminal"},
+		{"dumb", true, "dumb", nil, "TERM is dumb"},
+		{"too often", true, "xterm", []string{"--every", "1ms"}, "give 200ms or more"},
+		{"argument", true, "xterm", []string{"m-1"}, `unexpected argument "m-1"`},
+	} {
+		c := command{terminal: tt.terminal, env: map[string]string{"TERM": tt.term}}
+		c.wantCode(t, c.run(t, nil, append([]string{"top"}, tt.args...)...), ExitUsage)
+		wantIn(t, tt.name, c.err.String(), "holdfast top: ", tt.want)
+	}
+}
+
+// The view counts all machines, page by page, and names those that machine issues names.
+func TestTopCountsTheFleet(t *testing.T) {
+	f := startCluster(t, fixture())
+	retired := proto.CloneOf(f.machines[1])
+	retired.MachineId, retired.Status.Phase = "m-999", holdfastv1.MachineStatus_RETIRED
+	f.machines = append(f.machines, retired)
+	c, err := client.Dial(client.Config{Addrs: []string{f.addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	got, err := topSource{c}.Fleet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, issues := 0, 0
+	for _, n := range got.States {
+		sum += n
+	}
+	for _, m := range f.machines[:len(f.machines)-1] {
+		if len(issuesOf(m)) > 0 {
+			issues++
+		}
+	}
+	if got.Total != len(f.machines) || sum != got.Total || len(got.Issues) != issues || issues == 0 {
+		t.Errorf("%d machines, %d in states, %d with issues; want %d, %d (more than none)", got.Total, sum, len(got.Issues), len(f.machines), issues)
+	}
+}

@@ -1,0 +1,198 @@
+package top
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The screen as it is, without its clock, which is in the zone of the user.
+func TestScreen(t *testing.T) {
+	m := shown(false)
+	got := map[string]string{"runs": screen(m)}
+	press(m, "2")
+	got["attention"] = screen(m)
+	press(m, "1", "enter")
+	got["run"] = screen(m)
+	press(m, "esc", "2", "enter")
+	got["machine"] = screen(m)
+	press(m, "esc", "?")
+	got["help"] = screen(m)
+	for name, text := range got {
+		text = strings.ReplaceAll(text, clock(now()), "hh:mm:ss")
+		file := "testdata/" + name + ".golden"
+		if os.Getenv("UPDATE_GOLDEN") != "" {
+			if err := os.MkdirAll("testdata", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), text); diff != "" {
+			t.Errorf("%s (-want +got; UPDATE_GOLDEN=1 writes it):\n%s", file, diff)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		keys []string
+		want string // the rows
+		row  string // the chosen one
+		quit bool
+	}{
+		{name: "the longest at its step first, those that wait last", want: "run-1 run-2 run-3", row: "run-1"},
+		{name: "down and no further than the end", keys: []string{"down", "j", "down", "down"}, want: "run-1 run-2 run-3", row: "run-3"},
+		{name: "end and up", keys: []string{"end", "up"}, want: "run-1 run-2 run-3", row: "run-2"},
+		{name: "reverse keeps the row", keys: []string{"r"}, want: "run-2 run-1 run-3", row: "run-1"},
+		{name: "sorted by the next columns: step, run, machine", keys: []string{"s", "s", "s", "r"}, want: "run-2 run-1 run-3", row: "run-1"},
+		{name: "search", keys: []string{"/", "M", "-", "2", "enter"}, want: "run-2", row: "run-2"},
+		{name: "a search takes keys that mean something else", keys: []string{"/", "q", "s"}, want: ""},
+		{name: "a search is corrected", keys: []string{"/", "m", "-", "2", "x", "backspace"}, want: "run-2", row: "run-2"},
+		{name: "a search is given up", keys: []string{"/", "z", "esc"}, want: "run-1 run-2 run-3", row: "run-1"},
+		{name: "a search is taken back later", keys: []string{"/", "2", "enter", "esc"}, want: "run-1 run-2 run-3", row: "run-2"},
+		{name: "the other table, the most urgent first", keys: []string{"tab"}, want: "m-7 m-9", row: "m-7"},
+		{name: "and back", keys: []string{"tab", "tab"}, want: "run-1 run-2 run-3", row: "run-1"},
+		{name: "quit", keys: []string{"q"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
+		{name: "quit while a search is typed", keys: []string{"/", "ctrl+c"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
+		{name: "open, and quit from there", keys: []string{"enter", "q"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := shown(false)
+			if quit := press(m, tt.keys...); quit != tt.quit {
+				t.Errorf("quit = %v, want %v", quit, tt.quit)
+			}
+			if got := order(m); got != tt.want {
+				t.Errorf("rows = %q, want %q", got, tt.want)
+			}
+			row := m.runList.chosen
+			if m.tab == tabIssues {
+				row = m.issues.chosen
+			}
+			if row != tt.row {
+				t.Errorf("chosen = %q, want %q", row, tt.row)
+			}
+		})
+	}
+}
+
+// The chosen row stays chosen while others come and go; when it goes itself, its neighbour is.
+func TestChosenRowStays(t *testing.T) {
+	m := shown(false)
+	press(m, "down")
+	older := run("run-0", "m-0", holdfastv1.Run_RUNNING, time.Hour, time.Hour)
+	send(m, runsMsg{changed: map[string]*holdfastv1.Run{"run-0": older}})
+	if got, want := order(m)+": "+m.runList.chosen, "run-0 run-1 run-2 run-3: run-2"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	send(m, runsMsg{again: true, changed: map[string]*holdfastv1.Run{"run-1": m.runs.active["run-1"]}})
+	if got, want := order(m)+": "+m.runList.chosen, "run-1: run-1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	press(m, "p")
+	send(m, runsMsg{changed: map[string]*holdfastv1.Run{"run-0": older}})
+	if got, want := order(m), "run-1"; got != want {
+		t.Errorf("paused: rows are %s, want %s", got, want)
+	}
+}
+
+// A run that has ended is seen for a moment, and after that only when asked for; it is counted once.
+func TestEndedRuns(t *testing.T) {
+	at := now()
+	m := newModel(func() time.Time { return at }, false)
+	send(m, tea.WindowSizeMsg{Width: 120, Height: 24})
+	failed := run("run-1", "m-1", holdfastv1.Run_FAILED, time.Minute, 0)
+	send(m, runsMsg{changed: someRuns()}, runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}}, runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}})
+	if got, want := order(m), "run-2 run-3 run-1"; got != want {
+		t.Errorf("rows = %q, want %q", got, want)
+	}
+	wantScreen(t, m, "1 running, 1 pending, 1 failed", "the BMC does not answer")
+	at = at.Add(time.Minute)
+	send(m, runsMsg{})
+	if got, want := order(m), "run-2 run-3"; got != want {
+		t.Errorf("later: rows = %q, want %q", got, want)
+	}
+	press(m, "e")
+	if got, want := order(m), "run-2 run-3 run-1"; got != want {
+		t.Errorf("asked for: rows = %q, want %q", got, want)
+	}
+}
+
+// While no peer answers the last figures stay, with the reason; so do they over a leader's death, whose successor starts from nothing.
+func TestLeaderDies(t *testing.T) {
+	at := now()
+	m := shown(false)
+	m.now = func() time.Time { return at }
+	at = at.Add(2 * time.Second)
+	next := someStatus()
+	next.Peers[1].Load = &holdfastv1.PeerLoad{Leases: 300, LeaseRate: 30, Commands: 1100, CommitSeconds: 4.5}
+	send(m, statusMsg{status: next})
+	wantScreen(t, m, "leader n2", "300, 30/s", "commands 50/s, 5ms each", "connection refused")
+
+	send(m, statusMsg{err: errors.New("deadline exceeded")})
+	wantScreen(t, m, "! no peer answers, the last answer is from "+clock(at)+": deadline exceeded", "machines  300", "leader n2", "run-1")
+
+	none := proto.CloneOf(next)
+	none.Leader, none.FailureTolerance = "", 0
+	none.Peers[0].LastContactMs = 7000
+	send(m, statusMsg{status: none})
+	wantScreen(t, m, "no leader", "none may fail", "! n1 has not heard a leader for 7s", "leases    0, 0.0/s")
+
+	at = at.Add(time.Second)
+	next.Leader = "n1"
+	next.Peers[0].Load = &holdfastv1.PeerLoad{Leases: 300, Commands: 7}
+	send(m, statusMsg{status: next}, runsMsg{err: errors.New("permission denied")})
+	wantScreen(t, m, "leader n1", "! runs cannot be followed: permission denied")
+	if strings.Contains(screen(m), "commands") {
+		t.Errorf("one look at a new leader gives a rate:\n%s", screen(m))
+	}
+}
+
+func TestColours(t *testing.T) {
+	if s := screen(shown(false)); strings.Contains(s, "\x1b") {
+		t.Errorf("escapes without colours:\n%q", s)
+	}
+	if s := screen(shown(true)); !strings.Contains(s, "\x1b[32mleader n2\x1b[0m") {
+		t.Errorf("no colours:\n%q", s)
+	}
+}
+
+// Whatever the keys, the size and what comes: the screen fits the terminal, and a row is chosen when there is one.
+func TestFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := shown(false)
+		for _, what := range rapid.SliceOfN(rapid.IntRange(0, 6), 1, 30).Draw(t, "steps") {
+			switch what {
+			case 0:
+				send(m, tea.WindowSizeMsg{Width: rapid.IntRange(1, 200).Draw(t, "width"), Height: rapid.IntRange(1, 60).Draw(t, "height")})
+			case 1:
+				id := rapid.StringMatching(`run-[0-9]{1,2}`).Draw(t, "id")
+				phase := rapid.SampledFrom([]holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING, holdfastv1.Run_FAILED}).Draw(t, "phase")
+				send(m, runsMsg{again: rapid.Bool().Draw(t, "again"), changed: map[string]*holdfastv1.Run{id: run(id, "m-"+id, phase, time.Minute, time.Second)}})
+			case 2:
+				send(m, statusMsg{err: errors.New("no peer answers")})
+			default:
+				press(m, rapid.SampledFrom([]string{"up", "down", "pgup", "pgdown", "home", "end", "tab", "s", "r", "/", "esc", "enter", "e", "p", "?", "1", "m"}).Draw(t, "key"))
+			}
+			fits(t, m)
+		}
+		if rows := m.runList.rows; len(rows) > 0 && m.runList.chosen == "" {
+			t.Fatalf("no row of %d is chosen", len(rows))
+		}
+	})
+}
