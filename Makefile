@@ -98,7 +98,7 @@ e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, o
 # lets dnsmasq tell firmware what to boot, as docs/netboot.md has it; E2E_REPAVE_BOXES=1 is quicker.
 .PHONY: e2e-repave
 e2e-repave: netboot ## Install three bare machines (QEMU, BMCs, empty disks) over their network, and join them to a real Kubernetes cluster, the leader killed three times (15 minutes)
-	E2E_REPAVE=1 go test -count=1 -timeout 15m -v -run '^TestRepave$$' ./test/repavelab
+	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepave$$' ./test/repavelab
 
 .PHONY: e2e-repave-fails
 e2e-repave-fails: netboot ## Let everything fail that can on the way of a bare machine (QEMU), and then install it (10 minutes)
