@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/program"
@@ -77,11 +78,15 @@ func start(t *testing.T, multiplier float64) *world {
 // prepare does what an operator does before agents come: a pool, a machine with its token, tokens for the others.
 func (w *world) prepare(ctx context.Context, t *testing.T) {
 	t.Helper()
-	pools, agents, access := holdfastv1.NewPoolServiceClient(w.conn), holdfastv1.NewAgentServiceClient(w.conn), holdfastv1.NewAccessServiceClient(w.conn)
-	if _, err := pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu"}}); err != nil {
+	cl, err := client.Dial(client.Config{Addrs: w.Addrs(), TLS: w.TLS(), Timeout: time.Minute}) // a busy machine may elect another leader meanwhile
+	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := agents.CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: "gpu", MachineId: "1165a9b6"})
+	defer func() { _ = cl.Close() }()
+	if _, err := cl.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu"}}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := cl.Agents().CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: "gpu", MachineId: "1165a9b6"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +99,7 @@ func (w *world) prepare(ctx context.Context, t *testing.T) {
 		"viewer":   {Role: holdfastv1.Role_VIEWER},
 	} {
 		req.Name = name
-		tok, err := access.CreateToken(ctx, req)
+		tok, err := cl.Access().CreateToken(ctx, req)
 		if err != nil {
 			t.Fatal(err)
 		}
