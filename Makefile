@@ -100,6 +100,10 @@ e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, o
 e2e-repave: netboot ## Install three bare machines (QEMU, BMCs, empty disks) over their network, and join them to a real Kubernetes cluster, the leader killed three times (15 minutes)
 	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepave$$' ./test/repavelab
 
+.PHONY: e2e-dhcp
+e2e-dhcp: ## Let dnsmasq and Kea answer firmware by the configurations of docs/netboot.md (10 seconds; root)
+	E2E_DHCP=1 go test -count=1 -timeout 5m -v -run '^TestDHCPSnippets$$' ./test/repavelab
+
 .PHONY: e2e-repave-fails
 e2e-repave-fails: netboot ## Let everything fail that can on the way of a bare machine (QEMU), and then install it (10 minutes)
 	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepaveFails$$' ./test/repavelab

@@ -30,20 +30,23 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	switch {
+	case os.Getenv("E2E_DHCP") != "" && os.Getenv(inside) == "":
+		why = "it was not asked for"
+		return enter(dhcpServers)
 	case os.Getenv("E2E_REPAVE") == "":
 		why = "it boots machines in QEMU: run make e2e-repave"
 	case os.Geteuid() != 0:
 		why = "it makes network interfaces and a root file system, and that takes root"
 	case os.Getenv(inside) == "":
-		return enter()
+		return enter(prepare)
 	}
 	return m.Run()
 }
 
-// enter installs what is missing, makes the image, and runs this program again in a network namespace that nothing leads out of.
-func enter() int {
+// enter installs what is missing, makes the image if need be, and runs this program again in a network namespace that nothing leads out of.
+func enter(ready func(context.Context) error) int {
 	ctx := context.Background()
-	if err := prepare(ctx); err != nil {
+	if err := ready(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -81,21 +84,32 @@ func programs() map[string]string {
 	}
 }
 
+// install installs the packages of programs that are not there. Their services are not started.
+func install(ctx context.Context, programs map[string]string) error {
+	args := []string{"RUNLEVEL=1", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}
+	n := len(args)
+	for file, pkg := range programs {
+		if _, err := os.Stat(file); err != nil {
+			args = append(args, pkg)
+		}
+	}
+	if len(args) == n {
+		return nil
+	}
+	return do(ctx, "env", args...)
+}
+
+// dhcpServers installs those that docs/netboot.md has configurations for.
+func dhcpServers(ctx context.Context) error {
+	return install(ctx, map[string]string{"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/sbin/kea-dhcp4": "kea-dhcp4-server"})
+}
+
 func prepare(ctx context.Context) error {
 	if err := bmclab.Install(ctx); err != nil {
 		return err
 	}
-	install := []string{"-q", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}
-	var missing []string
-	for file, pkg := range programs() {
-		if _, err := os.Stat(file); err != nil {
-			missing = append(missing, pkg)
-		}
-	}
-	if len(missing) > 0 {
-		if err := do(ctx, "apt-get", append(install, missing...)...); err != nil {
-			return err
-		}
+	if err := install(ctx, programs()); err != nil {
+		return err
 	}
 	if _, err := os.Stat(filepath.Join(netbootDir(), "installer.cpio.gz")); err != nil {
 		return fmt.Errorf("find the installer: %w: run make netboot", err)
