@@ -39,26 +39,49 @@ func (g *globals) register(f *pflag.FlagSet) {
 // dial connects as flags, environment and context say, in this order. An address from a flag or the
 // environment is used without the current context: its token is for its own cluster.
 func (a *app) dial() (*client.Client, error) {
-	target, err := a.target()
+	cfg, err := a.clientConfig()
 	if err != nil {
 		return nil, err
 	}
+	return client.Dial(cfg)
+}
+
+// ClientConfig says how to connect, for a command of another package below the root command: as the global flags, the environment and the context say.
+func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
+	a := &app{Streams: s}
+	a.globals.register(pflag.NewFlagSet("", pflag.ContinueOnError))
+	g, fs := &a.globals, cmd.Flags()
+	for name, to := range map[string]*string{"addr": &g.addr, "token": &g.token, "context": &g.context, "ca": &g.ca, "cert": &g.cert, "key": &g.key} {
+		v, err := fs.GetString(name)
+		if err != nil {
+			return client.Config{}, err
+		}
+		*to = v
+	}
+	return a.clientConfig()
+}
+
+func (a *app) clientConfig() (client.Config, error) {
+	target, err := a.target()
+	if err != nil {
+		return client.Config{}, err
+	}
 	if a.globals.timeout <= 0 {
-		return nil, usagef("--timeout: %s: give more than 0", a.globals.timeout)
+		return client.Config{}, usagef("--timeout: %s: give more than 0", a.globals.timeout)
 	}
 	tlsConfig, err := loadTLS(target)
 	if err != nil {
-		return nil, err
+		return client.Config{}, err
 	}
 	level := slog.LevelWarn
 	if a.globals.debug {
 		level = slog.LevelDebug
 	}
-	return client.Dial(client.Config{
+	return client.Config{
 		Addrs: target.Addrs, Token: target.Token, TLS: tlsConfig, Timeout: a.globals.timeout,
 		Consistency: client.Consistency{Stale: a.globals.stale},
 		Logger:      slog.New(noteHandler{w: a.Err, level: level}),
-	})
+	}, nil
 }
 
 func (a *app) target() (profile.Context, error) {
