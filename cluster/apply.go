@@ -17,7 +17,9 @@ import (
 // state refused the command (it is then in Result.Err too), else an *OutcomeError.
 func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	start := time.Now()
+	ctx, done := n.commitSpan(ctx, cmd)
 	res, err := n.apply(ctx, cmd)
+	done(res, err)
 	n.metrics.applied(time.Since(start), err)
 	if err != nil {
 		own := *err // the commands of one entry share theirs

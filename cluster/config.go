@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
@@ -56,6 +57,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Leases tells, for the status, how many leases this peer keeps as the leader and how many signs of life it takes a second. Nil: of none.
 	Leases func() (live int, rate float64)
+	// Tracer makes spans of commits, in traces that callers have begun. Nil: there are none.
+	Tracer trace.Tracer
 	// Registerer takes the metrics of this peer; nil registers none.
 	Registerer prometheus.Registerer
 	// TLS has the certificates of this peer: Raft, and gRPC to other peers, go over mutual TLS. The gRPC server that

@@ -53,7 +53,9 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 			deadline = latest(d.AsTime(), time.Now().Add(min(timeout, 30*time.Second)))
 		}
 	}
-	attemptCtx, stop := context.WithDeadlineCause(a.live, deadline, errTimeout)
+	ctx, live, done := a.traced(ctx)
+	defer done()
+	attemptCtx, stop := context.WithDeadlineCause(live, deadline, errTimeout)
 	defer stop()
 
 	action, err := a.prepare(attemptCtx, min(timeout, prepareTime)) //nolint:contextcheck // the run's context ends with a cancel, too
@@ -169,6 +171,7 @@ func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*hol
 		a.say("%s failed: %s", a.step.GetName(), end.GetError())
 		a.runner.log.Warn("attempt failed", "step", a.step.GetName(), "attempt", a.number, "class", class, "error", end.GetError())
 	}
+	a.tell(ctx, end.GetOutcome())
 	var run *holdfastv1.Run
 	appendTo := func(l *internalv1.LogAppend) error { return a.appendLogs(ctx, l) }
 	err := a.out.last(appendTo, func(rest *internalv1.LogAppend) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/cluster"
@@ -31,6 +32,7 @@ type Config struct {
 	LogFlush     time.Duration // how often logs are committed. Default 200 ms
 	StepDeadline time.Duration // for steps without a timeout on record. Default 10 min
 	Logger       *slog.Logger
+	Tracer       trace.Tracer // makes spans of attempts. Nil: there are none
 
 	// Boundary is called at each boundary of each attempt, with the kind of the step. It is for tests that crash there.
 	Boundary func(b Boundary, kind string)

@@ -44,6 +44,7 @@ type Config struct {
 	secretsConfig
 	netbootConfig
 	archiveConfig
+	tracingConfig
 
 	settings string // what flags, environment and file have come to
 
@@ -71,6 +72,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	c.secretsConfig.flags(fs)
 	c.netbootConfig.flags(fs)
 	c.archiveConfig.flags(fs)
+	c.tracingConfig.flags(fs)
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover", "what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
@@ -124,6 +126,9 @@ func (c *Config) settle() error {
 	}
 	if c.BootstrapExpect != 1 && len(c.Join) == 0 {
 		return errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)")
+	}
+	if err := c.tracingConfig.settle(); err != nil {
+		return err
 	}
 	if err := c.secretsConfig.settle(); err != nil {
 		return err

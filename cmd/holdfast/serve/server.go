@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -108,6 +109,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 
+	traces, err := cfg.tracingConfig.open(ctx, cfg.NodeID, version, log.With("peer", cfg.NodeID))
+	if err != nil {
+		return err
+	}
+	defer traces.close(log.With("peer", cfg.NodeID)) //nolint:contextcheck // what there is is sent though ctx has ended
 	state := fsm.New()
 	peerLog := log.With("peer", cfg.NodeID) // the cluster says so itself
 	p := &peer{cfg: cfg, log: peerLog}
@@ -118,14 +124,14 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		TLS: store, GossipKeyFile: cfg.GossipKeyFile,
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
-		Version: version, Logger: log, Registerer: reg, Leases: func() (int, float64) { return leaseLoad() }, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop, ForwardMetadata: auth.Forward,
+		Version: version, Logger: log, Registerer: reg, Tracer: traces.tracer(), DialOptions: traces.forwarded(), Leases: func() (int, float64) { return leaseLoad() }, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop, ForwardMetadata: auth.Forward,
 		SnapshotThreshold: cfg.RaftSnapshotThreshold, SnapshotInterval: cfg.RaftSnapshotInterval, TrailingLogs: cfg.RaftTrailingLogs, StallTimeout: cfg.RaftStallTimeout,
 	}, state)
 	if err != nil {
 		return err
 	}
 	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns, StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
-		Logger: peerLog, Boundary: boundaryHook()}, p.node, state, set)
+		Logger: peerLog, Tracer: traces.tracer(), Boundary: boundaryHook()}, p.node, state, set)
 	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
 		HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second, Calls: cfg.LookCalls, Logger: peerLog, Registerer: reg}, p.node, state, set)
 	retries := int32(cfg.DefaultStepMaxRetries)
@@ -160,7 +166,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
-	api := grpc.NewServer(append(append(server.GRPCOptions(), creds...),
+	api := grpc.NewServer(append(slices.Concat(server.GRPCOptions(), creds, traces.served()),
 		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...),
 		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...) //nolint:contextcheck // streams bring their own
 	srv.Register(api)
@@ -181,7 +187,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	})
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
-	site := srv.HTTPServer(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), peerLog), vault.routes, files.Routes, own)...))
+	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), peerLog), vault.routes, files.Routes, own)...)))
 	webLn := httpLn
 	if store != nil {
 		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()

@@ -1,0 +1,140 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+)
+
+// tracerName is the instrumentation scope of the spans that we make ourselves.
+const tracerName = "github.com/holdfast-metal/holdfast"
+
+// lastSpansTime bounds the sending of the last spans when a peer stops.
+const lastSpansTime = 2 * time.Second
+
+// tracingConfig is what a peer is told of traces. Without a URL there are none, and nothing of this costs anything.
+type tracingConfig struct {
+	TracingURL   string
+	TracingRatio float64
+}
+
+func (c *tracingConfig) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.TracingURL, "tracing-url", "", "where traces go, as OTLP over gRPC: a `URL` such as http://127.0.0.1:4317, or https://…; empty: there are none")
+	fs.Float64Var(&c.TracingRatio, "tracing-ratio", 1, "`share` of the traces that are begun here which are sent, from 0 to 1; who begins one elsewhere decides for its own")
+}
+
+func (c *tracingConfig) settle() error {
+	if c.TracingRatio < 0 || c.TracingRatio > 1 {
+		return fmt.Errorf("set --tracing-ratio to a share from 0 to 1, not %v", c.TracingRatio)
+	}
+	if c.TracingURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.TracingURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return fmt.Errorf("read --tracing-url: want http://host:port or https://host:port, without a user; headers with tokens go into OTEL_EXPORTER_OTLP_HEADERS")
+	}
+	return nil
+}
+
+// tracing makes spans and sends them. Nil makes none.
+type tracing struct {
+	provider *sdktrace.TracerProvider
+	way      propagation.TextMapPropagator
+}
+
+// open begins with tracing; nil for none. Nothing is waited for: a receiver that is away costs spans, never a call.
+func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slog.Logger) (*tracing, error) {
+	if c.TracingURL == "" {
+		return nil, nil //nolint:nilnil // no tracing is no error
+	}
+	out, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(c.TracingURL))
+	if err != nil {
+		return nil, fmt.Errorf("open --tracing-url: %w", err)
+	}
+	// The only word that the SDK has for spans which could not be sent. It is the process's.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "error", err) }))
+	about := resource.NewSchemaless(attribute.String("service.name", "holdfast"), attribute.String("service.instance.id", peer), attribute.String("service.version", version))
+	return &tracing{
+		way: propagation.TraceContext{},
+		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(out), sdktrace.WithResource(about),
+			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.TracingRatio)))),
+	}, nil
+}
+
+// close sends what there is still.
+func (t *tracing) close(log *slog.Logger) {
+	if t == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), lastSpansTime)
+	defer stop()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		log.Warn("the last traces were not sent", "error", err)
+	}
+}
+
+// tracer makes the spans of commits and attempts; nil for none.
+func (t *tracing) tracer() trace.Tracer {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Tracer(tracerName)
+}
+
+func (t *tracing) options() []otelgrpc.Option {
+	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(t.way), otelgrpc.WithFilter(worthASpan)}
+}
+
+// worthASpan leaves out what peers, probes and agents do all the time.
+func worthASpan(call *stats.RPCTagInfo) bool {
+	for _, often := range []string{"/grpc.health.", "/grpc.reflection.", "/holdfast.internal.", "/holdfast.v1.HeartbeatService/"} {
+		if strings.HasPrefix(call.FullMethodName, often) {
+			return false
+		}
+	}
+	return true
+}
+
+// served makes spans of the calls that a gRPC server takes.
+func (t *tracing) served() []grpc.ServerOption {
+	if t == nil {
+		return nil
+	}
+	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler(t.options()...))}
+}
+
+// forwarded makes spans of calls to other peers, and takes the trace along.
+func (t *tracing) forwarded() []grpc.DialOption {
+	if t == nil {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler(t.options()...))}
+}
+
+// handler makes spans of HTTP requests, but for what is scraped and probed. Neither queries nor headers are in them.
+func (t *tracing) handler(h http.Handler) http.Handler {
+	if t == nil {
+		return h
+	}
+	return otelhttp.NewHandler(h, "HTTP", otelhttp.WithTracerProvider(t.provider), otelhttp.WithPropagators(t.way), otelhttp.WithFilter(func(r *http.Request) bool {
+		return strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasSuffix(r.URL.Path, "/keepalive") && !strings.HasSuffix(r.URL.Path, "/heartbeat")
+	}))
+}
