@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 )
 
-// list is one of the tables: what it is sorted by, what is searched for, which row is chosen. The row is chosen by its id: it stays where
-// the eyes are while others come and go.
+// list is one of the tables: what it is sorted by, what is searched for, which row is chosen. A row that somebody went to is chosen by its
+// id: it stays so while others come and go. Until then it is the first row, whichever that is.
 type list[T any] struct {
 	columns  []column[T]
 	id       func(T) string
@@ -20,7 +20,8 @@ type list[T any] struct {
 	rows   []T // sorted, those that match
 	cursor int
 	chosen string
-	top    int // first row shown
+	held   bool // somebody went to the row
+	top    int  // first row shown
 }
 
 // set takes new rows. Group, where it is given, comes before what is sorted by.
@@ -48,7 +49,7 @@ func (l *list[T]) set(all []T, group func(a, b T) int, now time.Time) {
 		}
 		return strings.Compare(l.id(a), l.id(b))
 	})
-	if i := slices.IndexFunc(l.rows, func(x T) bool { return l.id(x) == l.chosen }); i >= 0 {
+	if i := slices.IndexFunc(l.rows, func(x T) bool { return l.id(x) == l.chosen }); i >= 0 && l.held {
 		l.cursor = i
 	}
 	l.move(0)
@@ -64,6 +65,9 @@ func (l *list[T]) holds(x T, want string, now time.Time) bool {
 // move goes up or down.
 func (l *list[T]) move(n int) {
 	l.cursor = max(min(l.cursor+n, len(l.rows)-1), 0)
+	if n != 0 {
+		l.held = l.cursor > 0
+	}
 	l.chosen = ""
 	if len(l.rows) > 0 {
 		l.chosen = l.id(l.rows[l.cursor])

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/progress"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 )
@@ -19,7 +20,10 @@ func (m *model) openLines() []render.Line {
 			if why := progress.Why(r, m.now()); why != "" {
 				lines = append(lines, pair("now", why))
 			}
-			lines = append(lines, nil, command("holdfast run logs -f "+r.GetRunId()), command("holdfast machine why "+r.GetMachineId()), command("holdfast run cancel "+r.GetRunId()))
+			lines = append(lines, nil, command("holdfast run logs -f "+r.GetRunId()), command("holdfast machine why "+r.GetMachineId()))
+			if !client.Finished(r) {
+				lines = append(lines, command("holdfast run cancel "+r.GetRunId()))
+			}
 		}
 	}
 	m.scroll = min(m.scroll, max(len(lines)-(m.height-2), 0))

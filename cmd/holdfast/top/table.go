@@ -27,11 +27,11 @@ func plain(s string) render.Text { return render.T(s, render.Plain) }
 // longest is where somebody may have to look.
 func runColumns() []column[*holdfastv1.Run] {
 	return []column[*holdfastv1.Run]{
-		{"RUN", 12, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
-		{"MACHINE", 12, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetMachineId()) }, by((*holdfastv1.Run).GetMachineId)},
+		{"RUN", 16, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
+		{"MACHINE", 10, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetMachineId()) }, by((*holdfastv1.Run).GetMachineId)},
 		{"TYPE", 8, true, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetType()) }, by((*holdfastv1.Run).GetType)},
 		{"PHASE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return render.State(r.GetPhase().String()) }, by((*holdfastv1.Run).GetPhase)},
-		{"DONE", 10, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(bar(r)) }, by(doneShare)},
+		{"DONE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(bar(r)) }, by(doneShare)},
 		{"AGE", 6, true, func(r *holdfastv1.Run, now time.Time) render.Text {
 			return plain(progress.Took(now, first(r.GetStartedAt(), r.GetCreatedAt()), r.GetFinishedAt()))
 		}, func(a, b *holdfastv1.Run) int { return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()) }},
