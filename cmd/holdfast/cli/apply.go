@@ -17,6 +17,7 @@ import (
 func (a *app) apply() *cobra.Command {
 	var file string
 	var dryRun bool
+	var o output
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Make pools, images, plans and machines what a file says",
@@ -32,9 +33,13 @@ and a plan become what the file says; a plan that a run refers to never changes:
 
 With --dry-run nothing is stored: the server checks plans and images, and the differences are shown.
 The exit code is 0 when all of the file is, or could be, applied, whether or not anything differs; else
-it is that of the first document that could not.`,
+it is that of the first document that could not.
+
+-o json and -o yaml give each document with what became of it, those left alone and those that could not be applied too; -o name
+gives those that were, or would be, created or updated.`,
 		Example: `  holdfast apply -f site.yaml --dry-run
   holdfast apply -f site.yaml
+  holdfast apply -f site.yaml --dry-run -o json | jq -r '.applied[] | select(.action != "unchanged").id'
   holdfast --context eu machine list -o yaml | holdfast apply -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -62,10 +67,14 @@ it is that of the first document that could not.`,
 					}
 					all = append(all, done...)
 				}
-				return a.printApplied(all, file, dryRun)
+				if o.structured() {
+					return a.printAppliedAs(&o, all, file, dryRun)
+				}
+				return a.printApplied(&o, all, file, dryRun)
 			})(cmd, nil)
 		},
 	}
+	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with documents, YAML or JSON ("-": standard input)`)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, and store nothing")
 	return cmd
@@ -88,7 +97,7 @@ func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Messa
 }
 
 // printApplied prints what differs, and the counts.
-func (a *app) printApplied(all []applied, file string, dryRun bool) error {
+func (a *app) printApplied(o *output, all []applied, file string, dryRun bool) error {
 	var b strings.Builder
 	var bad []error
 	counts := map[action]int{}
@@ -106,11 +115,21 @@ func (a *app) printApplied(all []applied, file string, dryRun bool) error {
 		if one.action == unchanged {
 			continue
 		}
+		if o.format == formatName {
+			b.WriteString(one.id + "\n")
+			continue
+		}
 		line := render.Line{plain(one.noun + " " + one.id + " "), render.T(would+string(one.action), one.action.style())}
 		b.WriteString(line.Format(0, colour) + "\n")
 		for _, c := range one.changes {
 			b.WriteString("  " + render.Clean(c.String()) + "\n")
 		}
+	}
+	if o.format == formatName {
+		if _, err := fmt.Fprint(a.Out, b.String()); err != nil {
+			return err
+		}
+		return several(bad, len(all), "apply "+file)
 	}
 	counted := "%d created, %d updated, %d unchanged"
 	if dryRun {

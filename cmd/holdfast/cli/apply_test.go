@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -136,4 +137,45 @@ func TestApplyTellsWhatFailed(t *testing.T) {
 	}
 	c = command{}
 	c.wantCode(t, c.run(t, f, "apply"), ExitUsage)
+}
+
+// For scripts each document is there with what became of it, and the exit code is the same.
+func TestApplyForScripts(t *testing.T) {
+	f := fixture()
+	f.refuse = func(req proto.Message) error {
+		if r, ok := req.(*holdfastv1.CreatePlanRequest); ok && r.GetPlan().GetPlanId() == "plan/reboot" {
+			return refusal(t, codes.FailedPrecondition, "a run refers to it")
+		}
+		return nil
+	}
+	startCluster(t, f)
+	c := command{in: site}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "json"), ExitConflict)
+	var got appliedDocument
+	if err := json.Unmarshal([]byte(c.out.String()), &got); err != nil {
+		t.Fatalf("%v in %s", err, c.out.String())
+	}
+	want := appliedDocument{DryRun: true, Applied: []appliedResource{
+		{Kind: "image", ID: "debian", Action: unchanged},
+		{Kind: "plan", ID: "plan/reboot", Action: "failed", Error: "apply plan plan/reboot: a run refers to it"},
+		{Kind: "plan", ID: "plan-new", Action: created},
+		{Kind: "machine", ID: "m-123", Action: updated, Changes: []appliedChange{{"labels.env", `"prod"`, `"test"`}, {"labels.tier", "", `"a"`}, {"spec.rack", `"r7"`, `"r8"`}}},
+		{Kind: "machine", ID: "m-new", Action: created},
+		{Kind: "machine", ID: "m-124", Action: unchanged},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	wantIn(t, "stderr", c.err.String(), "apply -: 1 of 6 failed:")
+
+	c = command{in: site}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "name"), ExitConflict)
+	if got, want := c.out.String(), "plan-new\nm-123\nm-new\n"; got != want {
+		t.Errorf("-o name: %q, want %q", got, want)
+	}
+	c = command{in: site}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "jsonpath={.applied[3].changes[*].field}"), ExitConflict)
+	if got, want := strings.TrimSpace(c.out.String()), "labels.env labels.tier spec.rack"; got != want {
+		t.Errorf("-o jsonpath: %q, want %q", got, want)
+	}
 }
