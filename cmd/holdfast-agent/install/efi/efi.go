@@ -160,7 +160,7 @@ func read(dir, name string) ([]byte, error) {
 
 // write sets a variable. The kernel wants all of it in one write, and sets it to just that.
 func write(dir, name string, data []byte) error {
-	f, err := os.OpenFile(filepath.Join(dir, name+global), os.O_WRONLY|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(filepath.Join(dir, name+global), os.O_WRONLY|os.O_CREATE, 0o600) // efivarfs makes it 0644
 	if err != nil {
 		return err
 	}
