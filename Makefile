@@ -130,6 +130,14 @@ e2e-previous: ## Bring three peers from an earlier build to this one and one of 
 e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host; then monitoring, backup, restore, new keys, teardown (15 minutes)
 	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^Test(Rollout|Recovery)$$' ./test/rollout
 
+# VersityGW is built from tools/s3server, a module of its own, the first time: three minutes of CPU.
+.PHONY: build-s3server e2e-s3
+build-s3server:
+	go -C tools/s3server build -o ../../bin/versitygw github.com/versity/versitygw/cmd/versitygw
+
+e2e-s3: build-s3server ## Archive runs to a real S3 server, read them through every peer, and take the server away (1 minute, and 3 the first time)
+	E2E_S3=1 go test -count=1 -timeout 10m -v -run '^TestArchiveToS3$$' ./test/archive
+
 # Needs Debian, root and a mirror, or ironic-api and ironic-conductor, which it installs when they are missing; it starts and stops them itself.
 .PHONY: e2e-ironic
 e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake hardware (5 minutes)

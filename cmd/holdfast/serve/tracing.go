@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -49,7 +50,7 @@ func (c *tracingConfig) settle() error {
 	}
 	u, err := url.Parse(c.TracingURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return fmt.Errorf("read --tracing-url: want http://host:port or https://host:port, without a user; headers with tokens go into OTEL_EXPORTER_OTLP_HEADERS")
+		return errors.New("read --tracing-url: want http://host:port or https://host:port, without a user; headers with tokens go into OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ type tracing struct {
 // open begins with tracing; nil for none. Nothing is waited for: a receiver that is away costs spans, never a call.
 func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slog.Logger) (*tracing, error) {
 	if c.TracingURL == "" {
-		return nil, nil //nolint:nilnil // no tracing is no error
+		return nil, nil
 	}
 	out, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(c.TracingURL))
 	if err != nil {
