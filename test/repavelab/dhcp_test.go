@@ -82,7 +82,9 @@ func TestDHCPSnippets(t *testing.T) {
 				}
 			}
 			write(strings.ReplaceAll(config, `"dhcp0"`, `"lo"`)) // the interface is not there yet
-			if out, err := exec.CommandContext(t.Context(), program, append(s.test, file)...).CombinedOutput(); err != nil {
+			judge := exec.CommandContext(t.Context(), program, append(s.test, file)...)
+			judge.Env = ownPlaces(t)
+			if out, err := judge.CombinedOutput(); err != nil {
 				t.Fatalf("%s does not take it: %v\n%s\n%s", s.program, err, out, config)
 			}
 			if os.Getenv(inside) == "" {
@@ -95,6 +97,12 @@ func TestDHCPSnippets(t *testing.T) {
 	}
 }
 
+// ownPlaces keeps Kea from the directories of the one that the host may run.
+func ownPlaces(t *testing.T) []string {
+	t.Helper()
+	return append(os.Environ(), "KEA_PIDFILE_DIR="+t.TempDir(), "KEA_LOCKFILE_DIR=none", "KEA_LOGGER_DESTINATION=stderr")
+}
+
 // serverNet is what the server runs in: a network namespace of its own, with one end of a cable. The test moves that there.
 const serverNet = `until ip link show dhcp0 >/dev/null 2>&1; do sleep 0.1; done; ip link set lo up; ip addr add 10.0.0.1/24 dev dhcp0; ip link set dhcp0 up; exec "$@"`
 
@@ -102,7 +110,7 @@ const serverNet = `until ip link show dhcp0 >/dev/null 2>&1; do sleep 0.1; done;
 func answers(t *testing.T, s beside, program, file string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{"-n", "sh", "-c", serverNet, "sh", program}, append(s.run, file)...)...)
-	cmd.Env = append(os.Environ(), "KEA_PIDFILE_DIR="+t.TempDir(), "KEA_LOCKFILE_DIR=none", "KEA_LOGGER_DESTINATION=stderr")
+	cmd.Env = ownPlaces(t)
 	said, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -171,13 +179,18 @@ func namespaced(t *testing.T, pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; {
 		its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
 		if err == nil && its != own {
 			return
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the server got no network namespace of its own: %v", err)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the test has ended")
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

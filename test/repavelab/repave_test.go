@@ -16,7 +16,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/prototext"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/efi"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
@@ -262,6 +261,9 @@ func (s *site) check(b *box) {
 	}
 }
 
+// bootTitle is what the installer calls its boot entry.
+const bootTitle = "Holdfast"
+
 // titles prints what the firmware calls each of its boot entries, and which it has booted.
 const titles = `python3 -c '
 import glob
@@ -277,8 +279,8 @@ for f in sorted(glob.glob(v + "[0-9A-F][0-9A-F][0-9A-F][0-9A-F]-*")):
 func (s *site) checkBootEntry(b *box) {
 	s.t.Helper()
 	out, err := s.on(b.host, "ops", s.install(b).GetHostKeys(), titles)
-	if err != nil || !strings.Contains("\n"+out, "\n"+efi.Title+" ") {
-		s.t.Errorf("the boot entries of %s, of which one is to be %s: %v\n%s", b.id, efi.Title, err, out)
+	if err != nil || !strings.Contains("\n"+out, "\n"+bootTitle+" ") {
+		s.t.Errorf("the boot entries of %s, of which one is to be %s: %v\n%s", b.id, bootTitle, err, out)
 	}
 	s.t.Logf("%s: boot entries: %s", b.id, strings.Join(strings.Split(out, "\n"), ", "))
 }
