@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,9 @@ const (
 )
 
 func TestTraces(t *testing.T) {
+	if os.Getenv("E2E_TRACING") == "" {
+		t.Skip("NOT TESTED: make e2e-tracing does")
+	}
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	r, dir, binary := newReceiver(t), t.TempDir(), program.Holdfast(t)
