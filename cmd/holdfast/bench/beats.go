@@ -6,13 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
 // beats is a fleet whose agents beat at even distances, whether they are answered soon or not: each at its own time of the period.
 type beats struct {
-	agents []agent
-	peers  []*wires // agent i reports to peer i modulo their number
+	agents []load.Agent
+	peers  []*load.Wires // agent i reports to peer i modulo their number
 	period time.Duration
 
 	mu        sync.Mutex
@@ -23,45 +23,33 @@ type beats struct {
 }
 
 // run lets the fleet beat until ctx ends, and then waits for the answers that are outstanding.
-func (b *beats) run(ctx context.Context) error {
-	ask, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var g errgroup.Group
-	began := time.Now()
+func (b *beats) run(ctx context.Context) {
 	gap := b.period / time.Duration(len(b.agents))
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for sent := 0; ; {
-		select {
-		case <-ctx.Done():
-			return g.Wait()
-		case now := <-tick.C:
-			for due := began.Add(time.Duration(sent) * gap); !due.After(now); due = began.Add(time.Duration(sent) * gap) {
-				i := sent % len(b.agents)
-				g.Go(func() error {
-					b.beat(ask, i, due)
-					return nil
-				})
-				sent++
-			}
-		}
+	s := &load.Schedule{
+		Members: len(b.agents), AtOnce: maxWires * len(b.peers),
+		First: func(i int) time.Duration { return time.Duration(i) * gap },
+		Call: func(ctx context.Context, i int, due time.Time) time.Duration {
+			b.beat(ctx, i, due)
+			return b.period
+		},
 	}
+	s.Run(ctx)
 }
 
 // beat is one keepalive.
 func (b *beats) beat(ctx context.Context, i int, due time.Time) {
 	p := b.peers[i%len(b.peers)]
-	status, body, err := p.post(ctx, b.agents[i].keepalive(nil, p.addr))
+	status, body, err := p.Post(ctx, b.agents[i].Keepalive(nil, p.Addr))
 	took := time.Since(due)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil || status != http.StatusOK {
 		b.failed++
-		b.failure = wrong(status, body, err)
+		b.failure = load.Wrong(status, body, err)
 		return
 	}
 	b.latencies = append(b.latencies, took)
-	b.intervals = append(b.intervals, interval(body))
+	b.intervals = append(b.intervals, load.Interval(body))
 }
 
 // reset forgets what was counted, and gives it.

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
 // callConns is how many connections the clients of one contender share at most, whatever it is.
@@ -79,7 +81,7 @@ func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, erro
 }
 
 func (c *calls) timed(ctx context.Context, conn grpc.ClientConnInterface) error {
-	ctx, stop := context.WithTimeout(ctx, callTimeout)
+	ctx, stop := context.WithTimeout(ctx, load.CallTimeout)
 	defer stop()
 	return c.call(ctx, conn)
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -90,34 +91,34 @@ func (l *lab) stillLeads(ctx context.Context, p *localcluster.Peer) error {
 }
 
 // target gives a peer's HTTP, as agents see it.
-func (l *lab) target(p *localcluster.Peer) target {
+func (l *lab) target(p *localcluster.Peer) load.Target {
 	cfg := l.plain.Clone()
 	cfg.ServerName = "127.0.0.1"
-	return target{addr: p.HTTPAddr, tls: cfg}
+	return load.Target{Addr: p.HTTPAddr, TLS: cfg}
 }
 
 // machineAgents makes machines with a token each, as an operator does who prepares them one by one.
-func (l *lab) machineAgents(ctx context.Context, n int) ([]agent, error) {
-	agents := make([]agent, n)
+func (l *lab) machineAgents(ctx context.Context, n int) ([]load.Agent, error) {
+	agents := make([]load.Agent, n)
 	err := each(ctx, n, func(ctx context.Context, i int) error {
 		agents[i] = newAgent(i, "")
-		made, err := l.client.Agents().CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: poolName, MachineId: agents[i].id})
+		made, err := l.client.Agents().CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: poolName, MachineId: agents[i].ID})
 		if err != nil {
-			return fmt.Errorf("create machine %s: %w", agents[i].id, err)
+			return fmt.Errorf("create machine %s: %w", agents[i].ID, err)
 		}
-		agents[i].token = made.GetToken()
+		agents[i].Token = made.GetToken()
 		return nil
 	})
 	return agents, err
 }
 
 // poolAgents gives agents that share the token of their pool; their machines are made when they register.
-func (l *lab) poolAgents(ctx context.Context, n int) ([]agent, error) {
+func (l *lab) poolAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	made, err := l.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "bench", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{poolName}})
 	if err != nil {
 		return nil, fmt.Errorf("create the token of the agents: %w", err)
 	}
-	agents := make([]agent, n)
+	agents := make([]load.Agent, n)
 	for i := range agents {
 		agents[i] = newAgent(i, made.GetSecret())
 	}
@@ -125,14 +126,14 @@ func (l *lab) poolAgents(ctx context.Context, n int) ([]agent, error) {
 }
 
 // register registers agents with all peers alike, and says how many a second.
-func (l *lab) register(ctx context.Context, agents []agent) (float64, error) {
-	var peers []*wires
+func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error) {
+	var peers []*load.Wires
 	for _, p := range l.cluster.Peers() {
-		peers = append(peers, &wires{target: l.target(p)})
+		peers = append(peers, &load.Wires{Target: l.target(p)})
 	}
 	defer func() {
 		for _, p := range peers {
-			p.close()
+			p.Close()
 		}
 	}()
 	l.say("registering %s agents", thousands(int64(len(agents))))
@@ -141,12 +142,12 @@ func (l *lab) register(ctx context.Context, agents []agent) (float64, error) {
 	err := each(ctx, len(agents), func(ctx context.Context, i int) error {
 		p := peers[i%len(peers)]
 		for try := 0; ; try++ {
-			status, body, err := p.post(ctx, agents[i].register(nil, p.addr))
+			status, body, err := p.Post(ctx, agents[i].Register(nil, p.Addr))
 			if err == nil && status == http.StatusOK {
 				break
 			}
 			if try == registerTries || ctx.Err() != nil {
-				return fmt.Errorf("register %s: %w", agents[i].id, wrong(status, body, err))
+				return fmt.Errorf("register %s: %w", agents[i].ID, load.Wrong(status, body, err))
 			}
 			if err := sleep(ctx, firstBackoff); err != nil { // an election: agents ask again, too
 				return err
@@ -158,14 +159,6 @@ func (l *lab) register(ctx context.Context, agents []agent) (float64, error) {
 		return nil
 	})
 	return float64(len(agents)) / time.Since(began).Seconds(), err
-}
-
-// wrong words an answer that is not 200.
-func wrong(status int, body []byte, err error) error {
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("status %d: %.200s", status, body)
 }
 
 // each does something for all numbers below n, many at once, until one fails.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 )
 
@@ -33,17 +34,20 @@ func steady(ctx context.Context, l *lab) error {
 	l.report.add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit", thousands(int64(l.agents))), rate, "/s", nil)
 	b := &beats{agents: agents, period: l.beat}
 	for _, p := range l.cluster.Peers() {
-		b.peers = append(b.peers, &wires{target: l.target(p), limit: make(chan struct{}, maxWires)})
+		b.peers = append(b.peers, &load.Wires{Target: l.target(p)})
 	}
 	defer func() {
 		for _, p := range b.peers {
-			p.close()
+			p.Close()
 		}
 	}()
 	g, gctx := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(gctx)
 	defer stop()
-	g.Go(func() error { return b.run(running) })
+	g.Go(func() error {
+		b.run(running)
+		return nil
+	})
 	g.Go(func() error {
 		defer stop()
 		return l.watch(running, b)
@@ -91,7 +95,7 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 	}
 	connections := 0
 	for _, p := range b.peers {
-		connections += p.open()
+		connections += p.Open()
 	}
 	l.reportSteady(before, after, latencies, connections)
 	return nil

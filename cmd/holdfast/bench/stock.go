@@ -9,8 +9,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
+
+// poolName is the pool of all agents.
+const poolName = "bench"
+
+func newAgent(i int, token string) load.Agent {
+	return load.Agent{ID: fmt.Sprintf("m-%06d", i), Token: token, Pool: poolName}
+}
 
 // racks is how many racks a fleet of ours stands in.
 const racks = 100

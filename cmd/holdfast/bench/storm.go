@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -32,7 +33,7 @@ func storm(ctx context.Context, l *lab) error {
 	if _, err := l.register(ctx, agents); err != nil {
 		return err
 	}
-	crowd := &crowd{agents: agents, wires: make([]*wire, len(agents))}
+	crowd := &crowd{agents: agents, wires: make([]*load.Wire, len(agents))}
 	for _, p := range l.cluster.Peers() {
 		crowd.peers = append(crowd.peers, l.target(p))
 	}
@@ -142,24 +143,24 @@ func (l *lab) expired(ctx context.Context) (int, error) {
 
 // crowd is agents that have a connection of their own each, as real ones do.
 type crowd struct {
-	agents []agent
-	peers  []target
-	wires  []*wire // nil: not connected
+	agents []load.Agent
+	peers  []load.Target
+	wires  []*load.Wire // nil: not connected
 }
 
 func (c *crowd) close() {
 	for _, w := range c.wires {
 		if w != nil {
-			w.close()
+			w.Close()
 		}
 	}
 }
 
 // noticed ends the connections to peers that are dead: their agents have seen it before they have anything to say.
-func (c *crowd) noticed(dead ...target) {
+func (c *crowd) noticed(dead ...load.Target) {
 	for i, w := range c.wires {
-		if w != nil && slices.ContainsFunc(dead, func(t target) bool { return t.addr == w.conn.RemoteAddr().String() }) {
-			w.close()
+		if w != nil && slices.ContainsFunc(dead, func(t load.Target) bool { return t.Addr == w.Addr() }) {
+			w.Close()
 			c.wires[i] = nil
 		}
 	}
@@ -213,7 +214,7 @@ func (c *crowd) insist(ctx context.Context, i int) renewal {
 		p := c.peers[(i+try)%len(c.peers)]
 		answer, err := c.try(ctx, i, p)
 		if err == nil {
-			r.took, r.interval = time.Since(began), interval(answer)
+			r.took, r.interval = time.Since(began), load.Interval(answer)
 			return r
 		}
 		r.failed, r.err = r.failed+1, err
@@ -228,30 +229,30 @@ func (c *crowd) insist(ctx context.Context, i int) renewal {
 }
 
 // try is one keepalive to one peer.
-func (c *crowd) try(ctx context.Context, i int, p target) ([]byte, error) {
+func (c *crowd) try(ctx context.Context, i int, p load.Target) ([]byte, error) {
 	w := c.wires[i]
-	if w == nil || w.conn.RemoteAddr().String() != p.addr {
+	if w == nil || w.Addr() != p.Addr {
 		if w != nil {
-			w.close()
+			w.Close()
 			c.wires[i] = nil
 		}
 		var err error
-		if w, err = p.dial(ctx); err != nil {
+		if w, err = p.Dial(ctx); err != nil {
 			return nil, err
 		}
 		c.wires[i] = w
 	}
-	status, answer, err := w.call(c.agents[i].keepalive(nil, p.addr), nil)
+	status, answer, err := w.Call(c.agents[i].Keepalive(nil, p.Addr), nil)
 	if err != nil {
-		w.close()
+		w.Close()
 		c.wires[i] = nil
-		if w.stale(err) {
+		if w.Stale(err) {
 			return c.try(ctx, i, p) // on a new connection
 		}
 		return nil, err
 	}
 	if status != http.StatusOK {
-		return nil, wrong(status, answer, nil)
+		return nil, load.Wrong(status, answer, nil)
 	}
 	return answer, nil
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
 // targetCommand runs the empty handler that peers are compared with: it is this binary, with a command that no help shows.
@@ -56,7 +58,7 @@ func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Ha
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: callTimeout}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: load.CallTimeout}
 	if cert != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
@@ -111,7 +113,7 @@ func startRival(program string, args ...string) (*rival, error) {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
 	}
 	r := &rival{cmd: cmd, in: in}
-	late := time.AfterFunc(callTimeout, func() { _ = in.Close() })
+	late := time.AfterFunc(load.CallTimeout, func() { _ = in.Close() })
 	defer late.Stop()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	fields := strings.Fields(line)
@@ -132,7 +134,7 @@ func startRival(program string, args ...string) (*rival, error) {
 // close ends the process.
 func (r *rival) close() error {
 	_ = r.in.Close()
-	late := time.AfterFunc(callTimeout, func() { _ = r.cmd.Process.Kill() })
+	late := time.AfterFunc(load.CallTimeout, func() { _ = r.cmd.Process.Kill() })
 	defer late.Stop()
 	if err := r.cmd.Wait(); err != nil {
 		return fmt.Errorf("end %s: %w", r.cmd.Path, err)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
 // The goals of DESIGN §11 for keepalives taken by a follower.
@@ -39,7 +41,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	}
 	follower := followers[0]
 	all := []*contender{{name: "follower", procs: map[string][]int{"follower": {follower.PID()}, "leader": {leader.PID()}}}}
-	targets := []target{l.target(follower)}
+	targets := []load.Target{l.target(follower)}
 	cert, key := l.cluster.Files().Peer(follower.ID)
 	secure := []string{"--cert", cert, "--key", key}
 	rivals := []opponent{
@@ -52,26 +54,26 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		l.report.note("nothing was compared with Redis: %s", why)
 	}
 	for _, r := range rivals {
-		t := target{}
+		t := load.Target{}
 		if r.name != "empty" {
-			t.tls = targets[0].tls
+			t.TLS = targets[0].TLS
 		}
 		p, err := startRival(r.program, r.args...)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, p.close()) }()
-		t.addr = p.addr
+		t.Addr = p.addr
 		targets = append(targets, t)
 		all = append(all, &contender{name: r.name, procs: map[string][]int{"server": p.pids}})
 	}
 	for i, c := range all {
-		load, err := newLoad(ctx, targets[i], l.conns, agents)
+		press, err := newLoad(ctx, targets[i], l.conns, agents)
 		if err != nil {
 			return err
 		}
-		defer load.close()
-		c.load = load
+		defer press.close()
+		c.load = press
 	}
 	l.say("%d rounds of %s each: %s keepalives at a time to a follower, and to what it is compared with", l.rounds, l.slice, thousands(int64(l.conns)))
 	out, err := interleave(ctx, l.rounds, l.slice, all)

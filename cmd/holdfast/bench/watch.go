@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -109,14 +110,14 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 		if err := at.timed(ctx, at.conns[0]); err != nil {
 			return err
 		}
-		late, stop := context.WithTimeout(ctx, callTimeout)
+		late, stop := context.WithTimeout(ctx, load.CallTimeout)
 		select {
 		case <-all:
 			last = append(last, time.Since(c.began))
 			stop()
 		case <-late.Done():
 			stop()
-			return fmt.Errorf("%d of %d watchers have not heard of an event in %s", c.missing, l.watchers, callTimeout)
+			return fmt.Errorf("%d of %d watchers have not heard of an event in %s", c.missing, l.watchers, load.CallTimeout)
 		}
 	}
 	after, err := processorTime(followers[0].PID())

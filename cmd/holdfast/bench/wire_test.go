@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
 // TestWire: what the driver sends is a request that net/http understands, and it reads answers of any length on a connection that is
@@ -32,14 +34,14 @@ func TestWire(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", n))
 	}))
 	defer srv.Close()
-	w, err := target{addr: srv.Listener.Addr().String()}.dial(t.Context())
+	w, err := load.Target{Addr: srv.Listener.Addr().String()}.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
+	defer w.Close()
 	var body []byte
-	for i, request := range [][]byte{a.keepalive(nil, "h"), a.register(nil, "h"), a.keepalive(nil, "h")} {
-		status, answer, err := w.call(request, body)
+	for i, request := range [][]byte{a.Keepalive(nil, "h"), a.Register(nil, "h"), a.Keepalive(nil, "h")} {
+		status, answer, err := w.Call(request, body)
 		if err != nil || status != 201+i || string(answer) != strings.Repeat("x", 10_000*i) {
 			t.Errorf("request %d: got %d, %d bytes, %v", i, status, len(answer), err)
 		}
@@ -53,20 +55,20 @@ func TestStaleWires(t *testing.T) {
 	var answered atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered.Add(1) }))
 	defer srv.Close()
-	to := target{addr: srv.Listener.Addr().String()}
+	to := load.Target{Addr: srv.Listener.Addr().String()}
 	a := newAgent(7, "secret")
-	p := &wires{target: to}
-	defer p.close()
-	c := &crowd{agents: []agent{a}, wires: make([]*wire, 1), peers: []target{to}}
+	p := &load.Wires{Target: to}
+	defer p.Close()
+	c := &crowd{agents: []load.Agent{a}, wires: make([]*load.Wire, 1), peers: []load.Target{to}}
 	defer c.close()
 	for i := range 3 {
-		if status, _, err := p.post(t.Context(), a.keepalive(nil, to.addr)); err != nil || status != http.StatusOK {
+		if status, _, err := p.Post(t.Context(), a.Keepalive(nil, to.Addr)); err != nil || status != http.StatusOK {
 			t.Errorf("post %d: got %d, %v", i, status, err)
 		}
 		if _, err := c.try(t.Context(), 0, to); err != nil {
 			t.Errorf("try %d: %v", i, err)
 		}
-		if n := p.open(); n != 1 {
+		if n := p.Open(); n != 1 {
 			t.Errorf("after post %d: got %d connections, want 1", i, n)
 		}
 		srv.CloseClientConnections()
@@ -75,20 +77,20 @@ func TestStaleWires(t *testing.T) {
 		t.Errorf("got %d answers, want %d", got, want)
 	}
 	srv.Close()
-	if _, _, err := p.post(t.Context(), a.keepalive(nil, to.addr)); err == nil {
+	if _, _, err := p.Post(t.Context(), a.Keepalive(nil, to.Addr)); err == nil {
 		t.Error("a server that is gone: got no error")
 	}
 	rude := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer rude.Close()
-	r := &wires{target: target{addr: rude.Listener.Addr().String()}}
-	if _, _, err := r.post(t.Context(), a.keepalive(nil, r.addr)); err == nil || r.open() != 0 {
-		t.Errorf("a server that closes new connections: got %v and %d connections", err, r.open())
+	r := &load.Wires{Target: load.Target{Addr: rude.Listener.Addr().String()}}
+	if _, _, err := r.Post(t.Context(), a.Keepalive(nil, r.Addr)); err == nil || r.Open() != 0 {
+		t.Errorf("a server that closes new connections: got %v and %d connections", err, r.Open())
 	}
 }
 
 func TestInterval(t *testing.T) {
 	for in, want := range map[string]time.Duration{`{"next_keepalive_ms":61500}`: 61500 * time.Millisecond, `{}`: 0, `x`: 0} {
-		if got := interval([]byte(in)); got != want {
+		if got := load.Interval([]byte(in)); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
 	}
@@ -98,10 +100,10 @@ func TestInterval(t *testing.T) {
 func TestInterleave(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
-	agents := []agent{newAgent(0, "a"), newAgent(1, "b"), newAgent(2, "c")}
+	agents := []load.Agent{newAgent(0, "a"), newAgent(1, "b"), newAgent(2, "c")}
 	var all []*contender
 	for _, name := range []string{"a", "b"} {
-		l, err := newLoad(t.Context(), target{addr: srv.Listener.Addr().String()}, 2, agents)
+		l, err := newLoad(t.Context(), load.Target{Addr: srv.Listener.Addr().String()}, 2, agents)
 		if err != nil {
 			t.Fatal(err)
 		}

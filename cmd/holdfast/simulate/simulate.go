@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options, admin client.Config, notes io.Writer) (
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	o.run = uint32(time.Now().Unix()) //nolint:gosec // a name, of which the low bits will do
+	o.run = uint32(time.Now().Unix()) // a name, of which the low bits will do
 	f := &fleet{Options: o, notes: notes}
 	if f.client, err = client.Dial(admin); err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (f *fleet) schedule() *load.Schedule {
 	all := 0
 	for _, k := range f.kinds {
 		for i := range k.members {
-			k.members[i].peer = uint8(i % len(f.peers)) //nolint:gosec // a handful of peers
+			k.members[i].peer = uint8(i % len(f.peers))
 		}
 		all += len(k.members)
 	}

@@ -7,24 +7,26 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// load is as many connections as there are agents' groups, each asking again as soon as it is answered.
-type load struct {
-	target
-	wires  []*wire
-	groups [][]agent // one for each connection
-	turn   []int     // whose turn it is in the group
+// pressure is as many connections as there are agents' groups, each asking again as soon as it is answered.
+type pressure struct {
+	load.Target
+	wires  []*load.Wire
+	groups [][]load.Agent // one for each connection
+	turn   []int          // whose turn it is in the group
 }
 
 // newLoad connects. The agents are dealt out to the connections.
-func newLoad(ctx context.Context, t target, conns int, agents []agent) (*load, error) {
-	l := &load{target: t, groups: make([][]agent, conns), turn: make([]int, conns)}
+func newLoad(ctx context.Context, t load.Target, conns int, agents []load.Agent) (*pressure, error) {
+	l := &pressure{Target: t, groups: make([][]load.Agent, conns), turn: make([]int, conns)}
 	for i, a := range agents {
 		l.groups[i%conns] = append(l.groups[i%conns], a)
 	}
 	for range conns {
-		w, err := t.dial(ctx)
+		w, err := t.Dial(ctx)
 		if err != nil {
 			l.close()
 			return nil, err
@@ -34,15 +36,15 @@ func newLoad(ctx context.Context, t target, conns int, agents []agent) (*load, e
 	return l, nil
 }
 
-func (l *load) close() {
+func (l *pressure) close() {
 	for _, w := range l.wires {
-		w.close()
+		w.Close()
 	}
 }
 
 // run sends keepalives for a while and gives how long each took. One that is not answered with 200 ends it: a figure with errors in
 // it means nothing.
-func (l *load) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+func (l *pressure) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	all := make([][]time.Duration, len(l.wires))
 	g, ctx := errgroup.WithContext(ctx)
 	end := time.Now().Add(d)
@@ -62,7 +64,7 @@ func (l *load) run(ctx context.Context, d time.Duration) ([]time.Duration, error
 	return latencies, nil
 }
 
-func (l *load) drive(ctx context.Context, i int, w *wire, end time.Time) ([]time.Duration, error) {
+func (l *pressure) drive(ctx context.Context, i int, w *load.Wire, end time.Time) ([]time.Duration, error) {
 	var latencies []time.Duration
 	var request, body []byte
 	group := l.groups[i]
@@ -72,10 +74,10 @@ func (l *load) drive(ctx context.Context, i int, w *wire, end time.Time) ([]time
 		}
 		a := group[l.turn[i]%len(group)]
 		l.turn[i]++
-		request = a.keepalive(request, l.addr)
-		status, answer, err := w.call(request, body)
+		request = a.Keepalive(request, l.Addr)
+		status, answer, err := w.Call(request, body)
 		if err != nil || status != http.StatusOK {
-			return nil, fmt.Errorf("keepalive of %s to %s: %w", a.id, l.addr, wrong(status, answer, err))
+			return nil, fmt.Errorf("keepalive of %s to %s: %w", a.ID, l.Addr, load.Wrong(status, answer, err))
 		}
 		body = answer
 		now := time.Now()
