@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,35 @@ func TestMetrics(t *testing.T) {
 			if code != 200 || !strings.Contains(body, want+"\n") {
 				t.Errorf("%d, no %s in:\n%s", code, want, grep(body, want[:strings.IndexAny(want, "{ ")]))
 			}
+		}
+	}
+}
+
+// A webhook whose receiver refuses shows how far it is behind; one that is disabled needs nobody.
+func TestWebhookMetrics(t *testing.T) {
+	n := newNode()
+	for _, name := range []string{"fails", "off"} {
+		n.do(t, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: name, Url: "http://127.0.0.1:1/"}})
+	}
+	s, _ := serve(t, n, Config{})
+	n.machine(t, "m-1")
+	n.machine(t, "m-2")
+	for _, name := range []string{"fails", "off"} {
+		w, _ := n.peer.FSM.View().Webhook(name)
+		n.do(t, &internalv1.NoteDelivery{Name: name, Cursor: w.GetCursor(), Failures: 3, LastError: "500", Missed: 1})
+	}
+	n.do(t, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "off", Url: "http://127.0.0.1:1/", Disabled: true}})
+	w, _ := n.peer.FSM.View().Webhook("fails")
+	if w.GetBehind() == 0 {
+		t.Fatal("the webhook is not behind: this proves nothing")
+	}
+	code, body := get(t, s, "GET", "/metrics")
+	for _, want := range []string{
+		fmt.Sprintf(`holdfast_webhook_behind_events{webhook="fails"} %d`, w.GetBehind()), `holdfast_webhook_behind_events{webhook="off"} 0`,
+		`holdfast_webhook_failures{webhook="fails"} 3`, `holdfast_webhook_failures{webhook="off"} 0`, `holdfast_webhook_missed_events_total{webhook="fails"} 1`,
+	} {
+		if code != 200 || !strings.Contains(body, want+"\n") {
+			t.Errorf("%d, no %s in:\n%s", code, want, grep(body, "holdfast_webhook"))
 		}
 	}
 }

@@ -149,7 +149,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	s.tail = newTail(state, s.draining)
 	s.local = inproc.New(s.UnaryInterceptors()...)
 	s.Register(s.local)
-	cfg.Registerer.MustRegister(newStateCollector(state))
+	cfg.Registerer.MustRegister(newStateCollector(state), newWebhookCollector(state))
 	return s
 }
 

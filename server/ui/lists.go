@@ -2,6 +2,7 @@ package ui
 
 import (
 	"strings"
+	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -72,6 +73,26 @@ func (d *dashboard) cluster(v *visit) error {
 		b.Newest = max(b.Newest, p.GetAppliedIndex())
 	}
 	return v.page("cluster", "Cluster", "cluster", b, err)
+}
+
+// Load is what the leader does; nil when it is not known.
+func (b clusterBody) Load() *holdfastv1.PeerLoad {
+	for _, p := range b.Status.GetPeers() {
+		if p.GetId() != "" && p.GetId() == b.Status.GetLeader() {
+			return p.GetLoad()
+		}
+	}
+	return nil
+}
+
+// Commit is how long the leader's commands have taken on average, from their proposal to their answer.
+func (b clusterBody) Commit() string {
+	l := b.Load()
+	if l.GetCommands() == 0 {
+		return "-"
+	}
+	d := time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second))
+	return d.Round(10 * time.Microsecond).String()
 }
 
 // Behind is how many entries a peer has not applied that another one has.

@@ -186,6 +186,11 @@ func work(t *testing.T, cfg client.Config) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+	// Nobody listens there: what becomes of it is not waited for.
+	hook := &holdfastv1.Webhook{Name: "nobody", Url: "http://127.0.0.1:1/"}
+	if _, err := c.Webhooks().PutWebhook(ctx, &holdfastv1.PutWebhookRequest{Webhook: hook}); err != nil {
+		t.Fatal(err)
+	}
 	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: "m1", RequestId: "r1", Type: "REBOOT"})
 	if err != nil {
 		t.Fatal(err)
