@@ -130,10 +130,6 @@ e2e-previous: ## Bring three peers from an earlier build to this one and one of 
 e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host; then monitoring, backup, restore, new keys, teardown (15 minutes)
 	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^Test(Rollout|Recovery)$$' ./test/rollout
 
-.PHONY: e2e-tracing
-e2e-tracing: ## Send the traces of three peers to a receiver of OTLP, and look at what comes (1 minute)
-	E2E_TRACING=1 go test -count=1 -timeout 10m -v ./test/tracing
-
 # VersityGW is built from tools/s3server, a module of its own, the first time: three minutes of CPU.
 .PHONY: build-s3server e2e-s3
 build-s3server:

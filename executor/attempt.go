@@ -58,7 +58,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	attemptCtx, stop := context.WithDeadlineCause(live, deadline, errTimeout)
 	defer stop()
 
-	action, err := a.prepare(attemptCtx, min(timeout, prepareTime)) //nolint:contextcheck // the run's context ends with a cancel, too
+	action, err := a.prepare(attemptCtx, min(timeout, prepareTime))
 	if err != nil {
 		action = func(context.Context) error { return err } // it is an attempt that failed, on record like any other
 	}
@@ -67,7 +67,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 		return nil, err
 	}
 	a.cfg.Boundary(AfterIntent, a.kind)
-	err = action(attemptCtx) //nolint:contextcheck // as above
+	err = action(attemptCtx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // the term is over: the attempt stays open for the next leader
 	}

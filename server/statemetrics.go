@@ -49,9 +49,9 @@ func newStateCollector(state State) *stateCollector {
 		records:   prometheus.NewDesc("holdfast_fsm_records", "Records of the replicated state by table.", []string{"table"}, nil),
 		backup: prometheus.NewDesc("holdfast_last_backup_timestamp_seconds",
 			"When the newest snapshot of the state was taken that somebody has saved whole, in seconds since 1970. 0: none ever was.", nil, nil),
-		runs:      newRunCollector(),
-		started:   time.Now(),
-		cursor:    state.View().LastEvent(),
+		runs:    newRunCollector(),
+		started: time.Now(),
+		cursor:  state.View().LastEvent(),
 	}
 }
 

@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,12 +25,9 @@ const (
 )
 
 func TestTraces(t *testing.T) {
-	if os.Getenv("E2E_TRACING") == "" {
-		t.Skip("NOT TESTED: make e2e-tracing does")
-	}
+	r, dir, binary := newReceiver(t), t.TempDir(), program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	r, dir, binary := newReceiver(t), t.TempDir(), program.Holdfast(t)
 	hw, err := localcluster.StartFakeHardware(ctx, binary, dir)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func (t *Top) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The program's context is not that of the process: it leaves the terminal as it was by being told to quit.
-	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), t.options()...) //nolint:contextcheck // see above
+	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), t.options()...)
 	g, ctx := errgroup.WithContext(ctx)
 	f := newFeed()
 	g.Go(func() error { t.watch(ctx, f); return nil })

@@ -34,8 +34,7 @@ func (m *model) lines() []render.Line {
 	case m.open != "":
 		return m.openLines()
 	}
-	head := m.head()
-	lines := append(head, m.tabLine())
+	lines := append(m.head(), m.tabLine())
 	if m.tab == tabIssues {
 		lines = append(lines, m.issues.lines(m.width, m.room(), m.now())...)
 	} else {
