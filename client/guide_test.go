@@ -64,7 +64,7 @@ func explained(err error) error {
 	return err
 }
 
-// follow prints the transitions of the runs of a rack. It ends with its context. A program that keeps the last cursor goes on after it when it is
+// follow prints the transitions of repaves. It ends with its context. A program that keeps the last cursor goes on after it when it is
 // started again.
 func follow(ctx context.Context, c *client.Client, w io.Writer, cursor uint64) error {
 	return c.WatchRuns(ctx, `type = "REPAVE"`, cursor, func(e *holdfastv1.RunEvent) error {

@@ -133,6 +133,7 @@ func (r *Report) write(w io.Writer) error {
 		k := r.Kinds[name]
 		row(name, fmt.Sprintf("registered, of %d", k.Members), k.Registered)
 		row(name, "signs of life", k.Beats)
+		t.Row(plain(name), plain("made late by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)), plain(""))
 		for _, why := range slices.Sorted(maps.Keys(k.Failures)) {
 			count(name, "tries that failed: "+why, k.Failures[why])
 		}

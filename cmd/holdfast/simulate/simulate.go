@@ -201,11 +201,12 @@ func (f *fleet) live(ctx context.Context) error {
 	}
 	f.say("%d agents, %d services, %d pool managers, %d machines; %d peers", f.Agents, f.Services, f.Pools, f.Machines, len(f.peers))
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		s := f.schedule()
-		s.Run(gctx)
-		return nil
-	})
+	for _, s := range f.schedules() {
+		g.Go(func() error {
+			s.Run(gctx)
+			return nil
+		})
+	}
 	g.Go(func() error { return f.machines(gctx) })
 	if f.Hardware != "" {
 		g.Go(func() error { return f.hardware(gctx) })
@@ -214,33 +215,36 @@ func (f *fleet) live(ctx context.Context) error {
 	return g.Wait()
 }
 
-// schedule has all members of all kinds in one schedule. They make themselves known one after the other, pools first: agents want them.
-func (f *fleet) schedule() *load.Schedule {
-	at := func(i int) (*kind, int) {
-		for _, k := range f.kinds {
-			if i < len(k.members) {
-				return k, i
-			}
-			i -= len(k.members)
-		}
-		return nil, 0
-	}
-	all := 0
+// schedules gives each kind a schedule and calls of its own, so that a few pool managers do not wait behind all agents. Members make themselves
+// known one after the other, pools first: agents want them.
+func (f *fleet) schedules() []*load.Schedule {
+	gap := time.Duration(float64(time.Second) / f.Rate)
+	all := f.Agents + f.Services + len(f.kinds[0].members)
+	var schedules []*load.Schedule
+	before := 0
 	for _, k := range f.kinds {
+		if len(k.members) == 0 {
+			continue
+		}
 		for i := range k.members {
 			k.members[i].peer = uint8(i % len(f.peers))
 		}
-		all += len(k.members)
+		first := time.Duration(before) * gap
+		schedules = append(schedules, &load.Schedule{
+			Members: len(k.members), AtOnce: f.share(len(k.members), all),
+			First: func(i int) time.Duration { return first + time.Duration(i)*gap },
+			Call: func(ctx context.Context, i int, due time.Time) time.Duration {
+				return k.call(ctx, f.peers, i, due)
+			},
+		})
+		before += len(k.members)
 	}
-	gap := time.Duration(float64(time.Second) / f.Rate)
-	return &load.Schedule{
-		Members: all, AtOnce: f.Connections,
-		First: func(i int) time.Duration { return time.Duration(i) * gap },
-		Call: func(ctx context.Context, i int, due time.Time) time.Duration {
-			k, i := at(i)
-			return k.call(ctx, f.peers, i, due)
-		},
-	}
+	return schedules
+}
+
+// share is how many calls a kind of so many members may have under way: half of all are shared alike, half by size.
+func (f *fleet) share(members, all int) int {
+	return max(f.Connections/(2*len(f.kinds))+f.Connections*members/(2*max(all, 1)), 1)
 }
 
 // each does something for all numbers below n, many at once, until one fails.
