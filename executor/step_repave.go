@@ -13,8 +13,21 @@ import (
 // repave installs an image. The install is known by the attempt's token, so a new leader finds it.
 func (a *attempt) repave(imager providers.Imager, s *holdfastv1.RepaveImage) action {
 	spec := providers.InstallSpec{CloudInit: s.GetCloudInit(), Disk: s.GetDisk(), Wipe: s.GetWipe(),
-		Image: a.param(s.GetImage(), "image", a.machine.GetLabels()["image"], "default")}
+		Image: a.param(s.GetImage(), "image", a.machine.GetLabels()["image"], "default"), Boot: a.networkBoot()}
 	return action{do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}
+}
+
+// networkBoot is how the plan boots the machine from the network for this step, as the last step before it that says so; empty: none does.
+func (a *attempt) networkBoot() (mode string) {
+	for _, s := range a.plan.GetSteps() {
+		if s.GetName() == a.step.GetName() {
+			break
+		}
+		if m := s.GetNetboot().GetMode(); m == "PXE" || m == "HTTP" {
+			mode = m
+		}
+	}
+	return mode
 }
 
 // longStage is how long a stage of an install lasts before it is on record as what is waited for: most are over sooner, and each note is an entry.

@@ -139,6 +139,7 @@ type InstallSpec struct {
 	CloudInit string
 	Disk      string
 	Wipe      bool
+	Boot      string // PXE or HTTP, as the plan has the machine boot for it; empty: PXE
 }
 
 // WorkState is how far a piece of work on a host is.

@@ -7,6 +7,7 @@
 package netboot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (p *Imager) StartInstall(ctx context.Context, op providers.Op, m providers.
 		if now, err := p.buttons.BootDevice(ctx, m); err == nil {
 			uefi = uefi || now.UEFI
 		}
-		if err := p.buttons.SetBootDevice(ctx, op, m, providers.BootDevice{Mode: "PXE", UEFI: uefi}); err != nil {
+		if err := p.buttons.SetBootDevice(ctx, op, m, providers.BootDevice{Mode: cmp.Or(spec.Boot, "PXE"), UEFI: uefi}); err != nil {
 			return err
 		}
 		return p.buttons.SetPower(ctx, op, m, providers.ActionHardOff)
@@ -122,7 +123,7 @@ func (p *Imager) StartInstall(ctx context.Context, op providers.Op, m providers.
 
 // What a retry has to press.
 const (
-	dueOff = "boot from PXE, power off: the machine is where the attempt before has left it"
+	dueOff = "boot from the network, power off: the machine is where the attempt before has left it"
 	dueOn  = "power on"
 )
 

@@ -89,7 +89,7 @@ func imager(s *site, later time.Duration) *Imager {
 }
 
 // walk does what is due until nothing is, as the executor does.
-func walk(t *testing.T, s *site, attempt int32) providers.InstallStatus {
+func walk(t *testing.T, s *site, attempt int32, boot string) providers.InstallStatus {
 	t.Helper()
 	p := imager(s, time.Second)
 	for range 10 {
@@ -103,7 +103,7 @@ func walk(t *testing.T, s *site, attempt int32) providers.InstallStatus {
 		if st.State != providers.WorkNone && st.Due == "" {
 			continue // it has noted what it saw
 		}
-		if err := p.StartInstall(t.Context(), op(attempt), machine(), providers.InstallSpec{Image: "debian"}); err != nil {
+		if err := p.StartInstall(t.Context(), op(attempt), machine(), providers.InstallSpec{Image: "debian", Boot: boot}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,16 +116,18 @@ func TestButtons(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attempt int32
 		power   providers.PowerState
+		boot    string
 		want    []string
 	}{
-		"first attempt":          {1, providers.PowerOn, []string{"open"}},
-		"retry of a machine on":  {2, providers.PowerOn, []string{"open", "boot PXE", string(providers.ActionHardOff), string(providers.ActionOn)}},
-		"retry of a machine off": {2, providers.PowerOff, []string{"open", string(providers.ActionOn)}},
+		"first attempt":               {1, providers.PowerOn, "", []string{"open"}},
+		"retry of a machine on":       {2, providers.PowerOn, "", []string{"open", "boot PXE", string(providers.ActionHardOff), string(providers.ActionOn)}},
+		"retry of one that uses HTTP": {2, providers.PowerOn, "HTTP", []string{"open", "boot HTTP", string(providers.ActionHardOff), string(providers.ActionOn)}},
+		"retry of a machine off":      {2, providers.PowerOff, "", []string{"open", string(providers.ActionOn)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &site{power: tt.power}
-			walk(t, s, tt.attempt)
-			walk(t, s, tt.attempt) // another leader
+			walk(t, s, tt.attempt, tt.boot)
+			walk(t, s, tt.attempt, tt.boot) // another leader
 			if diff := cmp.Diff(tt.want, s.done); diff != "" {
 				t.Errorf("what was done (-want +got):\n%s", diff)
 			}
