@@ -13,6 +13,8 @@ const (
 	maxStagedChunk = 256 << 10
 	// maxStagedChunks bounds a snapshot file: 1 GiB.
 	maxStagedChunks = 4096
+	// reasonRestored is that of runs which a restore has ended.
+	reasonRestored = "Restored"
 )
 
 func stageSchema() *schema[internalv1.StagedChunk, *internalv1.StagedChunk] {
@@ -129,7 +131,7 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 	for _, run := range t.activeRuns() {
 		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: what became of it since is not on record; look at the machine before anything else", at)
 		t.closeSteps(run, why)
-		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Restored", Message: why, Step: run.GetCurrentStep()})
+		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reasonRestored, Message: why, Step: run.GetCurrentStep()})
 		out.EndedRuns = append(out.EndedRuns, run.GetRunId())
 	}
 	for _, run := range abandoned {

@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -110,6 +111,30 @@ func TestRestoreEndsRuns(t *testing.T) {
 	}
 	if err := fsmtest.Check(p.View()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRestoreHoldsNoPlan: that a restore has ended runs says nothing of their plan.
+func TestRestoreHoldsNoPlan(t *testing.T) {
+	p := fsmtest.NewPeer()
+	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
+	plan(t, p, "plan/x", "ssh")
+	for i := range 8 {
+		machine, run := fmt.Sprint("m-", i), fmt.Sprint("request-", i)
+		register(t, p, machine, ready)
+		start(t, p, machine, run, "", "plan/x")
+		do(t, p, &internalv1.BeginAttempt{RunId: "run-" + run, Step: mustRun(t, p, "run-"+run).GetCurrentStep(), Attempt: 1})
+	}
+	file := backup(t, p.View())
+	r := p.BringBack(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1", AbandonRuns: true})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if n := len(r.Value.(*holdfastv1.RestoreSnapshotResponse).GetEndedRuns()); n != 8 {
+		t.Errorf("%d runs were ended, want 8", n)
+	}
+	if x, _ := p.View().Plan("plan/x"); x.GetBrake() != nil || len(x.GetRecent()) != 0 {
+		t.Errorf("plan: got %v, want it not held, and nothing on its record", x)
 	}
 }
 

@@ -17,9 +17,10 @@ import (
 
 const patience = 5 * time.Minute
 
-// site is three peers with TLS, and an operator's shell.
+// site is three peers with TLS, fake machines, and an operator's shell.
 type site struct {
 	*localcluster.Cluster
+	hardware    *localcluster.FakeHardware
 	binary, dir string
 }
 
@@ -29,7 +30,12 @@ func open(t *testing.T) *site {
 	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: 2})
+	hw, err := localcluster.StartFakeHardware(ctx, binary, dir, "--latency", "50ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hw.Close() })
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), FakeEndpoint: hw.Endpoint, RaftMultiplier: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +47,7 @@ func open(t *testing.T) *site {
 		}
 		_ = c.Close()
 	})
-	return &site{Cluster: c, binary: binary, dir: dir}
+	return &site{Cluster: c, hardware: hw, binary: binary, dir: dir}
 }
 
 // command is one of the operator's: with his certificate, or with the CA alone.

@@ -1,0 +1,218 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/crash/harness"
+)
+
+const (
+	writers = 4
+	enough  = 150 // acknowledged writes in each part of the test
+)
+
+// write is one machine that was registered, or was not.
+type write struct {
+	id           string
+	began, ended time.Time
+}
+
+// traffic registers machines all the time, and starts a run on each.
+type traffic struct {
+	t       *testing.T
+	c       *client.Client
+	mu      sync.Mutex
+	acked   []write
+	started []*holdfastv1.Run
+}
+
+// run is one writer. What fails is tried no more: a restore may end a call in any way.
+func (tr *traffic) run(ctx context.Context, name string) {
+	pace := time.NewTicker(10 * time.Millisecond)
+	defer pace.Stop()
+	for i := 0; ctx.Err() == nil; i++ {
+		<-pace.C
+		w := write{id: fmt.Sprintf("%s-%05d", name, i), began: time.Now()}
+		_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: w.id, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
+		if w.ended = time.Now(); err != nil {
+			continue
+		}
+		tr.mu.Lock()
+		tr.acked = append(tr.acked, w)
+		tr.mu.Unlock()
+		if i%20 != 0 {
+			continue
+		}
+		r, err := tr.c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: w.id, Type: "REBOOT", RequestId: w.id})
+		if err == nil {
+			tr.mu.Lock()
+			tr.started = append(tr.started, r)
+			tr.mu.Unlock()
+		}
+	}
+}
+
+// wait waits until so many writes more have been acknowledged.
+func (tr *traffic) wait(ctx context.Context, more int) {
+	tr.t.Helper()
+	count := func() int {
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		return len(tr.acked)
+	}
+	for want := count() + more; count() < want; {
+		select {
+		case <-ctx.Done():
+			tr.t.Fatalf("%d writes were acknowledged, want %d: %v", count(), want, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// TestRestoreUnderLoad: a restore while everybody goes on working gives back exactly what the file has, and what is acknowledged after it stays. Nothing is pressed
+// for runs of the time before.
+func TestRestoreUnderLoad(t *testing.T) {
+	s := open(t)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	c, err := client.Dial(client.Config{Addrs: s.Addrs(), TLS: s.TLS(), Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	tr := &traffic{t: t, c: c}
+	working, rest := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() { tr.run(working, fmt.Sprintf("w%d", i)) })
+	}
+	defer all.Wait()
+	defer rest()
+
+	tr.wait(ctx, enough)
+	file := filepath.Join(s.dir, "load.snap")
+	saving := time.Now()
+	s.must(t, "operator", "snapshot", "save", file)
+	saved := time.Now()
+	tr.wait(ctx, enough)
+	restoring := time.Now()
+	s.must(t, "operator", "snapshot", "restore", file, "--abandon-runs")
+	restored := time.Now()
+	pressed := s.effects(ctx, t, "")
+	tr.wait(ctx, enough)
+	rest()
+	all.Wait()
+
+	there := map[string]bool{}
+	for id := range strings.FieldsSeq(s.machines(t)) {
+		there[id] = true
+	}
+	var before, gone, after int
+	var last, longest time.Time
+	var away time.Duration
+	for _, w := range tr.acked {
+		switch {
+		case w.ended.Before(saving):
+			if before++; !there[w.id] {
+				t.Errorf("%s was acknowledged before the snapshot was saved, and is not there", w.id)
+			}
+		case w.began.After(saved) && w.ended.Before(restoring):
+			if gone++; there[w.id] {
+				t.Errorf("%s was registered after the snapshot was saved and before the restore, and is there", w.id)
+			}
+		case w.began.After(restored):
+			if after++; !there[w.id] {
+				t.Errorf("%s was acknowledged after the restore, and is not there", w.id)
+			}
+		}
+		if d := w.ended.Sub(last); !last.IsZero() && d > away {
+			away, longest = d, w.ended
+		}
+		last = w.ended
+	}
+	if before == 0 || gone == 0 || after == 0 {
+		t.Errorf("%d writes before, %d that are gone, %d after: want some of each", before, gone, after)
+	}
+	for _, addr := range s.Addrs() {
+		if out, code := s.run(t, true, "--addr", addr, "--stale", "cluster", "status"); code != 0 {
+			t.Errorf("%s after the restore: exit code %d\n%s", addr, code, out)
+		}
+	}
+	t.Logf("%d writes kept, %d gone, %d after it; the longest time without an answered write was %s, at %s of a restore of %s",
+		before, gone, after, away.Round(time.Millisecond), longest.Sub(restoring).Round(time.Millisecond), restored.Sub(restoring).Round(time.Millisecond))
+	if away > 10*time.Second {
+		t.Errorf("no write was answered for %s, want at most 10s", away)
+	}
+	tr.judge(ctx, s, restored, pressed)
+	s.must(t, "audit", "verify")
+}
+
+// judge holds the runs against what the hardware has seen: those of the time before the restore are gone or have failed, and nobody presses for them any more; those that were
+// started after it end, each effect once.
+func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, pressed []fake.Effect) {
+	tr.t.Helper()
+	were := map[string]int{}
+	for _, e := range pressed {
+		were[e.RunID]++
+	}
+	ended := 0
+	for _, r := range tr.started {
+		got, err := tr.c.WaitRun(ctx, r.GetRunId())
+		if status.Code(err) == codes.NotFound {
+			if r.GetCreatedAt().AsTime().After(restored) {
+				tr.t.Errorf("run %s was started after the restore, and is not there", r.GetRunId())
+			}
+			continue
+		}
+		if err != nil {
+			tr.t.Fatalf("run %s: %v", r.GetRunId(), err)
+		}
+		of := s.effects(ctx, tr.t, r.GetRunId())
+		if got.GetError().GetReason() == "Restored" {
+			if len(of) != were[r.GetRunId()] {
+				tr.t.Errorf("run %s was ended by the restore, and %d effects came after it", r.GetRunId(), len(of)-were[r.GetRunId()])
+			}
+			continue
+		}
+		ended++
+		for _, found := range harness.Judge(got, of) {
+			tr.t.Errorf("run %s: %s", r.GetRunId(), found)
+		}
+	}
+	if ended == 0 {
+		tr.t.Error("no run ended by itself, want some")
+	}
+}
+
+// effects lists what the hardware has seen of a run; of all when it has no name.
+func (s *site) effects(ctx context.Context, t *testing.T, run string) []fake.Effect {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.hardware.Endpoint+"/effects?run_id="+run, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var all []fake.Effect
+	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
