@@ -34,7 +34,7 @@ fuzz() {
 mapfile -t dirs < <(grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -r dirname | LC_ALL=C sort -u)
 targets=0
 for dir in "${dirs[@]}"; do
-	go test -c -fuzz=. -o "$binary" "$dir" # once: linking it for each target takes as long as fuzzing does
+	go test -c -fuzz=. -ldflags='-s -w' -o "$binary" "$dir" # once: linking it for each target takes as long as fuzzing does
 	names=$("$binary" -test.list '^Fuzz')
 	for name in $(grep '^Fuzz' <<<"$names" || true); do
 		fuzz "$dir" "$name"
