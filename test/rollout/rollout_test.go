@@ -30,6 +30,7 @@ func TestRollout(t *testing.T) {
 	l.hardened(t)
 	l.runs(t, "v0.0.1")
 	l.restartsWhatHangs(t)
+	l.netboots(t)
 
 	tr := l.traffic(t, "up")
 	l.mustPlay(t, "upgrade.yml", "-e", "holdfast_binary="+l.next)
