@@ -112,9 +112,19 @@ func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m provide
 		})
 	}
 	err := confirm()
-	if errors.Is(err, errOldPath) {
+	// How old a connection is can be said to a few hundredths of a second and to how long the host takes to begin a shell: right after the change a
+	// new one may seem too old, too.
+	for _, pause := range []time.Duration{0, 200 * time.Millisecond, time.Second} {
+		if !errors.Is(err, errOldPath) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
 		p.forgetMachine(m)
-		err = confirm() // the host has refused the first one
+		err = confirm()
 	}
 	return err
 }
