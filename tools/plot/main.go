@@ -104,6 +104,8 @@ func draw(lines map[string]plotter.XYs, file string) error {
 		return fmt.Errorf("draw: %w", err)
 	}
 	p.Y.Max *= 100 // room for the legend
+	p.X.Max *= 1.3 // and for the last number below
+	p.Legend.Padding = vg.Millimeter
 	if err := p.Save(18*vg.Centimeter, 13*vg.Centimeter, file); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
