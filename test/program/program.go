@@ -1,7 +1,7 @@
 // Package program builds the programs that tests start as processes: each kind once, however many test packages want it, since to link one
 // takes as long as many a test.
 //
-// It does not start anything, and no test asks go build for a program of this module by itself.
+// It does not start anything. Programs of other revisions and other modules are built by the tests that want them.
 package program
 
 import (
