@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -93,14 +94,46 @@ func (f *frameWriter) end() error {
 type Backup struct {
 	Header *internalv1.BackupHeader
 	state  *state
+	tables []TableCount
 }
 
 // ReadBackup reads a snapshot file. It fails for one that is damaged or cut off, or that a newer build has written.
-func ReadBackup(r io.Reader) (*Backup, error) {
+func ReadBackup(r io.Reader) (*Backup, error) { return readBackup(r, true) }
+
+// CheckedBackup is what a snapshot file says of itself that has been read to its end, as a Backup has.
+type CheckedBackup struct {
+	Header *internalv1.BackupHeader
+	Tables []TableCount // in the order of the file
+}
+
+// CheckBackup fails as ReadBackup does, for everything that that fails for, but keeps nothing: it takes a third of the time and little memory.
+func CheckBackup(r io.Reader) (*CheckedBackup, error) {
+	b, err := readBackup(r, false)
+	if err != nil {
+		return nil, err
+	}
+	return &CheckedBackup{Header: b.Header, Tables: b.tables}, nil
+}
+
+// SumBackup looks at the sum of a snapshot file only: it says in a moment whether the file is as it was written.
+func SumBackup(file []byte) error {
+	if !bytes.HasPrefix(file, []byte(backupMagic)) {
+		return errNoBackup
+	}
+	body, sum := file[:max(len(backupMagic), len(file)-sha256.Size)], file[max(len(backupMagic), len(file)-sha256.Size):]
+	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
+		return fmt.Errorf("read snapshot file: it is damaged: its bytes have the SHA-256 %x, it says %x", got, sum)
+	}
+	return nil
+}
+
+var errNoBackup = errors.New("read snapshot file: it is none: it does not begin with " + backupMagic[:len(backupMagic)-1])
+
+func readBackup(r io.Reader, keep bool) (*Backup, error) {
 	in := &sumReader{r: bufio.NewReaderSize(r, backupFrame), sum: sha256.New()}
 	magic := make([]byte, len(backupMagic))
 	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != backupMagic {
-		return nil, errors.New("read snapshot file: it is none: it does not begin with " + backupMagic[:len(backupMagic)-1])
+		return nil, errNoBackup
 	}
 	h := &internalv1.BackupHeader{}
 	if err := (protodelim.UnmarshalOptions{MaxSize: 1 << 20}).UnmarshalFrom(in, h); err != nil {
@@ -118,7 +151,7 @@ func ReadBackup(r io.Reader) (*Backup, error) {
 		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
 	}
 	defer z.Close()
-	s, err := readSnapshot(z)
+	s, tables, err := readSnapshot(z, keep)
 	if frames.err != nil {
 		err = frames.err // what is behind the decoder's words
 	}
@@ -134,7 +167,7 @@ func ReadBackup(r io.Reader) (*Backup, error) {
 	if h.GetClusterId() != s.meta.GetClusterId() || h.GetIndex() != s.meta.GetAppliedIndex() {
 		return nil, errors.New("read snapshot file: it is damaged: its header is of another state than the one in it")
 	}
-	return &Backup{Header: h, state: s}, nil
+	return &Backup{Header: h, state: s, tables: tables}, nil
 }
 
 // cutOff words the end of a file that came too early.
@@ -239,13 +272,7 @@ type TableCount struct {
 }
 
 // Tables counts the records of each table, in the order of the file.
-func (b *Backup) Tables() []TableCount {
-	var counts []TableCount
-	for _, t := range b.state.tables() {
-		counts = append(counts, TableCount{Table: t.name(), Records: uint64(t.len())})
-	}
-	return counts
-}
+func (b *Backup) Tables() []TableCount { return b.tables }
 
 // name gives a table's name as people read it.
 func (t *table[M, P]) name() string { return strings.ToLower(t.kind.String()) }

@@ -3,6 +3,8 @@ package fsm
 import (
 	"bytes"
 	"fmt"
+	"sync"
+	"weak"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -58,6 +60,28 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	return nil
 }
 
+// readStage remembers the file that was read from the stage, for as long as somebody has it: who asks whether it can be restored, and keeps the answer
+// until it is, saves the leader the time to read it again, which for a large fleet is seconds.
+type readStage struct {
+	mu   sync.Mutex
+	mark *mark // of the stage
+	file weak.Pointer[Backup]
+}
+
+// of gives the file of a stage: what was read before, or what read gives.
+func (r *readStage) of(m *mark, read func() (*Backup, error)) (*Backup, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b := r.file.Value(); b != nil && r.mark == m {
+		return b, nil
+	}
+	b, err := read()
+	if err == nil {
+		r.mark, r.file = m, weak.Make(b)
+	}
+	return b, err
+}
+
 func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) {
 	var file bytes.Buffer
 	n := uint32(0)
@@ -71,14 +95,14 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 	if n == 0 || n != chunks || int(n) != s.staged.len() {
 		return nil, refuse(Aborted, ReasonStageGone, "restore %s has %d of %d chunks staged: another restore has begun, or another peer leads now; begin anew", restoreID, n, chunks)
 	}
-	b, err := ReadBackup(&file)
+	b, err := s.read.of(s.staged.mark, func() (*Backup, error) { return ReadBackup(&file) })
 	if err != nil {
 		return nil, refuse(InvalidArgument, "SNAPSHOT_DAMAGED", "%s", err)
 	}
 	return b, nil
 }
 
-// CheckRestore gives the snapshot that is staged, or says why it cannot be restored now.
+// CheckRestore gives the snapshot that is staged, or says why it cannot be restored now. As long as the caller keeps it, it need not be read again.
 func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(c) }
 
 func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {

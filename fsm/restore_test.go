@@ -48,6 +48,16 @@ func TestBackupFileReadsBack(t *testing.T) {
 	if i < 0 || b.Tables()[i].Records != uint64(machines) {
 		t.Errorf("tables: %v, want %d machines", b.Tables(), machines)
 	}
+	checked, err := fsm.CheckBackup(bytes.NewReader(backup(t, v)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b.Tables(), checked.Tables); diff != "" {
+		t.Errorf("tables of a file that was only checked (-read +checked):\n%s", diff)
+	}
+	if err := fsm.SumBackup(backup(t, v)); err != nil {
+		t.Error(err)
+	}
 	if diff := cmp.Diff(v.Meta(), b.View().Meta(), protocmp.Transform()); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)
 	}
@@ -64,6 +74,14 @@ func TestDamagedBackup(t *testing.T) {
 		}
 		if _, err := fsm.ReadBackup(bytes.NewReader(file[:i])); err == nil {
 			t.Errorf("cut off after %d of %d bytes: read without an error", i, len(file))
+		}
+		for what, part := range map[string][]byte{"flipped": bad, "cut off": file[:i]} {
+			if _, err := fsm.CheckBackup(bytes.NewReader(part)); err == nil {
+				t.Errorf("byte %d of %d %s: checked without an error", i, len(file), what)
+			}
+			if err := fsm.SumBackup(part); err == nil {
+				t.Errorf("byte %d of %d %s: the sum is right", i, len(file), what)
+			}
 		}
 	}
 	for name, bad := range map[string][]byte{"none": []byte("no such thing"), "goes on": append(bytes.Clone(file), 'x')} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -17,6 +18,10 @@ const snapshotFormat = 1
 
 // maxRecord bounds one message of a snapshot, in bytes: larger ones are damage.
 const maxRecord = 64 << 20
+
+// yieldRows is after how many rows the writer of a snapshot steps back: on a peer whose processors are all busy, what waits for one would else wait for
+// 10 ms, which is when the scheduler takes it away, and writes are among it.
+const yieldRows = 64
 
 // Snapshot is the state at one index, ready to be written while the FSM goes on.
 type Snapshot struct{ state *state }
@@ -46,12 +51,15 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	if _, err := write.MarshalTo(summed, &internalv1.SnapshotHeader{Format: snapshotFormat, Meta: s.state.meta}); err != nil {
 		return out.n, fmt.Errorf("write snapshot header: %w", err)
 	}
-	var rec internalv1.SnapshotRecord
+	var row []byte
 	for _, t := range s.state.tables() {
 		err := t.each(func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error {
-			rec.Table, rec.Key, rec.Value = kind, key, value
 			trailer.Records++
-			_, err := write.MarshalTo(summed, &rec)
+			row = appendRecord(row[:0], kind, key, value)
+			if trailer.Records%yieldRows == 0 {
+				runtime.Gosched()
+			}
+			_, err := summed.Write(row)
 			return err
 		})
 		if err != nil {
@@ -75,7 +83,7 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 // Restore replaces the state by a snapshot's. A snapshot that is damaged, or newer than this build, is an error
 // and changes nothing. So is any snapshot once the FSM has halted.
 func (f *FSM) Restore(r io.Reader) error {
-	s, err := readSnapshot(r)
+	s, _, err := readSnapshot(r, true)
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
@@ -89,57 +97,46 @@ func (f *FSM) Restore(r io.Reader) error {
 	return nil
 }
 
-func readSnapshot(r io.Reader) (*state, error) {
-	in := &summingReader{Reader: bufio.NewReaderSize(r, 1<<20), sum: xxhash.New()}
+// readSnapshot reads a snapshot and says how many records each table has. When they are not to be kept, the state has none of them: they are only checked.
+func readSnapshot(r io.Reader, keep bool) (*state, []TableCount, error) {
+	in := newSummingReader(r)
 	read := protodelim.UnmarshalOptions{MaxSize: maxRecord}
 	var header internalv1.SnapshotHeader
 	if err := read.UnmarshalFrom(in, &header); err != nil {
-		return nil, fmt.Errorf("read header: %w", wholeness(err))
+		return nil, nil, fmt.Errorf("read header: %w", wholeness(err))
 	}
 	if header.GetFormat() != snapshotFormat {
-		return nil, fmt.Errorf("format %d is not %d, the one this build reads", header.GetFormat(), snapshotFormat)
+		return nil, nil, fmt.Errorf("format %d is not %d, the one this build reads", header.GetFormat(), snapshotFormat)
 	}
 	if err := known(header.ProtoReflect()); err != nil {
-		return nil, fmt.Errorf("read header: %w: the snapshot is of a newer build", err)
+		return nil, nil, fmt.Errorf("read header: %w: the snapshot is of a newer build", err)
 	}
 	if l := header.GetMeta().GetFeatureLevel(); l > FeatureLevel {
-		return nil, fmt.Errorf("snapshot has feature level %d, this build understands %d: upgrade it", l, FeatureLevel)
+		return nil, nil, fmt.Errorf("snapshot has feature level %d, this build understands %d: upgrade it", l, FeatureLevel)
 	}
 	if header.GetMeta() == nil {
-		return nil, errors.New("snapshot is damaged: its header has no state")
+		return nil, nil, errors.New("snapshot is damaged: its header has no state")
 	}
 	s := newState()
 	s.meta = header.GetMeta()
-	n := uint64(0)
-	for {
-		var rec internalv1.SnapshotRecord
-		if err := read.UnmarshalFrom(in, &rec); err != nil {
-			return nil, fmt.Errorf("read record %d: %w", n+1, wholeness(err))
-		}
-		if rec.GetTable() == internalv1.SnapshotRecord_TABLE_UNSPECIFIED {
-			break
-		}
-		n++
-		t := s.table(rec.GetTable())
-		if t == nil {
-			return nil, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, rec.GetTable())
-		}
-		if err := t.load(rec.GetKey(), rec.GetValue()); err != nil {
-			return nil, err
-		}
+	rows := &rowReader{in: in, state: s, keep: keep, intakes: map[encoded]intake{}}
+	n, err := rows.read()
+	if err != nil {
+		return nil, nil, err
 	}
 	sum := in.sum.Sum64()
 	var trailer internalv1.SnapshotTrailer
 	if err := read.UnmarshalFrom(in, &trailer); err != nil {
-		return nil, fmt.Errorf("read trailer: %w", wholeness(err))
+		return nil, nil, fmt.Errorf("read trailer: %w", wholeness(err))
 	}
 	if trailer.GetRecords() != n || trailer.GetChecksum() != sum {
-		return nil, fmt.Errorf("snapshot is damaged: %d records with checksum %x, its trailer says %d with %x", n, sum, trailer.GetRecords(), trailer.GetChecksum())
+		return nil, nil, fmt.Errorf("snapshot is damaged: %d records with checksum %x, its trailer says %d with %x", n, sum, trailer.GetRecords(), trailer.GetChecksum())
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("snapshot is damaged: it goes on after its end")
+		return nil, nil, errors.New("snapshot is damaged: it goes on after its end")
 	}
-	return s, nil
+	rows.build()
+	return s, rows.counts(), nil
 }
 
 // wholeness words the end of a stream that came too early.
@@ -148,28 +145,6 @@ func wholeness(err error) error {
 		return errors.New("snapshot is damaged: it ends too early")
 	}
 	return err
-}
-
-// summingReader sums up what is read through it.
-type summingReader struct {
-	*bufio.Reader
-	sum *xxhash.Digest
-	one [1]byte
-}
-
-func (r *summingReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	_, _ = r.sum.Write(p[:n])
-	return n, err
-}
-
-func (r *summingReader) ReadByte() (byte, error) {
-	b, err := r.Reader.ReadByte()
-	if err == nil {
-		r.one[0] = b
-		_, _ = r.sum.Write(r.one[:])
-	}
-	return b, err
 }
 
 type countingWriter struct {

@@ -33,6 +33,7 @@ type state struct {
 	images        *table[holdfastv1.Image, *holdfastv1.Image]
 	news          *table[holdfastv1.Event, *holdfastv1.Event]
 	webhooks      *table[holdfastv1.Webhook, *holdfastv1.Webhook]
+	read          *readStage // no part of it: what is known of what is staged
 }
 
 func newState() *state {
@@ -61,6 +62,7 @@ func newState() *state {
 		images:        newTable(imageSchema()),
 		news:          newTable(newsSchema()),
 		webhooks:      newTable(webhookSchema()),
+		read:          &readStage{},
 	}
 }
 
@@ -91,13 +93,14 @@ func (s *state) freeze() *state {
 		images:        s.images.freeze(),
 		news:          s.news.freeze(),
 		webhooks:      s.webhooks.freeze(),
+		read:          s.read,
 	}
 }
 
 // encoded is what a snapshot sees of a table.
 type encoded interface {
 	each(func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error
-	load(key string, value []byte) error
+	intake(keep bool) intake
 	name() string
 	len() int
 }

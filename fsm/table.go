@@ -93,7 +93,7 @@ func (t *table[M, P]) has(key string) bool {
 	return ok
 }
 
-// decode panics on bytes that do not decode: only put and load write records, and load checks them.
+// decode panics on bytes that do not decode: only put and an intake write records, and that checks them.
 func (t *table[M, P]) decode(r *record) P {
 	m := P(new(M))
 	if err := proto.Unmarshal(r.value, m); err != nil {
@@ -164,19 +164,6 @@ func (t *table[M, P]) unindex(old, next *record) {
 			}
 		}
 	}
-}
-
-// load adds an encoded row of a snapshot.
-func (t *table[M, P]) load(key string, value []byte) error {
-	m := P(new(M))
-	if err := proto.Unmarshal(value, m); err != nil {
-		return fmt.Errorf("decode record %q of %v: %w", key, t.kind, err)
-	}
-	if want := t.key(m); want != key {
-		return fmt.Errorf("record of %v is under %q, want %q", t.kind, key, want)
-	}
-	t.insert(key, value, m)
-	return nil
 }
 
 // each calls f for every encoded row, by key, until f fails.

@@ -1,0 +1,232 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tidwall/btree"
+	"google.golang.org/protobuf/proto"
+)
+
+// The rows of a snapshot come in the order of their keys, and all of a table at once. So they are decoded by several goroutines, and the trees are
+// made of what is sorted: one row put in after the other takes three times as long. What comes out depends on the rows alone.
+
+// incoming is a row on its way into a table.
+type incoming struct {
+	*record
+	shared []*sharing // one for each of its facets
+}
+
+// sharing is a facet and the rows that have it.
+type sharing struct {
+	facet *facet
+	rows  []*record
+}
+
+// intake takes the rows of a table.
+type intake interface {
+	// prepare decodes rows and checks them. Several goroutines may do so.
+	prepare(rows []incoming) error
+	// add takes rows that are prepared, in the order of the snapshot.
+	add(rows []incoming) error
+	// trees gives what is left to do when all rows are there, in any order or at once.
+	trees() []func()
+	len() int
+}
+
+// following says whether rows are in order, after the last one that came before.
+type following struct {
+	any  bool
+	last string
+}
+
+func (f *following) next(t encoded, rows []incoming) error {
+	for _, r := range rows {
+		if f.any && r.key <= f.last {
+			return fmt.Errorf("snapshot is damaged: record %q of %s comes after %q", r.key, t.name(), f.last)
+		}
+		f.any, f.last = true, r.key
+	}
+	return nil
+}
+
+// filling is the intake of a table that is empty.
+type filling[M any, P message[M]] struct {
+	*table[M, P]
+	order following
+	rows  []*record
+
+	mu     sync.RWMutex
+	known  map[[3]string]*sharing // by both parts of the path and the value
+	shared []*sharing             // the same ones
+}
+
+// intake gives the intake of a table that is empty. If the rows are not to be kept, they are only checked and counted.
+func (t *table[M, P]) intake(keep bool) intake {
+	if !keep {
+		return &counting[M, P]{table: t}
+	}
+	return &filling[M, P]{table: t, known: map[[3]string]*sharing{}}
+}
+
+func (in *filling[M, P]) len() int { return len(in.rows) }
+
+func (in *filling[M, P]) prepare(rows []incoming) error {
+	for i := range rows {
+		r := &rows[i]
+		m, err := in.checked(r.record)
+		if err != nil {
+			return err
+		}
+		r.index = in.keysOf(m)
+		if in.schema.facets != nil {
+			in.share(r, m)
+		}
+	}
+	return nil
+}
+
+// share finds the facets of a row, each of which is kept once for all rows.
+func (in *filling[M, P]) share(r *incoming, m P) {
+	var missing [][3]string
+	in.mu.RLock()
+	in.schema.facets(m, func(prefix, name, value string) {
+		key := [3]string{prefix, name, value}
+		if s := in.known[key]; s != nil {
+			r.shared = append(r.shared, s)
+		} else {
+			missing = append(missing, key)
+		}
+	})
+	in.mu.RUnlock()
+	if len(missing) > 0 {
+		in.mu.Lock()
+		for _, key := range missing {
+			s := in.known[key]
+			if s == nil {
+				s = &sharing{facet: &facet{key[0] + key[1], key[2]}}
+				in.known[key] = s
+				in.shared = append(in.shared, s)
+			}
+			r.shared = append(r.shared, s)
+		}
+		in.mu.Unlock()
+	}
+	r.facets = make([]*facet, len(r.shared))
+	for i, s := range r.shared {
+		r.facets[i] = s.facet
+	}
+}
+
+func (in *filling[M, P]) add(rows []incoming) error {
+	if err := in.order.next(in.table, rows); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		in.rows = append(in.rows, r.record)
+		for _, s := range r.shared {
+			if n := len(s.rows); n == 0 || s.rows[n-1] != r.record { // a facet may come twice
+				s.rows = append(s.rows, r.record)
+			}
+		}
+	}
+	return nil
+}
+
+func (in *filling[M, P]) trees() []func() {
+	all := []func(){func() {
+		for _, r := range in.rows {
+			in.table.rows.Load(r)
+		}
+		in.table.rows = packed(in.table.rows)
+	}}
+	for i := range in.table.indexes {
+		all = append(all, func() { in.fillIndex(i) })
+	}
+	if in.schema.facets != nil {
+		all = append(all, in.fillFacets)
+	}
+	return all
+}
+
+func (in *filling[M, P]) fillIndex(i int) {
+	var entries []entry
+	for _, r := range in.rows {
+		if i < len(r.index) {
+			for _, k := range r.index[i] {
+				entries = append(entries, entry{key: k, rec: r})
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		if c := strings.Compare(a.key, b.key); c != 0 {
+			return c
+		}
+		return strings.Compare(a.rec.key, b.rec.key)
+	})
+	for _, e := range entries {
+		in.table.indexes[i].Load(e)
+	}
+	in.table.indexes[i] = packed(in.table.indexes[i])
+}
+
+func (in *filling[M, P]) fillFacets() {
+	slices.SortFunc(in.shared, func(a, b *sharing) int { return a.facet.compare(b.facet) })
+	for _, s := range in.shared {
+		for _, r := range s.rows {
+			in.table.facets.Load(membership{s.facet, r.key})
+		}
+		s.rows = nil // they are many
+	}
+	in.table.facets = packed(in.table.facets)
+}
+
+// packed gives a tree whose nodes have no more room than they need: those of one that was loaded in order are half empty, and a node is made anew when
+// a copy of its tree is written to.
+func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
+	if tree.Len() == 0 {
+		return tree
+	}
+	c := tree.Copy()
+	c.ScanMut(func(T) bool { return true })
+	return c
+}
+
+// checked decodes a row of a snapshot.
+func (t *table[M, P]) checked(r *record) (P, error) {
+	m := P(new(M))
+	if err := proto.Unmarshal(r.value, m); err != nil {
+		return nil, fmt.Errorf("decode record %q of %v: %w", r.key, t.kind, err)
+	}
+	if want := t.key(m); want != r.key {
+		return nil, fmt.Errorf("record of %v is under %q, want %q", t.kind, r.key, want)
+	}
+	return m, nil
+}
+
+// counting is the intake of who only wants to know that all rows are as they should be.
+type counting[M any, P message[M]] struct {
+	*table[M, P]
+	order following
+	n     int
+}
+
+func (in *counting[M, P]) len() int { return in.n }
+
+func (in *counting[M, P]) prepare(rows []incoming) error {
+	for _, r := range rows {
+		if _, err := in.checked(r.record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *counting[M, P]) add(rows []incoming) error {
+	in.n += len(rows)
+	return in.order.next(in.table, rows)
+}
+
+func (in *counting[M, P]) trees() []func() { return nil }

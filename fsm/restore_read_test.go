@@ -1,0 +1,77 @@
+package fsm
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// TestRestoreReadsOnce: what was read to see whether it can be restored is not read again while the asker keeps it, and is when he does not, or when something else is staged.
+func TestRestoreReadsOnce(t *testing.T) {
+	stage := func(f *FSM, id string) *internalv1.RestoreBackup {
+		from := newState()
+		from.machines.put(&holdfastv1.Machine{MachineId: id})
+		var file bytes.Buffer
+		if err := (&Snapshot{state: from}).WriteBackup(&file, BackupInfo{TakenAt: timestamppb.New(timestamppb.Now().AsTime())}); err != nil {
+			t.Fatal(err)
+		}
+		f.state.staged = newTable(stageSchema())
+		f.state.staged.put(&internalv1.StagedChunk{RestoreId: "r", Data: file.Bytes()})
+		f.publish()
+		return &internalv1.RestoreBackup{RestoreId: "r", Chunks: 1, OtherCluster: true}
+	}
+	restore := func(f *FSM, c *internalv1.RestoreBackup) *record {
+		data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1, Op: &internalv1.Command_RestoreBackup{RestoreBackup: c}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range f.Apply(f.Applied()+1, 1, data) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		got, _ := f.state.machines.rows.Min()
+		return got
+	}
+	for _, tt := range []struct {
+		name string
+		then string // what is staged after the question; "": nothing else
+		keep bool
+		same bool
+	}{
+		{"kept", "", true, true},
+		{"not kept", "", false, false},
+		{"another file since", "m-2", true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := New()
+			c := stage(f, "m-1")
+			b, refusal := f.View().CheckRestore(c)
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			had, _ := b.state.machines.rows.Min()
+			want := "m-1"
+			if tt.then != "" {
+				want = tt.then
+				stage(f, tt.then)
+			}
+			if !tt.keep {
+				b = nil
+				runtime.GC()
+				runtime.GC()
+			}
+			got := restore(f, c)
+			if got.key != want || (got == had) != tt.same {
+				t.Errorf("got the row %q, the same one: %v; want %q and %v", got.key, got == had, want, tt.same)
+			}
+			runtime.KeepAlive(b)
+		})
+	}
+}

@@ -1,0 +1,221 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const (
+	intakeRows  = 256     // rows that are decoded together
+	intakeBytes = 1 << 20 // or fewer, when they are as large as this
+	intakeAhead = 4       // such batches under way
+)
+
+// rowReader reads the rows of a snapshot into their tables.
+type rowReader struct {
+	in      *summingReader
+	state   *state
+	keep    bool // or the rows are only checked
+	intakes map[encoded]intake
+
+	batch   *rowBatch   // is being filled
+	pending []*rowBatch // are decoded, in the order of the snapshot
+	err     error       // the first that was wrong with rows
+}
+
+type rowBatch struct {
+	into  intake
+	rows  []incoming
+	bytes int
+	done  chan error // buffered
+}
+
+// read reads the rows up to the end of their list and says how many they are. The first thing that is wrong is told, however far the decoding of
+// others has come.
+func (r *rowReader) read() (uint64, error) {
+	n, err := r.each()
+	r.send()
+	for len(r.pending) > 0 { // also after an error: nothing is left to work on its own
+		r.receive()
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return n, err
+}
+
+func (r *rowReader) each() (uint64, error) {
+	for n := uint64(0); ; {
+		raw, err := r.in.next()
+		if err != nil {
+			return n, fmt.Errorf("read record %d: %w", n+1, wholeness(err))
+		}
+		kind, rec, err := parseRecord(raw)
+		if err != nil {
+			return n, fmt.Errorf("read record %d: %w", n+1, err)
+		}
+		if kind == internalv1.SnapshotRecord_TABLE_UNSPECIFIED {
+			return n, nil
+		}
+		n++
+		t := r.state.table(kind)
+		if t == nil {
+			return n, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, kind)
+		}
+		if err := r.take(t, rec); err != nil {
+			return n, err
+		}
+	}
+}
+
+func (r *rowReader) take(t encoded, rec *record) error {
+	into := r.intakes[t]
+	if into == nil {
+		into = t.intake(r.keep)
+		r.intakes[t] = into
+	}
+	if b := r.batch; b != nil && (b.into != into || len(b.rows) == intakeRows || b.bytes >= intakeBytes) {
+		r.send()
+		if len(r.pending) > intakeAhead {
+			if r.receive(); r.err != nil {
+				return r.err
+			}
+		}
+	}
+	if r.batch == nil {
+		r.batch = &rowBatch{into: into, rows: make([]incoming, 0, intakeRows), done: make(chan error, 1)}
+	}
+	r.batch.rows = append(r.batch.rows, incoming{record: rec})
+	r.batch.bytes += len(rec.value)
+	return nil
+}
+
+// send has a batch decoded.
+func (r *rowReader) send() {
+	b := r.batch
+	if b == nil {
+		return
+	}
+	r.batch, r.pending = nil, append(r.pending, b)
+	go func() { b.done <- b.into.prepare(b.rows) }() // read and receive wait for it
+}
+
+// receive puts the oldest batch into its table.
+func (r *rowReader) receive() {
+	b := r.pending[0]
+	r.pending = r.pending[1:]
+	if err := <-b.done; r.err == nil {
+		if r.err = err; err == nil {
+			r.err = b.into.add(b.rows)
+		}
+	}
+}
+
+// build makes the trees of all tables, several at once.
+func (r *rowReader) build() {
+	var all sync.WaitGroup
+	turn := make(chan struct{}, intakeAhead)
+	for _, t := range r.state.tables() {
+		into := r.intakes[t]
+		if into == nil {
+			continue
+		}
+		for _, grow := range into.trees() {
+			turn <- struct{}{}
+			all.Go(func() {
+				grow()
+				<-turn
+			})
+		}
+	}
+	all.Wait()
+}
+
+func (r *rowReader) counts() []TableCount {
+	var counts []TableCount
+	for _, t := range r.state.tables() {
+		n := 0
+		if into := r.intakes[t]; into != nil {
+			n = into.len()
+		}
+		counts = append(counts, TableCount{Table: t.name(), Records: uint64(n)})
+	}
+	return counts
+}
+
+// The fields of an internalv1.SnapshotRecord. There is one for every row, so it is read and written by hand.
+const (
+	recordTable protowire.Number = 1
+	recordKey   protowire.Number = 2
+	recordValue protowire.Number = 3
+)
+
+// parseRecord reads a row as proto.Unmarshal reads an internalv1.SnapshotRecord. Nothing of raw is kept.
+func parseRecord(raw []byte) (internalv1.SnapshotRecord_Table, *record, error) {
+	kind, rec := internalv1.SnapshotRecord_TABLE_UNSPECIFIED, &record{}
+	for len(raw) > 0 {
+		field, wire, n := protowire.ConsumeTag(raw)
+		if n < 0 {
+			return 0, nil, fmt.Errorf("decode it: %w", protowire.ParseError(n))
+		}
+		raw = raw[n:]
+		switch {
+		case field > protowire.MaxValidNumber: // ConsumeTag takes it
+			return 0, nil, fmt.Errorf("decode it: field %d is above %d, the highest there is", field, protowire.MaxValidNumber)
+		case field == recordTable && wire == protowire.VarintType:
+			var v uint64
+			v, n = protowire.ConsumeVarint(raw)
+			kind = internalv1.SnapshotRecord_Table(v)
+		case (field == recordKey || field == recordValue) && wire == protowire.BytesType:
+			var b []byte
+			b, n = protowire.ConsumeBytes(raw)
+			switch {
+			case n < 0:
+			case field == recordValue:
+				rec.value = bytes.Clone(b)
+			case !utf8.Valid(b):
+				return 0, nil, fmt.Errorf("decode it: its key %q is not UTF-8", b)
+			default:
+				rec.key = string(b)
+			}
+		default:
+			n = protowire.ConsumeFieldValue(field, wire, raw)
+		}
+		if n < 0 {
+			return 0, nil, fmt.Errorf("decode it: %w", protowire.ParseError(n))
+		}
+		raw = raw[n:]
+	}
+	return kind, rec, nil
+}
+
+// appendRecord appends a row as it stands in a snapshot, its length first: the bytes that protodelim makes of an internalv1.SnapshotRecord.
+func appendRecord(to []byte, kind internalv1.SnapshotRecord_Table, key string, value []byte) []byte {
+	size := 0
+	if kind != 0 {
+		size += protowire.SizeTag(recordTable) + protowire.SizeVarint(uint64(kind))
+	}
+	if key != "" {
+		size += protowire.SizeTag(recordKey) + protowire.SizeBytes(len(key))
+	}
+	if len(value) > 0 {
+		size += protowire.SizeTag(recordValue) + protowire.SizeBytes(len(value))
+	}
+	to = protowire.AppendVarint(to, uint64(size))
+	if kind != 0 {
+		to = protowire.AppendVarint(protowire.AppendTag(to, recordTable, protowire.VarintType), uint64(kind))
+	}
+	if key != "" {
+		to = protowire.AppendString(protowire.AppendTag(to, recordKey, protowire.BytesType), key)
+	}
+	if len(value) > 0 {
+		to = protowire.AppendBytes(protowire.AppendTag(to, recordValue, protowire.BytesType), value)
+	}
+	return to
+}
