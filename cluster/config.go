@@ -78,7 +78,8 @@ type Config struct {
 	// changes the membership.
 	LeaveOnStop bool
 
-	// SnapshotThreshold, SnapshotInterval and TrailingLogs are Raft's. Default 8192, 30 s, 10240.
+	// SnapshotThreshold, SnapshotInterval and TrailingLogs are Raft's. Default 8192, 30 s, 10240. Where entries are large, there are snapshots earlier,
+	// and fewer entries are kept: see logBytes.
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
@@ -93,6 +94,9 @@ type Config struct {
 	wrapLogs     func(raft.LogStore) raft.LogStore // puts a failing disk under Raft
 	levelsBehind uint32                            // makes this peer an older build
 	keyInterval  time.Duration                     // between two looks at GossipKeyFile; default 5 s
+	weighEvery   time.Duration                     // see the constants of these names
+	logBytes     int64
+	standDown    time.Duration // see standDownTimeout
 }
 
 // level is the highest feature level that this peer understands.
@@ -138,6 +142,9 @@ func (c *Config) complete() error {
 	setDefault(&c.BeatInterval, 5*time.Second)
 	setDefault(&c.StallTimeout, 30*time.Second)
 	setDefault(&c.keyInterval, gossipKeyInterval)
+	setDefault(&c.weighEvery, weighEvery)
+	setDefault(&c.logBytes, logBytes)
+	setDefault(&c.standDown, standDownTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -85,7 +85,7 @@ func (n *Node) genesis() []*internalv1.Command {
 
 // standDownOthers lets every other peer end leader tasks of earlier terms. Peers that cannot be asked are skipped.
 func (n *Node) standDownOthers(ctx context.Context, term uint64) {
-	ctx, cancel := context.WithTimeout(ctx, standDownTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.standDown)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, s := range n.servers() {

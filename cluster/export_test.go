@@ -69,3 +69,15 @@ func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (gra
 	err = t.RequestVote(raft.ServerID(n.cfg.NodeID), raft.ServerAddress(n.RaftAddr()), &req, &resp)
 	return err == nil && resp.Granted, err
 }
+
+// Weigh makes the peer take a snapshot when so many bytes have been applied since the last one, and look often.
+func (c *Config) Weigh(bytes int64) { c.logBytes, c.weighEvery = bytes, 200*time.Millisecond }
+
+// LogSince gives the entries and bytes that this process has applied since the last snapshot, and how many entries Raft keeps behind the next one.
+func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
+	w := n.driver.scale.since()
+	return w.entries, w.bytes, n.raft.ReloadableConfig().TrailingLogs
+}
+
+// WaitLongForOldTasks makes a new leader wait for those of others far longer than it does elsewhere.
+func (c *Config) WaitLongForOldTasks() { c.standDown = 20 * time.Second }

@@ -204,7 +204,11 @@ func (s spell) next(t *testing.T, last cluster.Term) cluster.Term {
 
 func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 	s := newSpell(200 * time.Millisecond)
-	c := clustertest.Start(t, clustertest.Options{Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} }})
+	c := clustertest.Start(t, clustertest.Options{
+		Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
+		// A busy machine takes more than what is left of half a second.
+		Configure: func(_ int, c *cluster.Config) { c.WaitLongForOldTasks() },
+	})
 	var last cluster.Term
 	for range 3 {
 		old := c.Leader()

@@ -20,6 +20,7 @@ type metrics struct {
 	// What the status says of the commands that were applied.
 	commands    atomic.Uint64
 	commitNanos atomic.Int64
+	commits     [CommitBounds + 1]atomic.Uint64 // by how long they took
 }
 
 func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
@@ -102,6 +103,7 @@ func (m *metrics) applied(d time.Duration, err *OutcomeError) {
 	case err == nil:
 		m.commands.Add(1)
 		m.commitNanos.Add(int64(d))
+		m.commits[commitPlace(d)].Add(1)
 	case err.Outcome == Unknown:
 		result = "unknown"
 	default:

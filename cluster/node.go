@@ -56,6 +56,8 @@ type Node struct {
 	applied     atomic.Bool // all that was in the log when this peer started, and the like
 	handingOver atomic.Bool // Raft takes one hand-over after the other only while no follower keeps it waiting
 
+	reloading sync.Mutex // Raft's configuration
+
 	closeOnce sync.Once
 	closing   chan struct{}
 	ran       atomic.Bool
@@ -155,7 +157,7 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 func (n *Node) admit() {
 	if !n.gate.admitted.Swap(true) {
 		n.log.Info("this peer may vote")
-		wake(n.raft, &n.cfg, n.log)
+		n.reload(n.cfg.awake)
 	}
 	n.news.fire()
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -111,16 +110,6 @@ func (n *Node) stats() *internalv1.StatsResponse {
 		LastContactMs: n.lastContact(), State: n.raft.State().String(), Version: n.cfg.Version,
 		MayVote: proto.Bool(n.gate.admitted.Load()), Load: n.load(),
 	}
-}
-
-// load is what this peer has done since it started.
-func (n *Node) load() *holdfastv1.PeerLoad {
-	l := &holdfastv1.PeerLoad{Commands: n.metrics.commands.Load(), CommitSeconds: time.Duration(n.metrics.commitNanos.Load()).Seconds()}
-	if n.cfg.Leases != nil {
-		live, rate := n.cfg.Leases()
-		l.Leases, l.LeaseRate = uint64(max(live, 0)), rate
-	}
-	return l
 }
 
 // lastContact gives the milliseconds since the leader was heard: 0 on the leader, -1 for never.

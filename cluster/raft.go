@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -224,11 +223,7 @@ func faultsPanic() func() {
 	return func() { debug.SetPanicOnFault(old) }
 }
 
-// wake gives an admitted peer its election timeouts.
-func wake(r *raft.Raft, cfg *Config, log *slog.Logger) {
-	rc := r.ReloadableConfig()
-	rc.HeartbeatTimeout, rc.ElectionTimeout = cfg.scale(baseHeartbeat), cfg.scale(baseHeartbeat)
-	if err := r.ReloadConfig(rc); err != nil {
-		log.Error("set election timeouts", "error", err)
-	}
+// awake gives an admitted peer its election timeouts.
+func (c *Config) awake(rc *raft.ReloadableConfig) {
+	rc.HeartbeatTimeout, rc.ElectionTimeout = c.scale(baseHeartbeat), c.scale(baseHeartbeat)
 }

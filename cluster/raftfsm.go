@@ -15,6 +15,7 @@ import (
 type raftFSM struct {
 	fsm     *fsm.FSM
 	applied atomic.Uint64 // log entries applied by this process: the watchdog's sign of life
+	scale   scale
 }
 
 var (
@@ -28,6 +29,7 @@ func (r *raftFSM) Apply(l *raft.Log) any {
 	results := r.fsm.Apply(l.Index, l.Term, l.Data)
 	// failpoint: entry-applied
 	r.applied.Add(1)
+	r.scale.add(l.Data)
 	return results
 }
 
@@ -45,17 +47,24 @@ func (r *raftFSM) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return raftSnapshot{s}, nil
+	return raftSnapshot{s, r.scale.mark(), &r.scale}, nil
 }
 
 // Restore implements raft.FSM.
 func (r *raftFSM) Restore(rc io.ReadCloser) error {
 	err := r.fsm.Restore(rc)
+	if err == nil {
+		r.scale.store(r.scale.mark()) // it is on disk
+	}
 	// failpoint: snapshot-restored
 	return errors.Join(err, rc.Close())
 }
 
-type raftSnapshot struct{ snap io.WriterTo }
+type raftSnapshot struct {
+	snap  io.WriterTo
+	has   weight
+	scale *scale
+}
 
 // Persist implements raft.FSMSnapshot.
 func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
@@ -65,6 +74,9 @@ func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
 	// failpoint: snapshot-written
 	err := sink.Close()
 	// failpoint: snapshot-stored
+	if err == nil {
+		s.scale.store(s.has)
+	}
 	return err
 }
 

@@ -57,6 +57,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.keepIdentity)
 	do(n.watchdog)
 	do(n.watchHalt)
+	do(n.weighLog)
 	do(n.stores.guard.watch)
 	if n.stores.measure != nil {
 		do(func(ctx context.Context) error { n.stores.measure(ctx, measureEvery); return nil })

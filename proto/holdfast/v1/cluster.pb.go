@@ -448,6 +448,9 @@ type PeerLoad struct {
 	LeaseRate     float64                `protobuf:"fixed64,2,opt,name=lease_rate,json=leaseRate,proto3" json:"lease_rate,omitempty"`             // signs of life a second that it takes as the leader
 	Commands      uint64                 `protobuf:"varint,3,opt,name=commands,proto3" json:"commands,omitempty"`                                 // commands that it has committed
 	CommitSeconds float64                `protobuf:"fixed64,4,opt,name=commit_seconds,json=commitSeconds,proto3" json:"commit_seconds,omitempty"` // time from the proposal of these to their answers, of all together
+	// How many of these took how long: at most 0.1 ms, 0.15 ms, and from there on each twice the last but one (0.2, 0.3, 0.4, 0.6, … ms); the
+	// last one is all that took longer. Empty: the peer is older than this field.
+	Commits       []uint64 `protobuf:"varint,5,rep,packed,name=commits,proto3" json:"commits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +513,13 @@ func (x *PeerLoad) GetCommitSeconds() float64 {
 	return 0
 }
 
+func (x *PeerLoad) GetCommits() []uint64 {
+	if x != nil {
+		return x.Commits
+	}
+	return nil
+}
+
 var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
@@ -554,13 +564,14 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\bmay_vote\x182 \x01(\bR\amayVote\x12\x12\n" +
 	"\x04term\x183 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06behind\x184 \x01(\x04R\x06behind\x12)\n" +
-	"\x04load\x185 \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\"\x84\x01\n" +
+	"\x04load\x185 \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\"\x9e\x01\n" +
 	"\bPeerLoad\x12\x16\n" +
 	"\x06leases\x18\x01 \x01(\x04R\x06leases\x12\x1d\n" +
 	"\n" +
 	"lease_rate\x18\x02 \x01(\x01R\tleaseRate\x12\x1a\n" +
 	"\bcommands\x18\x03 \x01(\x04R\bcommands\x12%\n" +
-	"\x0ecommit_seconds\x18\x04 \x01(\x01R\rcommitSeconds2\xbc\x01\n" +
+	"\x0ecommit_seconds\x18\x04 \x01(\x01R\rcommitSeconds\x12\x18\n" +
+	"\acommits\x18\x05 \x03(\x04R\acommits2\xbc\x01\n" +
 	"\x0eClusterService\x12Y\n" +
 	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x03\x90\x02\x01\x12O\n" +
 	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\x03\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"

@@ -1,0 +1,26 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+)
+
+// TestCommitPlace: bounds grow by half and by a third in turn, a command is counted at the least that it keeps to, and none is lost.
+func TestCommitPlace(t *testing.T) {
+	for _, tt := range []struct {
+		took  time.Duration
+		place int
+	}{
+		{0, 0}, {100 * time.Microsecond, 0}, {101 * time.Microsecond, 1}, {150 * time.Microsecond, 1}, {200 * time.Microsecond, 2}, {time.Millisecond, 7}, {4 * time.Second, 31},
+		{time.Minute, CommitBounds},
+	} {
+		if got := commitPlace(tt.took); got != tt.place {
+			t.Errorf("%v is counted at %d, want %d", tt.took, got, tt.place)
+		}
+	}
+	for i := 1; i < CommitBounds; i++ {
+		if CommitBound(i) <= CommitBound(i-1) {
+			t.Errorf("bound %d is %v after %v", i, CommitBound(i), CommitBound(i-1))
+		}
+	}
+}

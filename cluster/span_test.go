@@ -1,0 +1,34 @@
+package cluster
+
+import (
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Whoever has no traces pays nothing for them: neither without a receiver, nor for a command of a trace that is not sent.
+func TestAllocsOfCommitSpans(t *testing.T) {
+	for name, n := range map[string]*Node{"no receiver": {}, "not sampled": {cfg: Config{Tracer: noop.NewTracerProvider().Tracer("")}}} {
+		cmd := &internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1"}}}
+		ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}}))
+		if got := testing.AllocsPerRun(1000, func() {
+			_, done := n.commitSpan(ctx, cmd)
+			done(fsm.Result{}, nil)
+		}); got != 0 {
+			t.Errorf("%s: the span of a commit allocates %v times, want none", name, got)
+		}
+	}
+}
+
+func BenchmarkCommitSpanOff(b *testing.B) {
+	n, cmd, ctx := &Node{}, &internalv1.Command{}, b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		_, done := n.commitSpan(ctx, cmd)
+		done(fsm.Result{}, nil)
+	}
+}
