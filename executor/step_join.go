@@ -17,6 +17,9 @@ import (
 // proofToken says what has become of what the join was let in with.
 const proofToken = "join_token"
 
+// controlPlane is the role of a join that is not a worker's.
+const controlPlane = "control-plane"
+
 // join looks at the node first: one that is Ready needs no joining. The join itself is known by the
 // attempt's token on the host. What it was let in with is taken away when the attempt is over.
 func (a *attempt) join(joiner providers.ClusterJoiner, s *holdfastv1.KubeadmJoin) action {
@@ -46,7 +49,7 @@ func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, 
 		if err != nil {
 			return false, err
 		}
-		joined = node.Registered && node.Ready
+		joined = node.Registered && node.Ready && is(node, spec.Role)
 		if state, detail, err = joiner.JoinStatus(ctx, a.machine, token); err != nil {
 			return false, err
 		}
@@ -85,6 +88,15 @@ func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, 
 		a.message = "registered in " + spec.ClusterRef
 		return true, nil
 	})
+}
+
+// is says whether a node is what it is to be joined as, as far as its labels can be told: a control plane's join that broke off leaves a node that is Ready, and no control plane.
+func is(n providers.NodeStatus, role string) bool {
+	if role != controlPlane || n.Labels == nil {
+		return true
+	}
+	_, ok := n.Labels["node-role.kubernetes.io/control-plane"]
+	return ok
 }
 
 // fromBefore says whether what a cluster knows of a node is from before its host booted last. A disk that was written meanwhile has no kubelet on it that

@@ -129,22 +129,29 @@ func (l *lab) whenWaiting(run, what string, do func()) {
 // What a join was let in with is taken away, however the attempt ends.
 func TestJoinIsEnded(t *testing.T) {
 	ready := providers.NodeStatus{Registered: true, Ready: true}
+	worker, master := ready, ready
+	worker.Labels = map[string]string{"rack": "r7"}
+	master.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 	for _, tc := range []struct {
 		name  string
 		book  *book
+		role  string
 		want  holdfastv1.Run_Phase
 		asked []string
 		proof string
 	}{
-		{"joined", &book{join: providers.WorkDone}, holdfastv1.Run_SUCCEEDED, []string{"join c", "end c"}, "revoked"},
-		{"failed", &book{join: providers.WorkFailed}, holdfastv1.Run_FAILED, []string{"join c", "end c"}, "revoked"},
-		{"a node already", &book{node: ready}, holdfastv1.Run_SUCCEEDED, nil, ""},
+		{"joined", &book{join: providers.WorkDone}, "", holdfastv1.Run_SUCCEEDED, []string{"join c", "end c"}, "revoked"},
+		{"failed", &book{join: providers.WorkFailed}, "", holdfastv1.Run_FAILED, []string{"join c", "end c"}, "revoked"},
+		{"a node already", &book{node: ready}, "", holdfastv1.Run_SUCCEEDED, nil, ""},
+		{"a control plane already", &book{node: master}, "control-plane", holdfastv1.Run_SUCCEEDED, nil, ""},
+		{"a node whose join as a control plane broke off", &book{node: worker, join: providers.WorkDone}, "control-plane", holdfastv1.Run_SUCCEEDED, []string{"join c", "end c"}, "revoked"},
+		{"a node that nobody can tell", &book{node: ready}, "control-plane", holdfastv1.Run_SUCCEEDED, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.member(tc.book)
 			l.machine("m")
-			l.plan("p", once(step("join", &holdfastv1.KubeadmJoin{ClusterRef: "c"})))
+			l.plan("p", once(step("join", &holdfastv1.KubeadmJoin{ClusterRef: "c", Role: tc.role})))
 			l.lead(quick())
 			r := l.ended(l.start("m", "REPAVE", "p", nil).GetRunId())
 			if r.GetPhase() != tc.want {

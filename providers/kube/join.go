@@ -15,6 +15,9 @@ import (
 // joinTime is what the host gives kubeadm, whatever becomes of the leader. Its token is good for as long.
 const joinTime = TokenTTL
 
+// controlPlaneLabel is on the node of each control plane.
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
 // script is what is to run on a host.
 type script struct {
 	text string
@@ -104,6 +107,9 @@ func (a *api) joining(ctx context.Context, m providers.Machine, s providers.Join
 	case "control-plane":
 		if c.CertificateKey, err = a.certificateKey(ctx, op); err != nil {
 			return nil, err
+		}
+		if n != nil {
+			_, c.Known = n.Labels[controlPlaneLabel] // kubeadm sets it last
 		}
 	default:
 		return nil, providers.Errorf(providers.Unsupported, op, "its role is %q: want worker or control-plane", s.Role)

@@ -211,13 +211,33 @@ func TestJoinRefused(t *testing.T) {
 }
 
 func TestJoinControlPlane(t *testing.T) {
-	c, h := newCluster(t), newHost()
-	c.secrets["kubeadm-certs"] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-certs"}}
-	if err := kube.New(c, h).StartJoin(t.Context(), op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod", Role: "control-plane"}); err != nil {
-		t.Fatal(err)
+	label := func(n *corev1.Node, key string) *corev1.Node {
+		n.Labels = map[string]string{key: ""}
+		return n
 	}
-	if want := "controlPlane:\n  certificateKey: " + strings.Repeat("ab", 32); !strings.Contains(h.script(op().Token()), want) {
-		t.Errorf("the script has no %q", want)
+	for name, tt := range map[string]struct {
+		node  *corev1.Node
+		known string
+	}{
+		"a host that is no node": {nil, "known=''\n"},
+		"a control plane":        {label(node("m-1", uuid, "", corev1.ConditionTrue), "node-role.kubernetes.io/control-plane"), "known='yes'\n"},
+		"a node that is none":    {label(node("m-1", uuid, "", corev1.ConditionTrue), "rack"), "known=''\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, h := newCluster(t), newHost()
+			c.secrets["kubeadm-certs"] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-certs"}}
+			if tt.node != nil {
+				c.nodes[tt.node.Name] = tt.node
+			}
+			if err := kube.New(c, h).StartJoin(t.Context(), op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod", Role: "control-plane"}); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"controlPlane:\n  certificateKey: " + strings.Repeat("ab", 32), tt.known, "as='control plane'\n"} {
+				if !strings.Contains(h.script(op().Token()), want) {
+					t.Errorf("the script has no %q", want)
+				}
+			}
+		})
 	}
 }
 

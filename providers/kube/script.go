@@ -20,7 +20,7 @@ type joining struct {
 	Hashes         []string // of the CA
 	Token          string
 	CertificateKey string // of a control plane
-	Known          bool   // the cluster has the machine's node already
+	Known          bool   // the cluster has the machine's node already; of a control plane: and it is one
 }
 
 // script gives what runs on the host. What is secret is in a document within it: it is on no command line, and in no environment.
@@ -41,11 +41,14 @@ func (c *joining) script() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write what kubeadm reads: %w", err)
 	}
-	known := ""
+	known, as := "", "node"
 	if c.Known {
 		known = "yes"
 	}
-	head := fmt.Sprintf("cluster=%s\nknown=%s\n", quote(c.Cluster), quote(known))
+	if c.CertificateKey != "" {
+		as = "control plane"
+	}
+	head := fmt.Sprintf("cluster=%s\nknown=%s\nas=%s\n", quote(c.Cluster), quote(known), quote(as))
 	return head + strings.Replace(joinScript, "@CONFIGURATION@\n", string(doc), 1), nil
 }
 

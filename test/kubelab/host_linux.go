@@ -25,7 +25,7 @@ exec "$@"
 `
 
 // What is in /usr/local/bin of a host, before what is in /usr/bin. kubeadm is the real one; the checks that it makes before are of containers and the kernel, which
-// the stand-in for the kubelet has no use for.
+// the stand-in for the kubelet has no use for. None of the containers of a control plane runs: so kubeadm does not wait for them.
 const (
 	kubeadmProgram = `#!/bin/sh
 case "$1" in
@@ -33,7 +33,7 @@ upgrade) exit 0 ;;
 join)
   echo join >>@DIR@/joins
   while [ -e @DIR@/hold ]; do sleep 0.1; done
-  exec @BIN@/kubeadm "$@" --ignore-preflight-errors=all ;;
+  exec @BIN@/kubeadm "$@" --ignore-preflight-errors=all --skip-phases=wait-control-plane ;;
 esac
 exec @BIN@/kubeadm "$@"
 `

@@ -25,35 +25,7 @@ const hostUUID = "4c4c4544-0042-3510-8051-b4c04f4d3232"
 // A machine joins a real cluster while the leader dies, is verified, upgraded behind a disruption budget, missed while the API is away, and gone in the end. What it
 // was let in with works while it joins, and not a moment longer.
 func TestMachineInACluster(t *testing.T) {
-	if os.Getenv("E2E_KUBE") == "" {
-		t.Skip("NOT TESTED against a real Kubernetes API: run make e2e-kube")
-	}
-	if m := sshd.Missing(); m != "" || os.Geteuid() != 0 {
-		t.Skip("NOT TESTED against a real Kubernetes API: it needs root, and sshd: " + m)
-	}
-	bin, err := Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "kubelab-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("kept %s", dir)
-			return
-		}
-		_ = os.RemoveAll(dir)
-	})
-	for _, d := range []string{"plane", "host"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // sshd wants to pass
-		t.Fatal(err)
-	}
+	bin, dir := prepared(t)
 	began := time.Now()
 	at := func(what string) {
 		t.Logf("%6.1f s  %s", time.Since(began).Seconds(), what)
@@ -68,15 +40,7 @@ func TestMachineInACluster(t *testing.T) {
 	if out := s.cli("cluster-ref", "list", "-o", "name"); out != "prod\n" {
 		t.Errorf("registered clusters: %q, want prod", out)
 	}
-	if _, err := s.client.Secrets().PutSecret(t.Context(), &holdfastv1.PutSecretRequest{Name: "ssh", Type: "ssh", Values: map[string]string{"username": host.User, "private_key": host.PrivateKey}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"m-1", "m-2"} {
-		if _, err := s.client.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id,
-			Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: host.Addr, SshCredentialsRef: "ssh", SshHostKeys: []string{host.HostKey}, TargetClusterRef: "prod"}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.register(host, "m-1", "m-2")
 	step := func(name string, seconds int32, kind *holdfastv1.Step) *holdfastv1.Step {
 		kind.Name, kind.TimeoutSeconds = name, seconds
 		return kind
@@ -271,5 +235,54 @@ func drained(t *testing.T, plane *Plane, s *site) {
 	}
 	if _, err := plane.Do(http.MethodGet, pods+"/log", "", nil); err != nil {
 		t.Errorf("the pod of a daemon set was evicted: %v", err)
+	}
+}
+
+// prepared skips a test unless it was asked for, and gives the programs of a control plane and a directory for a plane and a host.
+func prepared(t *testing.T) (bin, dir string) {
+	t.Helper()
+	if os.Getenv("E2E_KUBE") == "" {
+		t.Skip("NOT TESTED against a real Kubernetes API: run make e2e-kube")
+	}
+	if m := sshd.Missing(); m != "" || os.Geteuid() != 0 {
+		t.Skip("NOT TESTED against a real Kubernetes API: it needs root, and sshd: " + m)
+	}
+	bin, err := Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err = os.MkdirTemp("", "kubelab-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("kept %s", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	})
+	for _, d := range []string{"plane", "host"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // sshd wants to pass
+		t.Fatal(err)
+	}
+	return bin, dir
+}
+
+// register makes machines known that are all of one host.
+func (s *site) register(host *Host, ids ...string) {
+	s.t.Helper()
+	if _, err := s.client.Secrets().PutSecret(s.t.Context(), &holdfastv1.PutSecretRequest{Name: "ssh", Type: "ssh", Values: map[string]string{"username": host.User, "private_key": host.PrivateKey}}); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, id := range ids {
+		if _, err := s.client.Machines().RegisterMachine(s.t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id,
+			Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: host.Addr, SshCredentialsRef: "ssh", SshHostKeys: []string{host.HostKey}, TargetClusterRef: "prod"}}}); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,7 @@ kubernetesVersion: %[3]s
 clusterName: lab
 controlPlaneEndpoint: %[1]s:%[2]s
 certificatesDir: %[4]s
+etcd: {external: {endpoints: ["%[5]s"]}}
 networking: {podSubnet: 10.200.0.0/16, serviceSubnet: 10.201.0.0/16}
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -74,8 +76,8 @@ func StartPlane(t testing.TB, bin, dir string) *Plane {
 	t.Cleanup(p.starter.Close)
 	p.addr = ports.Address(ip)
 	_, port, _ := net.SplitHostPort(p.addr)
-	p.write("init.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, p.path("pki")))
-	p.write("upload.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, "/etc/kubernetes/pki")) // where hosts have it
+	p.write("init.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, p.path("pki"), p.etcd[0]))
+	p.write("upload.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, "/etc/kubernetes/pki", p.etcd[0])) // where hosts have it
 	p.kubeadm("init", "phase", "certs", "all", "--config", p.path("init.yaml"))
 	for _, conf := range []string{"admin", "super-admin", "controller-manager"} {
 		p.kubeadm("init", "phase", "kubeconfig", conf, "--config", p.path("init.yaml"), "--kubeconfig-dir", p.path("conf"))
@@ -113,6 +115,24 @@ func (p *Plane) StartAPI() {
 		_, err := p.Do(http.MethodGet, "/readyz", "", nil)
 		return err
 	})
+}
+
+// UploadCerts has kubeadm put what control planes share into the cluster, sealed with a key of 32 bytes in hex, for two hours. The group
+// that admin.conf of a new control plane belongs to gets its rights, which kubeadm init gives it once.
+func (p *Plane) UploadCerts(key string) {
+	p.t.Helper()
+	conf, err := os.ReadFile(p.path("init.yaml"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write("certs.yaml", strings.Replace(string(conf), "kind: InitConfiguration\n", "kind: InitConfiguration\ncertificateKey: "+key+"\n", 1)) // kubeadm takes no flag beside a file
+	p.kubeadm("init", "phase", "upload-certs", "--upload-certs", "--skip-certificate-key-print", "--config", p.path("certs.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
+	const group = "kubeadm:cluster-admins"
+	p.Must(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "", map[string]any{
+		"metadata": map[string]any{"name": group},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}},
+	}, nil)
 }
 
 // KillAPI ends the API server as a dead machine would.

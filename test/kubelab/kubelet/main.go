@@ -1,5 +1,8 @@
+//go:build linux
+
 // Command kubelet stands in for the kubelet on a host of the lab. It does what a cluster sees of one: it trades the bootstrap credentials that kubeadm left for a
-// certificate of its own (a signing request, as the real one), registers the node, reports its conditions, and ends pods that are to end.
+// certificate of its own (a signing request, as the real one), registers the node, reports its conditions, and ends pods that are to end. On a control plane it stands in for the
+// API server that kubeadm has left a manifest of, too, by passing on to the cluster's.
 //
 // It owns what it writes to /etc/kubernetes/kubelet.conf. It runs no container, and nothing but the tests of kubelab may use it.
 package main
@@ -47,6 +50,9 @@ func main() {
 
 func run(ctx context.Context, dir string) error {
 	go health()
+	if err := standInForAPI(); err != nil {
+		return err
+	}
 	args, err := arguments()
 	if err != nil {
 		return err
