@@ -31,6 +31,20 @@ else
 	echo "netboot: no boot medium is made: apt knows not all of isolinux, syslinux-common, systemd-boot-efi" >&2
 	loaders=
 fi
+
+# A root file system (TAR) is unpacked to a file system that these make, with the libraries that they need. Raw and qcow2 images do without.
+programs=$PWD/programs
+needed=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances e2fsprogs dosfstools 2>/dev/null | grep '^[a-z0-9]' | grep -v ':' | sort -u) || true
+# shellcheck disable=SC2086
+if [ -n "$needed" ] && apt-get -q download $needed >&2; then
+	rm -rf "$programs"
+	for p in $needed; do
+		dpkg-deb -x "$(ls -t "$PWD/${p}"_*.deb | head -1)" "$programs"
+	done
+else
+	echo "netboot: the installer will refuse TAR images: apt knows not all that e2fsprogs and dosfstools need" >&2
+	programs=
+fi
 cd - >/dev/null
 out=$(realpath "$out")
-exec go -C tools run ./netboot -agent "$out/holdfast-agent" -deb "$deb" -out "$out" ${ca:+-ca "$(realpath "$ca")"} ${loaders:+-loaders "$loaders"}
+exec go -C tools run ./netboot -agent "$out/holdfast-agent" -deb "$deb" -out "$out" ${ca:+-ca "$(realpath "$ca")"} ${loaders:+-loaders "$loaders"} ${programs:+-programs "$programs"}

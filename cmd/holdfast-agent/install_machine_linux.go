@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"runtime"
@@ -14,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/target"
 )
 
-// bareMachine is this machine, as the installer sees it. It implements install.Machine.
+// bareMachine is this machine, as the installer sees it. It implements install.Machine and install.Unpacker.
 type bareMachine struct {
 	host
 	log *slog.Logger
@@ -55,6 +56,14 @@ func (m *bareMachine) Look() (peers.Inventory, string) {
 
 // Open implements install.Machine.
 func (m *bareMachine) Open(name string) (install.Disk, error) { return disks.Open(name) }
+
+// CanUnpack implements install.Unpacker.
+func (m *bareMachine) CanUnpack(disk string) error { return target.CanUnpack(disk) }
+
+// Unpack implements install.Unpacker.
+func (m *bareMachine) Unpack(ctx context.Context, disk string, archive io.Reader) error {
+	return target.Unpack(ctx, disk, archive, m.log)
+}
 
 // Finish implements install.Machine.
 func (m *bareMachine) Finish(ctx context.Context, disk string, o peers.Order) ([]string, error) {

@@ -47,7 +47,7 @@ func TestRepaveFails(t *testing.T) {
 	network(t, 1)
 	addresses(l, t, 1)
 	s := openSite(t, bench, l, impatient)
-	boxes := s.boxes(l, 1)
+	boxes := s.boxes(l, 1, false)
 	b := boxes[0]
 	s.prepare(boxes, installs(5))
 

@@ -91,7 +91,7 @@ func TestRepave(t *testing.T) {
 	addresses(l, t, n)
 	plane := cluster(t, l)
 	s := openSite(t, bench, l, patient)
-	boxes := s.boxes(l, n)
+	boxes := s.boxes(l, n, false)
 	t.Logf("%6.1f s: network, dnsmasq, a Kubernetes API, three peers, %d BMCs", time.Since(began).Seconds(), n)
 	s.files["packages"] = packages(t, l)
 	s.prepare(boxes, installs(1)+joins)
@@ -122,8 +122,8 @@ func TestRepave(t *testing.T) {
 	t.Logf("%6.1f s: all", time.Since(began).Seconds())
 }
 
-// boxes makes machines: the first and the third with BIOS, the second with UEFI; the first one's BMC speaks IPMI, that of the others Redfish.
-func (s *site) boxes(l *bmclab.Lab, n int) (all []*box) {
+// boxes makes machines: the first and the third with BIOS, the second with UEFI, or all with UEFI that boots by HTTP alone; the first one's BMC speaks IPMI, that of the others Redfish.
+func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 	s.t.Helper()
 	for i := range n {
 		b := &box{id: fmt.Sprintf("box%d", i+1), host: boxHost(i), disk: filepath.Join(s.dir, fmt.Sprintf("box%d.img", i+1))}
@@ -134,8 +134,8 @@ func (s *site) boxes(l *bmclab.Lab, n int) (all []*box) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		hw := chassis.Box{Memory: 768, Disk: b.disk, Tap: tapName(i), MAC: boxMAC(i)}
-		if i == 1 {
+		hw := chassis.Box{Memory: 768, Disk: b.disk, Tap: tapName(i), MAC: boxMAC(i), HTTP: http}
+		if i == 1 || http {
 			vars := filepath.Join(s.dir, b.id+".vars")
 			text, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS.fd")
 			if err == nil {

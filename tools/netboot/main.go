@@ -1,8 +1,8 @@
 // Command netboot makes the netboot image: a kernel as Debian ships it, and an initramfs with holdfast-agent as /init and the drivers that it loads.
 //
-//	netboot -agent bin/holdfast-agent -deb linux-image-….deb -out bin/netboot [-modules a,b,…] [-ca ca.pem] [-loaders TREE]
+//	netboot -agent bin/holdfast-agent -deb linux-image-….deb -out bin/netboot [-modules a,b,…] [-ca ca.pem] [-loaders TREE] [-programs TREE]
 //
-// With boot loaders it makes a boot medium of both, too (docs/installer.md).
+// With boot loaders it makes a boot medium of both, too, and with e2fsprogs and dosfstools the installer unpacks root file systems (docs/installer.md).
 //
 // It unpacks the package with dpkg-deb, finds out what a module needs from the module itself, and writes the cpio archive by itself: no root, no mounts, no
 // device nodes. The same input gives the same bytes.
@@ -22,7 +22,7 @@ import (
 const drivers = "virtio_pci,virtio_mmio,virtio_blk,virtio_scsi,virtio_net,virtio_rng," +
 	"nvme,ahci,sd_mod,megaraid_sas,mpt3sas,aacraid,smartpqi,hpsa," +
 	"e1000,e1000e,igb,igc,ixgbe,i40e,ice,tg3,bnxt_en,mlx4_en,mlx5_core,r8169,ena,gve,hv_netvsc,hv_storvsc,vmxnet3,vmw_pvscsi," +
-	"xfs,btrfs,vfat,nls_cp437,nls_iso8859-1,nls_ascii,efivarfs,usb_storage,xhci_pci"
+	"ext4,xfs,btrfs,vfat,nls_cp437,nls_iso8859-1,nls_ascii,efivarfs,usb_storage,xhci_pci"
 
 func main() {
 	agent := flag.String("agent", "bin/holdfast-agent", "static binary, /init of the image")
@@ -31,14 +31,15 @@ func main() {
 	modules := flag.String("modules", drivers, "modules to take along, with all that they need")
 	ca := flag.String("ca", "", "CA certificate of the peers, when they serve HTTPS under their own")
 	loaders := flag.String("loaders", "", "directory that isolinux, syslinux-common and systemd-boot-efi were unpacked to: makes installer.iso")
+	programs := flag.String("programs", "", "directory that e2fsprogs, dosfstools and all that they need were unpacked to: the installer takes TAR images then")
 	flag.Parse()
-	if err := run(*agent, *deb, *out, *ca, *loaders, strings.Split(*modules, ",")); err != nil {
+	if err := run(*agent, *deb, *out, *ca, *loaders, *programs, strings.Split(*modules, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "netboot:", err)
 		os.Exit(1)
 	}
 }
 
-func run(agent, deb, out, ca, tree string, wanted []string) error {
+func run(agent, deb, out, ca, tree, programs string, wanted []string) error {
 	if deb == "" {
 		return fmt.Errorf("give -deb: apt-get download a kernel package, as make netboot does")
 	}
@@ -62,6 +63,13 @@ func run(agent, deb, out, ca, tree string, wanted []string) error {
 	files, err := contents(agent, ca, picked)
 	if err != nil {
 		return err
+	}
+	if programs != "" {
+		more, err := gather(programs)
+		if err != nil {
+			return err
+		}
+		files = append(files, more...)
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err

@@ -48,3 +48,44 @@ func TestPickNeedsModules(t *testing.T) {
 		t.Errorf("a module that is none: %v", err)
 	}
 }
+
+// Programs come with their libraries and what loads these, found by the last part of the name: links of packages lead to where they are installed.
+func TestGather(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	elf, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := t.TempDir()
+	for _, name := range []string{"sbin/mke2fs", "usr/sbin/mkfs.fat.real"} {
+		if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(tree, name), elf, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := gather(tree); err == nil || !strings.Contains(err.Error(), "find mkfs.fat: it is in none of the packages") {
+		t.Errorf("without mkfs.fat: %v", err)
+	}
+	if err := os.Symlink("/sbin/mke2fs", filepath.Join(tree, "usr/sbin/mkfs.fat")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := gather(tree)
+	if libs, _, lerr := linked(program); lerr == nil && len(libs) > 0 {
+		if err == nil || !strings.Contains(err.Error(), ".so") {
+			t.Errorf("without libraries: %v", err)
+		}
+		return // a test with the race detector is not static
+	}
+	var got []string
+	for _, f := range files {
+		got = append(got, f.name)
+	}
+	if want := "sbin sbin/mke2fs sbin/mkfs.fat"; err != nil || strings.Join(got, " ") != want {
+		t.Errorf("got %v, %v, want %s", got, err, want)
+	}
+}

@@ -40,6 +40,14 @@ type Eraser interface {
 	Erase(ctx context.Context) (method string, err error)
 }
 
+// Unpacker is a Machine that makes a disk of a root file system, too.
+type Unpacker interface {
+	// CanUnpack says why it cannot do so with a disk, while nothing is written yet.
+	CanUnpack(disk string) error
+	// Unpack makes partitions and file systems on a disk, which is open nowhere, and unpacks a tar into the root as it comes. The disk is not bootable before Finish.
+	Unpack(ctx context.Context, disk string, archive io.Reader) error
+}
+
 // Config says how to go about it. Zero values are replaced by the defaults.
 type Config struct {
 	Client *peers.Client

@@ -110,7 +110,7 @@ func newPeer(t *testing.T, rule string) *installtest.Peer {
 }
 
 // run installs and gives the error.
-func run(t *testing.T, p *installtest.Peer, m *machine) error {
+func run(t *testing.T, p *installtest.Peer, m Machine) error {
 	t.Helper()
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
@@ -209,7 +209,8 @@ func TestInstallFails(t *testing.T) {
 		{"a rule that is none", "first", nil, []string{"A"}, `"first" is no condition`, false},
 		{"a checksum that is none", "", set("sha256", ""), []string{"A"}, "an image that cannot be checked is not written", false},
 		{"a wrong checksum", "", set("sha256", strings.Repeat("0", 64)), []string{"A"}, "checksum of image debian-13 is", true},
-		{"tar", "", set("format", "IMAGE_FORMAT_TAR"), []string{"A"}, "writes RAW and QCOW2", false},
+		{"an unknown format", "", set("format", "VMDK"), []string{"A"}, "writes RAW, QCOW2 and TAR", false},
+		{"tar on a machine that cannot", "", set("format", "IMAGE_FORMAT_TAR"), []string{"A"}, "unpack image debian-13: this machine cannot", false},
 		{"no qcow2", "", set("format", "QCOW2"), []string{"A"}, "is it really QCOW2", false},
 		{"an unknown compression", "", set("compression", "XZ"), []string{"A"}, "knows NONE, GZIP and ZSTD", false},
 		{"a file", "", set("url", "file:///etc/shadow"), []string{"A"}, "only http:// and https://", false},

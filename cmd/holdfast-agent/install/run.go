@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/image"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/peers"
 )
 
@@ -165,12 +164,12 @@ func (w *work) install(ctx context.Context, rule diskrule.Rule) ([]string, error
 	}
 	w.Logger.Info("disk chosen", "disk", chosen.String())
 	w.stage.Store(stageDownload)
-	disk, err := w.machine.Open(chosen.Name)
-	if err != nil {
-		return nil, err
+	put := w.write
+	if w.order.Image.Format == "TAR" {
+		put = w.unpack
 	}
-	got, err := w.write(ctx, chosen, disk)
-	if err = errors.Join(err, disk.Close()); err != nil {
+	got, err := put(ctx, chosen)
+	if err != nil {
 		return nil, err
 	}
 	w.Logger.Info("image written", "image_bytes", got.ImageBytes, "sent_bytes", got.SentBytes, "took", got.Took.Round(time.Millisecond))
@@ -218,21 +217,6 @@ func same(a, b []diskrule.Disk) bool {
 		}
 	}
 	return true
-}
-
-// write brings the image to the disk.
-func (w *work) write(ctx context.Context, chosen diskrule.Disk, disk Disk) (image.Result, error) {
-	im := w.order.Image
-	src := image.NewDownload(ctx, image.DownloadConfig{
-		Name: im.Name, URLs: w.urls(), Size: im.SizeBytes, HTTP: w.HTTP, GiveUp: w.GiveUp, Logger: w.Logger,
-	})
-	defer func() { _ = src.Close() }()
-	job := image.Job{
-		Name: im.Name, SHA256: im.SHA256, Compression: im.Compression, Format: im.Format, DiskSize: chosen.SizeBytes,
-		Prepare:  func(ctx context.Context) (bool, error) { return w.prepare(ctx, chosen.Name, disk) },
-		Progress: func(p int) { w.percent.Store(int64(min(p, 99))) },
-	}
-	return job.Write(ctx, src, disk)
 }
 
 // prepare is the last point at which nothing has been written.

@@ -14,6 +14,8 @@ type Box struct {
 	// UEFI has the two halves of the firmware, OVMF: code, and variables, which it writes to. Empty: SeaBIOS, whose card has iPXE in its ROM. With UEFI the
 	// firmware's own PXE asks first.
 	UEFI [2]string
+	// HTTP leaves HTTP boot (HTTPClient) as UEFI's only way to boot from the network.
+	HTTP bool
 }
 
 // boxArguments gives QEMU's command line for a box.
@@ -33,6 +35,9 @@ func (m *Machine) boxArguments(order map[string]int, cd string) []string {
 	if b.UEFI[0] != "" {
 		card += ",romfile="
 		args = append(args, "-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+b.UEFI[0], "-drive", "if=pflash,format=raw,unit=1,file="+b.UEFI[1])
+	}
+	if b.HTTP { // OvmfPkg/README, network support
+		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no", "-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=no")
 	}
 	return append(args, "-device", card)
 }

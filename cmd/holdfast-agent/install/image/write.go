@@ -27,7 +27,7 @@ type Job struct {
 	Name        string // of the image
 	SHA256      string // of the bytes as they are sent, in lower case
 	Compression string // NONE, GZIP or ZSTD
-	Format      string // RAW (default) or QCOW2, which is kept whole before anything is written
+	Format      string // RAW (default), QCOW2, which is kept whole before anything is written, or TAR, which is for Unpack
 	TempDir     string // where that is kept; default that of the system, which is in memory in the installer
 	DiskSize    uint64 // bytes
 	// Prepare is asked once, when the image is known to fit as far as that can be known, right before the first byte is written: it may erase the
@@ -178,6 +178,9 @@ func (j Job) explain(ctx context.Context, src Source, err error) error {
 	}
 	if wrong := j.checkSum(src); wrong != nil {
 		return wrong
+	}
+	if j.Format == formatTAR {
+		return fmt.Errorf("unpack image %s: %w: its checksum is right, so it was added like that: is it really a TAR of a root file system, and its compression %s?", j.Name, err, j.Compression)
 	}
 	if j.Format == formatQCOW2 {
 		return fmt.Errorf("read image %s: %w: its checksum is right, so it was added like that: is it really QCOW2, and its compression %s?", j.Name, err, j.Compression)

@@ -37,7 +37,7 @@ type Image struct {
 	URL         string `json:"url"`         // absolute, or a path that every server has
 	SHA256      string `json:"sha256"`      // of the bytes as they are sent
 	SizeBytes   int64  `json:"size_bytes"`  // of the bytes as they are sent; 0: not known
-	Format      string `json:"format"`      // RAW (default), QCOW2 or TAR
+	Format      string `json:"format"`      // RAW (default), QCOW2 or TAR (a root file system)
 	Compression string `json:"compression"` // NONE (default), GZIP or ZSTD
 }
 
@@ -64,8 +64,8 @@ func (o *Order) Check() error {
 	if len(o.Image.SHA256) != 64 || strings.Trim(o.Image.SHA256, "0123456789abcdef") != "" {
 		refuse("image %s has the sha256 %q, which is none: an image that cannot be checked is not written", o.Image.Name, o.Image.SHA256)
 	}
-	if !slices.Contains([]string{"RAW", "QCOW2"}, o.Image.Format) {
-		refuse("image %s has the format %s, and this installer writes RAW and QCOW2: make a disk image of it and add that", o.Image.Name, o.Image.Format)
+	if !slices.Contains([]string{"RAW", "QCOW2", "TAR"}, o.Image.Format) {
+		refuse("image %s has the format %s, and this installer writes RAW, QCOW2 and TAR: make a disk image of it and add that", o.Image.Name, o.Image.Format)
 	}
 	if !slices.Contains([]string{"NONE", "GZIP", "ZSTD"}, o.Image.Compression) {
 		refuse("image %s has the compression %s: this installer knows NONE, GZIP and ZSTD", o.Image.Name, o.Image.Compression)

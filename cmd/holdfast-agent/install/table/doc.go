@@ -1,4 +1,4 @@
-// Package table reads and grows partition tables, MBR and GPT.
+// Package table reads and grows partition tables, MBR and GPT, and makes the one of a disk that a root file system is unpacked to.
 //
 // It owns what an image's first bytes say about the disk it needs, and making the last partition reach to the end of the disk. It writes nothing but
 // tables, and does not know what is in a partition. Sectors have 512 bytes: images are made so.

@@ -88,13 +88,21 @@ func growGPT(disk *os.File, size uint64, protective int) (string, error) {
 	if err := t.Write(disk, int64(size)); err != nil {
 		return "", fmt.Errorf("write the GPT: %w", err)
 	}
-	var count [4]byte
-	binary.LittleEndian.PutUint32(count[:], uint32(min(size/sector-1, math.MaxUint32)))
-	if _, err := disk.WriteAt(count[:], int64(mbrEntries+protective*mbrEntrySize+12)); err != nil {
-		return "", fmt.Errorf("write the protective MBR: %w", err)
+	if err := protect(disk, size, protective); err != nil {
+		return "", err
 	}
 	if last.End == was {
 		return "the copy of the GPT is at the end of the disk now; its last partition reaches there already", nil
 	}
 	return fmt.Sprintf("the last partition (GPT, %q) ends at sector %d now instead of %d", last.Name, last.End, was), nil
+}
+
+// protect lets the protective entry of an MBR say how large the disk is, as far as it can.
+func protect(disk *os.File, size uint64, entry int) error {
+	var count [4]byte
+	binary.LittleEndian.PutUint32(count[:], uint32(min(size/sector-1, math.MaxUint32)))
+	if _, err := disk.WriteAt(count[:], int64(mbrEntries+entry*mbrEntrySize+12)); err != nil {
+		return fmt.Errorf("write the protective MBR: %w", err)
+	}
+	return nil
 }

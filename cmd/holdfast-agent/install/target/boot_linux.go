@@ -51,16 +51,8 @@ func entry(ctx context.Context, disk string, parts []partition) (string, error) 
 	if !ok {
 		return "", errors.New("the image has no EFI system partition")
 	}
-	dev := ""
-	for _, p := range parts {
-		if n, err := os.ReadFile(filepath.Join("/sys/class/block", p.name, "partition")); err == nil && strings.TrimSpace(string(n)) == strconv.Itoa(esp.Partition) {
-			dev = "/dev/" + p.name
-		}
-	}
-	if dev == "" {
-		return "", fmt.Errorf("the kernel does not show partition %d of %s", esp.Partition, disk)
-	}
-	if err := waitFor(ctx, dev); err != nil {
+	dev, err := device(ctx, parts, esp.Partition)
+	if err != nil {
 		return "", err
 	}
 	loader := map[string]string{"amd64": "BOOTX64.EFI", "arm64": "BOOTAA64.EFI"}[runtime.GOARCH]
@@ -76,6 +68,16 @@ func entry(ctx context.Context, disk string, parts []partition) (string, error) 
 		return err
 	})
 	return name, err
+}
+
+// device gives the path of a partition by its number.
+func device(ctx context.Context, parts []partition, number int) (string, error) {
+	for _, p := range parts {
+		if n, err := os.ReadFile(filepath.Join("/sys/class/block", p.name, "partition")); err == nil && strings.TrimSpace(string(n)) == strconv.Itoa(number) {
+			return "/dev/" + p.name, waitFor(ctx, "/dev/"+p.name)
+		}
+	}
+	return "", fmt.Errorf("the kernel does not show partition %d", number)
 }
 
 // mounted does something while a file system is mounted.

@@ -1,7 +1,9 @@
 // Package target makes a disk that has just been written bootable as this machine: it grows the last partition, finds and mounts the root file
-// system, grows that, lets package seed write into it, and makes a boot entry where the firmware is UEFI.
+// system, grows that, lets package seed write into it, and makes a boot entry where the firmware is UEFI. Of a disk that a root file system is unpacked to, it makes partitions and
+// file systems before, and has the root's own GRUB make it bootable in the end: then, and only then, programs of the image are run.
 //
-// It owns mounting. It must be given a disk that was chosen and written by this installer.
+// It owns mounting, and what mke2fs and mkfs.fat are told. These are Debian's, which the netboot image has with it (tools/netboot): file systems that others have to read for years are not made by a
+// library that few use. It must be given a disk that was chosen by this installer.
 package target
 
 import (
@@ -35,26 +37,31 @@ func fileSystems() []string { return []string{"ext4", "xfs", "btrfs"} }
 
 // Finish does all of it, and gives the public halves of the host keys. The disk must be open nowhere.
 func Finish(ctx context.Context, disk string, o peers.Order, log *slog.Logger) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	wait, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
-	if err := grow(ctx, disk, log); err != nil {
+	if err := grow(wait, disk, log); err != nil {
 		return nil, err
 	}
 	parts, err := partitions(disk)
 	if err != nil {
 		return nil, err
 	}
-	part, kind, err := mountRoot(ctx, parts)
+	part, kind, err := mountRoot(wait, parts)
 	if err != nil {
 		return nil, fmt.Errorf("find the root file system of image %s: %w", o.Image.Name, err)
 	}
 	log.Info("root file system found", "partition", part.name, "type", kind)
 	keys, err := fill(part, kind, o, log)
+	if err == nil && o.Image.Format == tarImage {
+		err = bootable(ctx, disk, parts, log)
+	}
 	unix.Sync()
 	if err := errors.Join(err, unix.Unmount(mountPoint, 0)); err != nil {
 		return nil, err
 	}
-	enter(ctx, disk, parts, log)
+	wait, cancel = context.WithTimeout(ctx, settle)
+	defer cancel()
+	enter(wait, disk, parts, log)
 	return keys, nil
 }
 

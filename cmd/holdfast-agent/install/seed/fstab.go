@@ -1,0 +1,51 @@
+package seed
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Mount is a line of fstab(5).
+type Mount struct {
+	Source, Dir, Type, Options string
+	Pass                       int // of fsck
+}
+
+// Fstab writes the fstab of a disk that was made for a root file system. Of what the image has in it, file systems of other disks go: the machine would wait for them at each boot.
+// What needs no disk stays.
+func Fstab(root *os.Root, mounts []Mount) error {
+	const name = "etc/fstab"
+	old, err := root.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read /%s: %w", name, err)
+	}
+	text := "# written by the Holdfast installer\n"
+	for _, m := range mounts {
+		text += fmt.Sprintf("%s %s %s %s 0 %d\n", m.Source, m.Dir, m.Type, m.Options, m.Pass)
+	}
+	for _, line := range strings.Split(string(old), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 3 || strings.HasPrefix(f[0], "#") || onDisk(f[0], f[2]) || slices.ContainsFunc(mounts, func(m Mount) bool { return m.Dir == f[1] }) {
+			continue
+		}
+		text += line + "\n"
+	}
+	if err := write(root, file{name, text, 0o644}); err != nil {
+		return fmt.Errorf("write /%s: %w", name, err)
+	}
+	return nil
+}
+
+// onDisk says whether a line of an fstab is about a disk.
+func onDisk(source, kind string) bool {
+	for _, p := range []string{"UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=", "/dev/"} {
+		if strings.HasPrefix(strings.Trim(source, `"`), p) {
+			return true
+		}
+	}
+	return kind == "swap" && strings.HasPrefix(source, "/") // a file that tar may have made one with holes of
+}
