@@ -33,7 +33,8 @@ type runner struct {
 
 func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner {
 	run := w.run
-	r := &runner{term: l, id: run.GetRunId(), instance: provider, besides: run.GetBeside(), place: w.place, log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId())}
+	r := &runner{term: l, id: run.GetRunId(), instance: provider, besides: run.GetBeside(), place: w.place,
+		log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId(), "request_id", run.GetRequestId())}
 	r.whole = ctx
 	r.live, r.cancel = context.WithCancelCause(ctx)
 	return r

@@ -26,6 +26,9 @@ func (a *attempt) traced(ctx context.Context) (term, life context.Context, done 
 // tell puts the outcome into the attempt's span.
 func (a *attempt) tell(ctx context.Context, outcome holdfastv1.Attempt_Outcome) {
 	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(attribute.String("holdfast.outcome", outcome.String()))
 	if outcome != holdfastv1.Attempt_SUCCEEDED {
 		span.SetStatus(codes.Error, outcome.String())

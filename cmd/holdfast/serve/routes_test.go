@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
+	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
 const (
@@ -143,6 +144,14 @@ func ways() map[string]way {
 		"POST /ui/runs/{id}/cancel":      {path: "/ui/runs/" + theRun + "/cancel", body: "comment=x", foreign: others, page: 303},
 		"GET /ui/release/{id...}":        {path: "/ui/release/plan/inspect"},
 		"POST /ui/release/{id...}":       {path: "/ui/release/plan/inspect", page: 303},
+		"GET /ui/machines/{id}/console":  {path: ui + "/console", foreign: others},
+		"GET /ui/compare":                {path: "/ui/compare"},
+		"GET /ui/check":                  {path: "/ui/check"},
+		"POST /ui/check":                 {path: "/ui/check", body: "plan=plan_id:+p%0Asteps:+[{name:+a,+inspect:+{}}]", page: 200},
+		"GET /ui/try/{id...}":            {path: "/ui/try/plan/inspect"},
+		"POST /ui/try/{id...}":           {path: "/ui/try/plan/inspect", body: "machine=" + theMachine, foreign: others, page: 200},
+		"GET /ui/drill":                  {path: "/ui/drill", page: 409}, // there is nobody to hand over to
+		"POST /ui/drill":                 {path: "/ui/drill", page: 409},
 	}
 }
 
@@ -151,7 +160,7 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		for _, add := range apis(s, netbootapi.Config{}, slog.New(slog.DiscardHandler)) {
+		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil), slog.New(slog.DiscardHandler)) {
 			add(m, rpc)
 		}
 		mux = m

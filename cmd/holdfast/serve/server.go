@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/images"
 	"github.com/holdfast-metal/holdfast/server/seal"
+	"github.com/holdfast-metal/holdfast/server/ui/history"
 	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
@@ -185,9 +186,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		}
 		return nil
 	})
+	hour := history.New(history.Config{}, p.node)
+	g.Go(func() error { return hour.Run(web) })
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
-	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), peerLog), vault.routes, files.Routes, own)...)))
+	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour, peerLog), vault.routes, files.Routes, own)...)))
 	webLn := httpLn
 	if store != nil {
 		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()
