@@ -95,9 +95,6 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 		case img.GetDisk() == nil:
 			p.add(s, "image", holdfastv1.Probe_FAILS, "image %q has no disk: nothing can be written", what)
 			continue
-		case img.GetFormat() != holdfastv1.Image_RAW && img.GetFormat() != holdfastv1.Image_QCOW2:
-			p.add(s, "image", holdfastv1.Probe_FAILS, "image %q is %s, and the installer writes raw and qcow2 disks: make a disk image of it, and add that", what, img.GetFormat())
-			continue
 		}
 		kind := "image"
 		if what == installerImage {

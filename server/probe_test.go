@@ -73,7 +73,7 @@ func TestProbePlan(t *testing.T) {
 		"the host is away":      {provider: looked{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian", want: "look/host=FAILS the host does not answer: NoAnswer\n"},
 		"there is no image":     {provider: well, image: "none", want: "install/image=FAILS there is no image \"none\"\n"},
 		"nobody has its bytes":  {provider: well, image: "empty", want: "install/image=FAILS no peer has the disk of image \"empty\" yet\n"},
-		"a format of others":    {provider: well, image: "tar", want: "install/image=FAILS image \"tar\" is TAR\n"},
+		"a root file system":    {provider: well, image: "tar"},
 		"no disk qualifies":     {provider: well, image: "debian", disk: errors.New("no disk qualifies"), sure: true, want: "install/disk=FAILS no disk qualifies\n"},
 		"no disk is on record":  {provider: well, image: "debian", disk: errors.New("no disk of this machine"), want: "install/disk=UNKNOWN no disk of this machine\n"},
 		"the cluster is not up": {provider: looked{facts: well.facts, node: errors.New("connection refused")}, image: "debian", want: "join/cluster=FAILS prod: connection refused\n"},

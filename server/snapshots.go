@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -117,6 +118,7 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 	if refusal != nil {
 		return nil, refusal
 	}
+	defer runtime.KeepAlive(b) // so that the restore need not read it again
 	if missing := s.missingKeys(b); len(missing) > 0 && !r.GetWithoutKeys() {
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: fmt.Sprintf(
 			"secrets of the snapshot are sealed under key %s, which this leader does not have: add it to the secrets key file of all peers, or say that this is meant (--without-keys)", strings.Join(missing, ", "))}

@@ -72,7 +72,7 @@ func (s *Schema) field(segments []string) (*field, error) {
 		}
 		fd := lookup(msg, segments[0])
 		if fd == nil {
-			return nil, fmt.Errorf("there is no field %q; known are: %s", written, strings.Join(s.Names(), ", "))
+			return nil, fmt.Errorf("there is no field %q%s; known are: %s", written, meant(written, s.Names()), strings.Join(s.Names(), ", "))
 		}
 		names, segments = append(names, fd.TextName()), segments[1:]
 		f.path, msg = strings.Join(names, "."), fd.Message()

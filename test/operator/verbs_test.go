@@ -124,6 +124,7 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("holdfast %s: exit code %d\n%s", args, code, out)
 		}
 	}
+	s.savesAndDies(t)
 }
 
 // TestRestoreIsKilled: whenever the command that restores is killed, the state is the old one or the new one as a whole, on all peers, and the same command

@@ -53,6 +53,14 @@ func machineIDs(ctx context.Context, c *client.Client) []string {
 	return ids(r.GetMachines(), (*holdfastv1.Machine).GetMachineId)
 }
 
+func peerIDs(ctx context.Context, c *client.Client) []string {
+	r, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetPeers(), (*holdfastv1.Peer).GetId)
+}
+
 func planIDs(ctx context.Context, c *client.Client) []string {
 	r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -71,6 +72,8 @@ func hint(err error) string {
 		return notFoundHint(client.Reason(err))
 	case codes.Unavailable:
 		switch msg := err.Error(); {
+		case strings.Contains(msg, "looked like an HTTP/1.1 header"):
+			return "that is a port for HTTP: give the one of the API, 7400 unless a peer was told otherwise"
 		case strings.Contains(msg, "error reading server preface"):
 			return "does the cluster want TLS? give its CA with --ca or HOLDFAST_CA"
 		case strings.Contains(msg, "first record does not look like a TLS handshake"):
@@ -91,15 +94,11 @@ func hint(err error) string {
 
 // notFoundHint is where to find what there is.
 func notFoundHint(reason string) string {
-	switch reason {
-	case "MACHINE_NOT_FOUND":
-		return "see: holdfast machine list"
-	case "PLAN_NOT_FOUND":
-		return "see: holdfast plan list"
-	case "RUN_NOT_FOUND":
-		return "see: holdfast run list"
+	noun, is := strings.CutSuffix(reason, "_NOT_FOUND")
+	if !is || !slices.Contains([]string{"MACHINE", "PLAN", "RUN", "POOL", "NODE", "SERVICE", "IMAGE", "INSTALL", "SECRET", "TOKEN", "WEBHOOK"}, noun) {
+		return ""
 	}
-	return ""
+	return "see: holdfast " + strings.ToLower(noun) + " list"
 }
 
 // printError writes an error as one line, and what is wrong with which field on a line each.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -53,6 +55,24 @@ func TestUsageErrors(t *testing.T) {
 		{"run watch run-1 --filter x", "give either a run, or --filter"},
 		{"run logs run-1 --offset -1", "--offset: -1"},
 		{"context set lab", "--addr is missing"},
+		{"machine list --limit many", `holdfast machine list: --limit: "many" is no number: see: holdfast machine list --help`},
+		{"machine list --limit 99999999999999999999", `--limit: "99999999999999999999" is out of range`},
+		{"machine list --timeout soon", `--timeout: "soon" is no time such as 90s`},
+		{"machine list --stale=perhaps", `--stale: "perhaps" is neither true nor false`},
+		{"operator autopilot set-config --min-quorum -1", `--min-quorum: "-1" is no number from 0 up`},
+		{"machine list -o jsonpath={.a[*}", `--output: "jsonpath={.a[*}": parse the path`},
+		{"machine list -o jsonpath", `--output: "jsonpath" is not one of table`},
+		{"machine update m-1 --rack", "flag needs an argument: --rack"},
+		{"token create --name x", "--role is missing"},
+		{"token create --name x --role king", `--role: "king" is not one of viewer`},
+		{"token create --name x --role viewer --ttl 3parsecs", `--ttl: "3parsecs" is not a time from a second up`},
+		{"explain machin", `"machin" is not one of audit`},
+		{"explain machine.spec.rak", `MachineSpec has no field "rak"`},
+		{"image add x --disk https://images.example/x", "give --sha256 disk=SUM"},
+		{"run start --selector pool=gpu --type REBOOT --max-parallel 0", "--max-parallel: 0: give 1 or more"},
+		{"audit verify --after yesterday", `--after: "yesterday" is not SEQUENCE:HASH`},
+		{"operator recover", "--data-dir is missing"},
+		{"completion powershelll", `unknown command "powershelll" for "holdfast completion": did you mean powershell?`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			f := startCluster(t, fixture())
@@ -130,18 +150,35 @@ func TestFieldViolationsAreListed(t *testing.T) {
 }
 
 func TestNotFoundSaysWhereToLook(t *testing.T) {
-	s, err := status.New(codes.NotFound, `machine "m-9" not found`).WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: "MACHINE_NOT_FOUND"})
-	if err != nil {
-		t.Fatal(err)
+	for _, tt := range []struct{ reason, args, want string }{
+		{"MACHINE_NOT_FOUND", "machine why x", "error: explain machine x: it was not found: see: holdfast machine list\n"},
+		{"RUN_NOT_FOUND", "run get x", "error: get run x: it was not found: see: holdfast run list\n"},
+		{"PLAN_NOT_FOUND", "plan get x", "error: get plan x: it was not found: see: holdfast plan list\n"},
+		{"POOL_NOT_FOUND", "pool get x", "error: get pool x: it was not found: see: holdfast pool list\n"},
+		{"TOKEN_NOT_FOUND", "token revoke x", "error: revoke token x: it was not found: see: holdfast token list\n"},
+		{"CURSOR_NOT_FOUND", "machine get x", "error: get machine x: it was not found\n"}, // no noun of the command line
+	} {
+		s, err := status.New(codes.NotFound, "it was not found").WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: tt.reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := fixture()
+		f.refuse = always(s.Err())
+		startCluster(t, f)
+		var c command
+		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitNotFound)
+		if got := c.err.String(); got != tt.want {
+			t.Errorf("%s: stderr = %q, want %q", tt.args, got, tt.want)
+		}
 	}
-	f := fixture()
-	f.refuse = always(s.Err())
-	startCluster(t, f)
+}
+
+func TestPortOfHTTP(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "why", "m-9"), ExitNotFound)
-	if got, want := c.err.String(), "error: explain machine m-9: machine \"m-9\" not found: see: holdfast machine list\n"; got != want {
-		t.Errorf("stderr = %q, want %q", got, want)
-	}
+	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "1s", "--addr", web.Listener.Addr().String()), ExitUnavailable)
+	wantIn(t, "stderr", c.err.String(), "that is a port for HTTP: give the one of the API")
 }
 
 func TestUnavailable(t *testing.T) {

@@ -62,7 +62,7 @@ func (a *app) raftTransfer() *cobra.Command {
 func (a *app) raftRemove() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "remove-peer PEER", Args: exactly("PEER"),
+		Use: "remove-peer PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
 		Short: "Take a peer out of the cluster that is gone for good",
 		Long: `Take a peer out of the cluster that is gone for good. It is refused for the leader, for a peer that answers, and where the voters that are left
 and answer would be no majority. A peer that is to leave and still runs is better stopped with --leave-on-stop.`,

@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +19,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
-
-// stageChunk is how many bytes of a snapshot file one call takes: two fit into an entry of the log.
-const stageChunk = 240 << 10
 
 func (a *app) operatorSnapshot() *cobra.Command {
 	return parent(&cobra.Command{
@@ -56,8 +53,8 @@ gives what it has, without a leader; that is not in the audit trail, and no back
 	}
 }
 
-// save writes a snapshot beside path, reads it back, and puts it in its place.
-func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.Backup, size int64, err error) {
+// save writes a snapshot beside path, checks it while it comes and reads it back, and puts it in its place.
+func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.CheckedBackup, size int64, err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -73,27 +70,15 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.B
 	if err != nil {
 		return nil, 0, failed(err, "save snapshot")
 	}
-	for {
-		part, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, 0, failed(err, "save snapshot")
-		}
-		n, err := tmp.Write(part.GetData())
-		if size += int64(n); err != nil {
-			return nil, 0, fmt.Errorf("save snapshot: %w", err)
-		}
+	in := &received{stream: stream, file: tmp, sum: sha256.New()}
+	b, err := fsm.CheckBackup(in)
+	if in.err != nil {
+		return nil, 0, in.err
 	}
-	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
-		return nil, 0, fmt.Errorf("save snapshot: %w", err)
-	}
-	b, err := fsm.ReadBackup(tmp)
 	if err != nil {
 		return nil, 0, fmt.Errorf("save snapshot: what the peer sent is not whole: %w", err)
 	}
-	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
+	if err := errors.Join(in.readBack(), tmp.Sync(), tmp.Close()); err != nil {
 		return nil, 0, fmt.Errorf("save snapshot: %w", err)
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
@@ -103,12 +88,12 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.B
 	if err != nil {
 		return nil, 0, fmt.Errorf("save snapshot: %w", err)
 	}
-	return b, size, errors.Join(d.Sync(), d.Close())
+	return b, in.size, errors.Join(d.Sync(), d.Close())
 }
 
 // noteSaved tells the cluster that the file lies whole where it should: only that counts as a backup. What was rescued from one peer is no
 // reason to be content, and there may be no leader to tell. A file that could not be noted is whole all the same.
-func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.Backup) {
+func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBackup) {
 	if a.globals.stale {
 		return
 	}
@@ -118,28 +103,20 @@ func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.Backup) {
 	}
 }
 
-// readBackup reads a snapshot file and checks it whole.
-func readBackup(path string) (*fsm.Backup, []byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read snapshot file: %w", err)
-	}
-	b, err := fsm.ReadBackup(bytes.NewReader(data))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return b, data, nil
-}
-
 func (a *app) snapshotInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect FILE", Args: exactly("FILE"),
 		Short:   "Say what is in a snapshot file, and which keys it needs",
 		Example: "  holdfast operator snapshot inspect holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			b, _, err := readBackup(args[0])
+			f, err := os.Open(args[0])
 			if err != nil {
-				return err
+				return fmt.Errorf("read snapshot file: %w", err)
+			}
+			defer func() { _ = f.Close() }()
+			b, err := fsm.ReadBackup(f)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			_, err = io.WriteString(a.Out, inspection(b))
 			return err
@@ -174,15 +151,21 @@ func (a *app) snapshotVerify() *cobra.Command {
 		Short:   "Check that a snapshot file is whole and that every record in it reads",
 		Example: "  holdfast operator snapshot verify holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			b, data, err := readBackup(args[0])
+			f, err := os.Open(args[0])
 			if err != nil {
-				return err
+				return fmt.Errorf("read snapshot file: %w", err)
+			}
+			defer func() { _ = f.Close() }()
+			in := &counted{Reader: f}
+			b, err := fsm.CheckBackup(in)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			records := uint64(0)
-			for _, t := range b.Tables() {
+			for _, t := range b.Tables {
 				records += t.Records
 			}
-			_, err = fmt.Fprintf(a.Out, "%s is whole: %d bytes, %d records\n", args[0], len(data), records)
+			_, err = fmt.Fprintf(a.Out, "%s is whole: %d bytes, %d records\n", args[0], in.n, records)
 			return err
 		},
 	}
@@ -201,19 +184,19 @@ registered, changed and run since is gone.`,
 		Example: `  holdfast operator snapshot restore holdfast.snap
   holdfast operator snapshot restore holdfast.snap --abandon-runs`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			_, data, err := readBackup(args[0])
+			data, err := os.ReadFile(args[0])
 			if err != nil {
-				return err
+				return fmt.Errorf("read snapshot file: %w", err)
+			}
+			// Nothing is sent of a file that is damaged.
+			if err := fsm.SumBackup(data); err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			ctx, cancel := a.patience(ctx)
 			defer cancel()
 			r.RestoreId = uuid.NewString()
-			for r.Chunks = 0; len(data) > 0; r.Chunks++ {
-				n := min(stageChunk, len(data))
-				if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: r.GetRestoreId(), Sequence: r.GetChunks(), Data: data[:n]}); err != nil {
-					return failed(err, "stage snapshot")
-				}
-				data = data[n:]
+			if r.Chunks, err = stage(ctx, c, r.GetRestoreId(), args[0], data); err != nil {
+				return err
 			}
 			out, err := c.Operator().RestoreSnapshot(ctx, r)
 			if err != nil {

@@ -49,7 +49,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetErr(s.Err)
 	a.root.SetUsageTemplate(usageTemplate(true))
 	a.root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), err, cmd.CommandPath())
+		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), flagTrouble(err), cmd.CommandPath())
 	})
 	a.globals.register(a.root.PersistentFlags())
 	a.root.AddGroup(&cobra.Group{ID: groupOperate, Title: "Operate:"})
@@ -76,6 +76,15 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		cmd.GroupID = groupSetup
 		a.root.AddCommand(cmd)
 	}
+	a.root.InitDefaultCompletionCmd("completion") // which is cobra's, and takes a shell that it does not know for a wish to be helped
+	for _, cmd := range a.root.Commands() {
+		if cmd.Name() == "completion" {
+			parent(cmd)
+		}
+	}
+	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.completeContexts(cmd, nil, part)
+	}) // it fails for flags that are not there only
 	return a.root
 }
 

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// stageChunk is how many bytes of a snapshot file one call takes: two fit into an entry of the log.
+const stageChunk = 240 << 10
+
+// received gives what a peer sends of a snapshot, and writes it to a file as it comes.
+type received struct {
+	stream grpc.ServerStreamingClient[holdfastv1.SnapshotData]
+	file   *os.File
+	sum    hash.Hash
+	size   int64
+	left   []byte // of the last part
+	err    error  // of the stream or the file: what the reader says of the end that came too early is not the reason
+}
+
+func (r *received) Read(p []byte) (int, error) {
+	for len(r.left) == 0 {
+		part, err := r.stream.Recv()
+		if err == io.EOF { //nolint:errorlint // gRPC gives it as it is, and so must a reader
+			return 0, io.EOF
+		}
+		if err != nil {
+			r.err = failed(err, "save snapshot")
+			return 0, r.err
+		}
+		r.left = part.GetData()
+		_, _ = r.sum.Write(r.left) // a hash takes everything
+		n, err := r.file.Write(r.left)
+		if r.size += int64(n); err != nil {
+			r.err = fmt.Errorf("save snapshot: %w", err)
+			return 0, r.err
+		}
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+// readBack fails when the file does not have what came.
+func (r *received) readBack() error {
+	if _, err := r.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	again := r.sum.Sum(nil)
+	r.sum.Reset()
+	if _, err := io.Copy(r.sum, r.file); err != nil {
+		return fmt.Errorf("read it back: %w", err)
+	}
+	if got := r.sum.Sum(nil); !bytes.Equal(got, again) {
+		return fmt.Errorf("read it back: the file has the SHA-256 %x, what the peer sent %x", got, again)
+	}
+	return nil
+}
+
+// counted counts what is read through it.
+type counted struct {
+	io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// stage sends a snapshot file to the cluster, in chunks, and checks meanwhile that every record in it reads. It gives the number of chunks.
+func stage(ctx context.Context, c *client.Client, id, path string, data []byte) (uint32, error) {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error {
+		if _, err := fsm.CheckBackup(bytes.NewReader(data)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return nil
+	})
+	n := uint32(0)
+	all.Go(func() error {
+		for left := data; len(left) > 0; n++ {
+			size := min(stageChunk, len(left))
+			if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: id, Sequence: n, Data: left[:size]}); err != nil {
+				return failed(err, "stage snapshot")
+			}
+			left = left[size:]
+		}
+		return nil
+	})
+	err := all.Wait()
+	return n, err
+}
