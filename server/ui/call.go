@@ -83,6 +83,7 @@ type clients struct {
 	cluster  holdfastv1.ClusterServiceClient
 	access   holdfastv1.AccessServiceClient
 	nodes    holdfastv1.NodeServiceClient
+	operator holdfastv1.OperatorServiceClient
 }
 
 func newClients(c *conn) *clients {
@@ -90,5 +91,6 @@ func newClients(c *conn) *clients {
 		conn: c, machines: holdfastv1.NewMachineServiceClient(c), runs: holdfastv1.NewRunServiceClient(c), plans: holdfastv1.NewPlanServiceClient(c),
 		pools: holdfastv1.NewPoolServiceClient(c), registry: holdfastv1.NewRegistryServiceClient(c), audit: holdfastv1.NewAuditServiceClient(c),
 		cluster: holdfastv1.NewClusterServiceClient(c), access: holdfastv1.NewAccessServiceClient(c), nodes: holdfastv1.NewNodeServiceClient(c),
+		operator: holdfastv1.NewOperatorServiceClient(c),
 	}
 }

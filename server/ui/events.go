@@ -18,7 +18,8 @@ type pulse struct {
 	Index   string `json:"index"`
 	Leader  string `json:"leader"`
 	Contact int64  `json:"contact"`
-	Now     int64  `json:"now"` // of this peer, in milliseconds since 1970
+	Now     int64  `json:"now"`    // of this peer, in milliseconds since 1970
+	Sample  uint64 `json:"sample"` // how many there are of the last hour: a new one is a reason to draw it anew
 }
 
 // hello is the first event of a stream: who answers, and where else one could ask.
@@ -51,7 +52,7 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	}
 	s := d.stream(w, r)
 	s.pulse = func(at position) string {
-		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli()})
+		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli(), d.hour.Taken()})
 	}
 	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
 		read := newClients(s.conn)

@@ -2,6 +2,8 @@ package ui
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,23 @@ func TestHeatMap(t *testing.T) {
 		if blocks != tt.blocks || cells != tt.cells || bytes > 250_000 {
 			t.Errorf("%d machines: %d blocks with %d cells in %d bytes, want %d with %d", tt.machines, blocks, cells, bytes, tt.blocks, tt.cells)
 		}
+	}
+}
+
+// TestOverviewOfMany: the page of 10,000 machines is small enough to be sent whenever something changes, and of few elements: what a browser takes
+// long for is their number.
+func TestOverviewOfMany(t *testing.T) {
+	f := fleetOf(10_000)
+	d := &dashboard{pages: loadPages(loadAssets()), now: time.Now}
+	begin := time.Now()
+	w := httptest.NewRecorder()
+	d.show(w, httptest.NewRequest(http.MethodGet, "/ui/", nil), http.StatusOK, "overview", &view{Title: "Overview", Body: overviewBody{Fleet: f, Heat: heatMap(f)}})
+	took := time.Since(begin)
+	page := w.Body.String()
+	elements := strings.Count(page, "<") - strings.Count(page, "</")
+	t.Logf("10,000 machines: %d KB in %d elements, made in %s", len(page)>>10, elements, took.Round(time.Millisecond))
+	if w.Code != http.StatusOK || len(page) > 400<<10 || elements > 3000 {
+		t.Errorf("got %d, %d bytes in %d elements", w.Code, len(page), elements)
 	}
 }
 

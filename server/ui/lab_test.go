@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 	"github.com/holdfast-metal/holdfast/server/ui"
+	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
 const evil = `<script>alert(1)</script>`
@@ -24,7 +26,7 @@ const evil = `<script>alert(1)</script>`
 func lab(t *testing.T) *apitest.Lab {
 	t.Helper()
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		ui.Register(m, rpc, s, slog.New(slog.DiscardHandler))
+		ui.Register(m, rpc, s, once{}, slog.New(slog.DiscardHandler))
 	})
 	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"note": evil}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Location: evil}}})
 	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "elsewhere"}})
@@ -42,6 +44,15 @@ func appendLog(l *apitest.Lab, text string) {
 		{Stream: "stdout", Step: "set-netboot", Attempt: 1, Data: []byte(text)},
 	}}}})
 }
+
+// once is a history of one sample.
+type once struct{}
+
+func (once) Samples() []history.Sample {
+	return []history.Sample{{At: time.Now(), Leader: "p1", Leases: 3, Signs: .3}}
+}
+
+func (once) Taken() uint64 { return 1 }
 
 // get asks for a page as somebody: the name of a token, or "" for nobody.
 func get(l *apitest.Lab, as, path string) *httptest.ResponseRecorder {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"strings"
-	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -58,44 +57,4 @@ func (d *dashboard) audit(v *visit) error {
 	}
 	b.Hints = []hint{{"refused", link("/ui/audit", "filter", "outcome != OK")}, {"runs started", link("/ui/audit", "filter", `method = "*StartRun"`)}}
 	return v.page("audit", "Audit", "audit", b, err)
-}
-
-// clusterBody is the control plane itself.
-type clusterBody struct {
-	Status *holdfastv1.ClusterStatus
-	Newest uint64 // the highest index that any peer has applied
-}
-
-func (d *dashboard) cluster(v *visit) error {
-	st, err := v.read.cluster.GetClusterStatus(v.ctx, &holdfastv1.GetClusterStatusRequest{})
-	b := clusterBody{Status: st}
-	for _, p := range st.GetPeers() {
-		b.Newest = max(b.Newest, p.GetAppliedIndex())
-	}
-	return v.page("cluster", "Cluster", "cluster", b, err)
-}
-
-// Load is what the leader does; nil when it is not known.
-func (b clusterBody) Load() *holdfastv1.PeerLoad {
-	for _, p := range b.Status.GetPeers() {
-		if p.GetId() != "" && p.GetId() == b.Status.GetLeader() {
-			return p.GetLoad()
-		}
-	}
-	return nil
-}
-
-// Commit is how long the leader's commands have taken on average, from their proposal to their answer.
-func (b clusterBody) Commit() string {
-	l := b.Load()
-	if l.GetCommands() == 0 {
-		return "-"
-	}
-	d := time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second))
-	return d.Round(10 * time.Microsecond).String()
-}
-
-// Behind is how many entries a peer has not applied that another one has.
-func (b clusterBody) Behind(p *holdfastv1.Peer) uint64 {
-	return b.Newest - min(b.Newest, p.GetAppliedIndex())
 }

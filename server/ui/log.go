@@ -49,7 +49,7 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// runLog follows the log of a run as server-sent events, from an offset or the last event on. It ends with an event "end" when the run has
+// runLog follows the log of a run, or one stream of it, as server-sent events, from an offset or the last event on. It ends with an event "end" when the run has
 // ended; as text, it is all that there is.
 func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 	q, id := r.URL.Query(), r.PathValue("id")
@@ -62,9 +62,12 @@ func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "offset: want the number of a byte of the log", http.StatusBadRequest)
 		return
 	}
-	s := d.stream(w, r)
+	s, only := d.stream(w, r), q.Get("stream")
 	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
 		err := d.feed.RunLog(s.ctx, &holdfastv1.StreamRunLogsRequest{RunId: id, Offset: offset}, func(c *holdfastv1.LogChunk) error {
+			if only != "" && c.GetStream() != only {
+				return nil
+			}
 			data, _ := json.Marshal(piece(c)) // nothing in it can fail
 			return send(fmt.Sprintf("id: %d\nevent: log\ndata: %s\n\n", c.GetOffset()+int64(len(c.GetData())), data))
 		})

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,16 +14,14 @@ type machinesBody struct {
 	Filter, Sort  string
 	Machines      []*holdfastv1.Machine
 	Columns       []column
-	From, Total   int // Total -1: not counted
+	Rows          [][]cellText // by machine, then by column
+	From, Total   int          // Total -1: not counted
 	Next, First   string
 	Cut           bool // too many to sort: only the first mostSorted were looked at
 	Hints         []hint
 	FilterInvalid bool
-}
-
-type column struct {
-	Name, Link string
-	Sorted     string // ascending, descending, or ""
+	Chosen        string   // the columns, where they are others than the usual ones
+	Choices       []choice // all there are
 }
 
 type hint struct{ Text, Link string }
@@ -35,38 +32,18 @@ const (
 	rows       = 100
 )
 
-// orders are the columns that machines can be sorted by. Without one they come by id, page by page, however many there are.
-func orders() map[string]func(a, b *holdfastv1.Machine) int {
-	by := func(f func(*holdfastv1.Machine) string) func(a, b *holdfastv1.Machine) int {
-		return func(a, b *holdfastv1.Machine) int { return natural(f(a), f(b)) }
-	}
-	return map[string]func(a, b *holdfastv1.Machine) int{
-		"machine": by((*holdfastv1.Machine).GetMachineId),
-		"state": func(a, b *holdfastv1.Machine) int {
-			return cmp.Or(cmp.Compare(len(b.GetStatus().GetBanners()), len(a.GetStatus().GetBanners())), cmp.Compare(a.GetStatus().GetEffectiveState(), b.GetStatus().GetEffectiveState()))
-		},
-		"run":      by(func(m *holdfastv1.Machine) string { return m.GetStatus().GetActiveRunId() }),
-		"pool":     by(func(m *holdfastv1.Machine) string { return m.GetSpec().GetPool() }),
-		"location": by(func(m *holdfastv1.Machine) string { return m.GetSpec().GetLocation() }),
-		"rack":     by(func(m *holdfastv1.Machine) string { return m.GetSpec().GetRack() }),
-		"updated": func(a, b *holdfastv1.Machine) int {
-			return b.GetUpdatedAt().AsTime().Compare(a.GetUpdatedAt().AsTime())
-		},
-	}
-}
-
 func (d *dashboard) machines(v *visit) error {
 	q := v.r.URL.Query()
 	b := machinesBody{Filter: strings.TrimSpace(q.Get("filter")), Sort: q.Get("sort"), Total: -1}
-	order, sorted := orders()[strings.TrimPrefix(b.Sort, "-")]
+	shown := b.choose(q)
 	var err error
-	if sorted {
+	if order := orderBy(strings.TrimPrefix(b.Sort, "-")); order != nil {
 		err = b.sorted(v, order, q.Get("from"))
 	} else {
 		b.Sort = ""
 		err = b.byID(v, q.Get("page"))
 	}
-	b.columns()
+	b.fill(shown)
 	b.FilterInvalid = err != nil && b.Filter != ""
 	b.Hints = []hint{
 		{"needs attention", link("/ui/machines", "filter", "conditions.NeedsIntervention = true OR conditions.Degraded = true")},
@@ -86,10 +63,10 @@ func (b *machinesBody) byID(v *visit, token string) error {
 	}
 	b.Machines = resp.GetMachines()
 	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = link("/ui/machines", "filter", b.Filter, "page", t)
+		b.Next = b.link("page", t)
 	}
 	if token != "" {
-		b.First = link("/ui/machines", "filter", b.Filter)
+		b.First = b.link()
 	}
 	return nil
 }
@@ -116,28 +93,12 @@ func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int
 	b.From, b.Total = n, len(all)
 	b.Machines = all[n:min(n+rows, len(all))]
 	if n+rows < len(all) {
-		b.Next = link("/ui/machines", "filter", b.Filter, "sort", b.Sort, "from", strconv.Itoa(n+rows))
+		b.Next = b.link("sort", b.Sort, "from", strconv.Itoa(n+rows))
 	}
 	if n > 0 {
-		b.First = link("/ui/machines", "filter", b.Filter, "sort", b.Sort)
+		b.First = b.link("sort", b.Sort)
 	}
 	return nil
-}
-
-// columns words the heads of the table: each sorts by itself, and once more the other way.
-func (b *machinesBody) columns() {
-	for _, name := range []string{"Machine", "State", "Run", "Pool", "Location", "Rack", "Updated"} {
-		key := strings.ToLower(name)
-		c := column{Name: name}
-		switch b.Sort {
-		case key:
-			c.Sorted, key = "ascending", "-"+key
-		case "-" + key:
-			c.Sorted = "descending"
-		}
-		c.Link = link("/ui/machines", "filter", b.Filter, "sort", key)
-		b.Columns = append(b.Columns, c)
-	}
 }
 
 // link makes an address with a query; what is empty is left out.

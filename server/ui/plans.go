@@ -12,13 +12,14 @@ import (
 )
 
 type plansBody struct {
-	Plans []*holdfastv1.Plan
-	Next  string
+	Plans    []*holdfastv1.Plan
+	Next     string
+	MayCheck bool
 }
 
 func (d *dashboard) plans(v *visit) error {
 	resp, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: rows, PageToken: v.r.URL.Query().Get("page")})
-	b := plansBody{Plans: resp.GetPlans()}
+	b := plansBody{Plans: resp.GetPlans(), MayCheck: v.rules.may(v.who, "PlanService/CreatePlan")}
 	if t := resp.GetNextPageToken(); t != "" {
 		b.Next = link("/ui/plans", "page", t)
 	}
@@ -31,6 +32,8 @@ type planBody struct {
 	Steps      []planStep
 	Runs       []*holdfastv1.Run
 	MayRelease bool
+	MayTry     bool
+	MayCheck   bool
 }
 
 // planStep is a step in words.
@@ -51,6 +54,7 @@ func (d *dashboard) plan(v *visit) error {
 	}
 	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: equals("plan_id", id), PageSize: 20})
 	b := planBody{Plan: p, Steps: planSteps(p), Runs: runs.GetRuns(), MayRelease: p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")}
+	b.MayTry, b.MayCheck = v.rules.may(v.who, "PlanService/ProbePlan"), v.rules.may(v.who, "PlanService/CreatePlan")
 	return v.page("plan", first(p.GetDisplayName(), id), "plans", b, err)
 }
 

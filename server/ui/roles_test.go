@@ -18,14 +18,17 @@ func deeds() map[string]url.Values {
 		"/ui/machines/new/approve": {},
 		"/ui/runs/run-1/cancel":    {},
 		"/ui/release/plan/inspect": {},
+		"/ui/check":                {"plan": {"plan_id: p"}},
+		"/ui/try/plan/inspect":     {"machine": {"m-2"}},
+		"/ui/drill":                {},
 	}
 }
 
 // TestViewer: who may only read is offered nothing else, and is refused when he tries, with nothing done.
 func TestViewer(t *testing.T) {
 	l := lab(t)
-	for _, path := range []string{"/ui/", "/ui/machines/m-1", "/ui/machines/new", "/ui/runs/run-1", "/ui/plans/plan/inspect"} {
-		has(t, get(l, "viewer", path), 200, nil, "Start a run", "Set phase", ">Cancel<", ">Approve<", ">Audit<", `method="post" class`)
+	for _, path := range []string{"/ui/", "/ui/machines/m-1", "/ui/machines/new", "/ui/machines/m-2/console", "/ui/runs/run-1", "/ui/plans", "/ui/plans/plan/inspect", "/ui/cluster"} {
+		has(t, get(l, "viewer", path), 200, nil, "Start a run", "Set phase", ">Cancel<", ">Approve<", ">Audit<", "Open the console", "Try on a machine", "/ui/check", ">Drill<", `method="post" class`)
 	}
 	has(t, get(l, "viewer", "/ui/audit"), 403, []string{"has the role viewer"})
 	before := l.Dump()
@@ -49,6 +52,7 @@ func TestScope(t *testing.T) {
 	has(t, get(l, "admin", "/ui/"), 200, []string{"<b>4</b><span>machines</span>"})
 	has(t, get(l, "elsewhere", "/ui/machines/m-1"), 404, nil)
 	has(t, get(l, "elsewhere", "/ui/runs/run-1"), 404, nil)
+	has(t, get(l, "elsewhere", "/ui/machines/m-1/console"), 404, nil)
 	has(t, get(l, "elsewhere", "/ui/runs/run-1/log"), 404, nil)
 	has(t, post(l, "elsewhere", "/ui/runs/run-1/cancel", nil), 404, nil)
 	has(t, post(l, "elsewhere", "/ui/release/plan/inspect", nil), 403, nil)

@@ -10,12 +10,18 @@ import (
 type runBody struct {
 	Run       *holdfastv1.Run
 	Steps     []stepRow
-	Log       []logPiece
-	LogFrom   int64 // where what is shown of the log begins
-	LogEnd    int64 // and where it goes on
-	Cut       bool  // the log is longer than what is shown
+	Log       logBody
 	MayCancel bool
 	MayRetry  bool
+}
+
+// logBody is what a page has of a log.
+type logBody struct {
+	Run    *holdfastv1.Run
+	Pieces []logPiece
+	End    int64  // where it goes on
+	Cut    bool   // it is longer than what is shown
+	Stream string // the only one that is shown; empty: all
 }
 
 // stepRow is a step and where it lies on the time line of its run, in per mille.
@@ -41,19 +47,27 @@ func (d *dashboard) run(v *visit) error {
 	b := runBody{Run: run, Steps: timeline(run, timestamppb.New(v.now()))}
 	b.MayCancel = !ended(run) && run.GetCancelRequestedAt() == nil && v.rules.may(v.who, "RunService/CancelRun")
 	b.MayRetry = ended(run) && run.GetPhase() != holdfastv1.Run_SUCCEEDED && !run.GetObserved() && v.rules.may(v.who, "RunService/StartRun")
-	if v.r.URL.Query().Get("log") != "all" {
-		b.LogFrom = max(0, run.GetLogBytes()-shownLog)
-	}
-	b.Cut, b.LogEnd = b.LogFrom > 0, b.LogFrom
-	err = d.feed.RunLog(v.ctx, &holdfastv1.StreamRunLogsRequest{RunId: run.GetRunId(), Offset: b.LogFrom, NoFollow: true}, func(c *holdfastv1.LogChunk) error {
-		b.Log = appendLog(b.Log, c)
-		b.LogEnd = c.GetOffset() + int64(len(c.GetData()))
-		return nil
-	})
-	if err != nil {
+	if b.Log, err = d.theLog(v, run, ""); err != nil {
 		return err
 	}
 	return v.page("run", run.GetRunId(), "runs", b, nil)
+}
+
+// theLog reads the end of a run's log, or all of it where the address says so.
+func (d *dashboard) theLog(v *visit, run *holdfastv1.Run, stream string) (logBody, error) {
+	b := logBody{Run: run, Stream: stream}
+	if v.r.URL.Query().Get("log") != "all" {
+		b.End = max(0, run.GetLogBytes()-shownLog)
+	}
+	b.Cut = b.End > 0
+	err := d.feed.RunLog(v.ctx, &holdfastv1.StreamRunLogsRequest{RunId: run.GetRunId(), Offset: b.End, NoFollow: true}, func(c *holdfastv1.LogChunk) error {
+		if stream == "" || c.GetStream() == stream {
+			b.Pieces = appendLog(b.Pieces, c)
+		}
+		b.End = c.GetOffset() + int64(len(c.GetData()))
+		return nil
+	})
+	return b, err
 }
 
 // timeline places the attempts of each step on the time that the run has taken.

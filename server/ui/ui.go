@@ -24,6 +24,7 @@ type Feed interface {
 type dashboard struct {
 	rpc    grpc.ClientConnInterface
 	feed   Feed
+	hour   Histories
 	log    *slog.Logger
 	assets *assets
 	pages  *pages
@@ -34,10 +35,10 @@ type dashboard struct {
 }
 
 // Register adds the dashboard's routes. The services are called through rpc.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, feed Feed, log *slog.Logger) {
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, feed Feed, hour Histories, log *slog.Logger) {
 	a := loadAssets()
 	d := &dashboard{
-		rpc: rpc, feed: feed, log: log, assets: a, pages: loadPages(a), rules: loadRules(), origin: http.NewCrossOriginProtection(), now: time.Now,
+		rpc: rpc, feed: feed, hour: hour, log: log, assets: a, pages: loadPages(a), rules: loadRules(), origin: http.NewCrossOriginProtection(), now: time.Now,
 	}
 	d.fleets = newFleets(d.now)
 	d.routes(m.WithCookie(cookieName))
@@ -64,12 +65,14 @@ func (d *dashboard) routes(m *auth.Mux) {
 	page("GET /ui/{$}", viewer, d.overview)
 	page("GET /ui/machines", viewer, d.machines)
 	page("GET /ui/machines/{id}", viewer, d.machine)
+	page("GET /ui/machines/{id}/console", viewer, d.console)
 	page("GET /ui/runs", viewer, d.runs)
 	page("GET /ui/runs/{id}", viewer, d.run)
 	m.HandleFunc("GET /ui/runs/{id}/log", viewer, nil, secured(d.runLog))
 	m.HandleFunc("GET /ui/events", viewer, nil, secured(d.events))
 	page("GET /ui/plans", viewer, d.plans)
 	page("GET /ui/plans/{id...}", viewer, d.plan)
+	page("GET /ui/compare", viewer, d.compare)
 	page("GET /ui/pools", viewer, d.pools)
 	page("GET /ui/services", viewer, d.services)
 	page("GET /ui/audit", auth.SameAs("holdfast.v1.AuditService/ListAuditEvents"), d.audit)
@@ -80,6 +83,9 @@ func (d *dashboard) routes(m *auth.Mux) {
 	act("/ui/machines/{id}/approve", "NodeService/TransitionNode", d.askApprove, d.approve)
 	act("/ui/runs/{id}/cancel", "RunService/CancelRun", d.askCancel, d.cancelRun)
 	act("/ui/release/{id...}", "PlanService/ReleasePlan", d.askRelease, d.release)
+	act("/ui/check", "PlanService/CreatePlan", d.askCheck, d.check)
+	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
+	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
 }
 
 // rules are who may do what is offered on pages.
@@ -89,6 +95,7 @@ func loadRules() rules {
 	r := rules{}
 	for _, m := range []string{
 		"RunService/StartRun", "RunService/CancelRun", "MachineService/SetMachinePhase", "NodeService/TransitionNode", "PlanService/ReleasePlan", "AuditService/ListAuditEvents",
+		"PlanService/CreatePlan", "PlanService/ProbePlan", "OperatorService/TransferLeadership",
 	} {
 		r[m] = auth.SameAs("holdfast.v1." + m)
 	}

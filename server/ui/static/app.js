@@ -85,6 +85,7 @@
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const main = page.getElementById("main");
       if (main && !writing()) morph(document.getElementById("main"), main);
+      document.querySelectorAll("[data-log]").forEach(follow);
       tick();
     } catch { /* the line at the top says that the peer does not answer */ } finally {
       cost = performance.now() - begin;
@@ -122,7 +123,7 @@
     live.className = leader ? "live on" : "live stale";
     put(said, leader ? `Live from ${peer}${leader === peer ? ", which leads" : ", " + leader + " leads"}` : `${peer} knows no leader: this is what it has. Changes wait.`);
   };
-  let source, lastIndex = "";
+  let source, lastIndex = "", lastSample = 0;
   const sign = () => {
     lastSign = Date.now();
     staleSince = 0;
@@ -143,7 +144,9 @@
       leader = d.leader || "";
       skew = d.now - Date.now();
       if (d.index !== lastIndex) want(3000);
+      if (d.sample !== lastSample && document.querySelector("[data-history]")) want(0);
       lastIndex = d.index;
+      lastSample = d.sample;
     });
     on("run", (d) => {
       dot.classList.remove("beat");
@@ -164,14 +167,18 @@
   };
 
   // --- logs ----------------------------------------------------------------------------------------------------------------------------
+  const followed = new WeakSet();
   const follow = (log) => {
+    if (followed.has(log)) return;
+    followed.add(log);
     let last = log.querySelector(".from:last-of-type")?.textContent || "";
     const bottom = () => log.scrollHeight - log.scrollTop - log.clientHeight < 40;
     log.scrollTop = log.scrollHeight;
     if (!("follow" in log.dataset)) return;
     let offset = log.dataset.offset;
     const open = () => {
-      const s = new EventSource(`${log.dataset.log}?offset=${offset}`);
+      const only = log.dataset.stream ? `&stream=${log.dataset.stream}` : "";
+      const s = new EventSource(`${log.dataset.log}?offset=${offset}${only}`);
       s.addEventListener("log", (e) => {
         const d = JSON.parse(e.data), stay = bottom();
         offset = e.lastEventId;
@@ -182,7 +189,7 @@
           el.textContent = text;
           log.append(el);
         };
-        if (from !== last) add("from", from);
+        if (from !== last && !only) add("from", from);
         last = from;
         add("o-" + d.stream, d.text);
         if (stay) log.scrollTop = log.scrollHeight;
@@ -206,6 +213,11 @@
     form.addEventListener("submit", () => setTimeout(() => { form.querySelector(".actions button").disabled = true; }));
   }
   document.addEventListener("keydown", (e) => {
+    if (e.key === "Escape" && !e.defaultPrevented) { // out of a field first, then back from a question
+      if (e.target.matches("input, textarea, select")) return e.target.blur();
+      document.querySelector("main form.ask[method=post] a.button.quiet, main > p > a.button.quiet")?.click();
+      return;
+    }
     if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, textarea, select")) return;
     const filter = document.getElementById("filter");
     if (!filter) return;

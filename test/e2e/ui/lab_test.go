@@ -18,7 +18,8 @@ import (
 
 // lab is three peers with TLS and a fleet of fake machines, each a process.
 type lab struct {
-	*testing.T
+	*testing.T  // of the scene that is played
+	whole       *testing.T
 	dir, binary string
 	peers       []*peer
 	env         []string // of the command line, as an admin
@@ -35,7 +36,7 @@ func (p *peer) url() string { return fmt.Sprintf("https://127.0.0.1:%d", p.http)
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{T: t, dir: t.TempDir()}
+	l := &lab{T: t, whole: t, dir: t.TempDir()}
 	l.binary = filepath.Join(l.dir, "holdfast")
 	l.command("go", "-C", "../../..", "build", "-buildvcs=false", "-o", l.binary, "./cmd/holdfast")
 	l.holdfast("tls", "ca", "create", "--cluster", "e2e")
@@ -136,12 +137,12 @@ func (l *lab) start(name string, args ...string) *exec.Cmd {
 	if err := cmd.Start(); err != nil {
 		l.Fatal(err)
 	}
-	l.Cleanup(func() {
+	l.whole.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		_ = log.Close()
-		if text, err := os.ReadFile(l.path(name + ".log")); err == nil && l.Failed() {
-			l.Logf("the end of the log of %s:\n%s", name, text[max(0, len(text)-1500):])
+		if text, err := os.ReadFile(l.path(name + ".log")); err == nil && l.whole.Failed() {
+			l.whole.Logf("the end of the log of %s:\n%s", name, text[max(0, len(text)-1500):])
 		}
 	})
 	return cmd

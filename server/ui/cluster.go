@@ -1,0 +1,56 @@
+package ui
+
+import (
+	"slices"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// clusterBody is the control plane itself.
+type clusterBody struct {
+	Status   *holdfastv1.ClusterStatus
+	Newest   uint64 // the highest index that any peer has applied
+	Hour     *lastHour
+	MayDrill bool
+}
+
+func (d *dashboard) cluster(v *visit) error {
+	st, err := v.read.cluster.GetClusterStatus(v.ctx, &holdfastv1.GetClusterStatusRequest{})
+	b := clusterBody{Status: st, Hour: hourOf(d.hour.Samples(), v.now()), MayDrill: v.rules.may(v.who, "OperatorService/TransferLeadership")}
+	for _, p := range st.GetPeers() {
+		b.Newest = max(b.Newest, p.GetAppliedIndex())
+	}
+	return v.page("cluster", "Cluster", "cluster", b, err)
+}
+
+// Load is what the leader does; nil when it is not known.
+func (b clusterBody) Load() *holdfastv1.PeerLoad {
+	for _, p := range b.Status.GetPeers() {
+		if p.GetId() != "" && p.GetId() == b.Status.GetLeader() {
+			return p.GetLoad()
+		}
+	}
+	return nil
+}
+
+// Commit is how long the leader's commands have taken on average, from their proposal to their answer.
+func (b clusterBody) Commit() string {
+	l := b.Load()
+	if l.GetCommands() == 0 {
+		return "-"
+	}
+	d := time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second))
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// CatchesUp says that a voter gives no vote yet. A peer that is older than the field says of nobody that he may: then nobody is said to.
+func (b clusterBody) CatchesUp(p *holdfastv1.Peer) bool {
+	told := slices.ContainsFunc(b.Status.GetPeers(), (*holdfastv1.Peer).GetMayVote)
+	return told && !p.GetMayVote() && p.GetSuffrage() == "voter" && p.GetError() == ""
+}
+
+// Behind is how many entries a peer has not applied that another one has.
+func (b clusterBody) Behind(p *holdfastv1.Peer) uint64 {
+	return b.Newest - min(b.Newest, p.GetAppliedIndex())
+}

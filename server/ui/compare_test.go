@@ -1,0 +1,78 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestDiffTexts: whatever the texts, what is not new is the first one, what is not gone is the second one, and texts with nothing in common are
+// shown as that.
+func TestDiffTexts(t *testing.T) {
+	text := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "- a"}), 1, 20).Draw(t, "lines"), "\n")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := text.Draw(t, "a"), text.Draw(t, "b")
+		lines, err := diffTexts(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var was, now []string
+		both := 0
+		for _, l := range lines {
+			if l.Mark != "+" {
+				was = append(was, l.Text)
+			}
+			if l.Mark != "−" {
+				now = append(now, l.Text)
+			}
+			if l.Mark == " " {
+				both++
+			}
+		}
+		if got, want := strings.Join(was, "\n"), strings.TrimSuffix(a, "\n"); got != want {
+			t.Fatalf("the first is %q, want %q", got, want)
+		}
+		if got, want := strings.Join(now, "\n"), strings.TrimSuffix(b, "\n"); got != want {
+			t.Fatalf("the second is %q, want %q", got, want)
+		}
+		if a == b && both != len(lines) {
+			t.Fatalf("%q is different from itself", a)
+		}
+	})
+	if _, err := diffTexts(strings.Repeat("x\n", mostLines+1), "y"); err == nil {
+		t.Error("texts of any length are compared")
+	}
+}
+
+// TestPlanText: what a page shows of a plan is what can be checked again, and nothing that the cluster has added.
+func TestPlanText(t *testing.T) {
+	for _, p := range fsm.DefaultPlans() {
+		p = proto.CloneOf(p)
+		p.BuiltIn, p.Referenced, p.Brake = true, true, &holdfastv1.PlanBrake{Failure: "x"}
+		got, err := readPlan(planText(p))
+		p.BuiltIn, p.Referenced, p.Brake = false, false, nil
+		if err != nil || !proto.Equal(got, p) {
+			t.Errorf("%s became %v (%v)", p.GetPlanId(), got, err)
+		}
+	}
+}
+
+// FuzzReadPlan: whatever somebody types, it is a plan or an error.
+func FuzzReadPlan(f *testing.F) {
+	for _, s := range []string{"plan_id: p\nsteps: [{name: a, reboot: {}}]", "{}", "plan_id: p\nplan_id: q", "- a", "steps: [{name: a, nonsense: {}}]", "a: &x [*x]", "\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := readPlan(s)
+		if (p == nil) == (err == nil) {
+			t.Errorf("%q: %v, %v", s, p, err)
+		}
+	})
+}

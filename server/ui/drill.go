@@ -1,0 +1,107 @@
+package ui
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// drillBody is a handover of the leadership on purpose: what is asked before it, and what it cost.
+type drillBody struct {
+	Status         *holdfastv1.ClusterStatus
+	To             string
+	Others         []string // voters that could lead
+	From, Led      string   // who handed over to whom; empty: it has not been done
+	Took, Away     string
+	Acked, Refused int
+}
+
+// How a drill measures: as holdfast cluster drill does.
+const (
+	drillPause  = 5 * time.Millisecond
+	drillBefore = 500 * time.Millisecond
+	drillAfter  = 2 * time.Second
+)
+
+func (v *visit) drillQuestion(to string) (drillBody, error) {
+	st, err := v.read.cluster.GetClusterStatus(v.ctx, &holdfastv1.GetClusterStatusRequest{})
+	b := drillBody{Status: st, To: to}
+	for _, p := range st.GetPeers() {
+		if p.GetSuffrage() == "voter" && p.GetId() != st.GetLeader() {
+			b.Others = append(b.Others, p.GetId())
+		}
+	}
+	if err == nil && (st.GetLeader() == "" || st.GetFailureTolerance() == 0) {
+		err = status.Error(codes.FailedPrecondition, "no peer may be lost now, so none hands over: the cluster page says who does not answer or does not vote")
+	}
+	return b, err
+}
+
+func (d *dashboard) askDrill(v *visit) error {
+	b, err := v.drillQuestion(v.r.URL.Query().Get("to"))
+	return v.page("drill", "Drill", "cluster", b, err)
+}
+
+// drill hands the leadership over while it writes what changes nothing, and shows how long no write was acknowledged.
+func (d *dashboard) drill(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	b, err := v.drillQuestion(form.Get("to"))
+	if err == nil {
+		err = b.measure(v.ctx, v.write.operator)
+	}
+	return v.page("drill", "Drill", "cluster", b, err)
+}
+
+func (b *drillBody) measure(ctx context.Context, c holdfastv1.OperatorServiceClient) error {
+	writing, stop := context.WithCancel(ctx)
+	defer stop()
+	var g errgroup.Group
+	away := time.Duration(0)
+	g.Go(func() error {
+		last := time.Now()
+		for writing.Err() == nil {
+			try, cancel := context.WithTimeout(writing, time.Second)
+			_, err := c.Probe(try, &holdfastv1.ProbeRequest{})
+			cancel()
+			switch {
+			case err == nil:
+				now := time.Now()
+				away, last = max(away, now.Sub(last)), now
+				b.Acked++
+			case writing.Err() == nil:
+				b.Refused++
+			}
+			pause(writing, drillPause)
+		}
+		return nil
+	})
+	pause(ctx, drillBefore)
+	r, err := c.TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: b.To})
+	if err == nil {
+		pause(ctx, drillAfter)
+	}
+	stop()
+	_ = g.Wait() // it gives no error
+	if err != nil {
+		return err
+	}
+	b.From, b.Led, b.Took, b.Away = r.GetFrom(), r.GetTo(), inTime(r.GetTook().AsDuration()), inTime(away)
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

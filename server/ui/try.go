@@ -1,0 +1,77 @@
+package ui
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
+)
+
+// tryTimeout bounds a look at a machine, which the API makes within 25 seconds.
+const tryTimeout = 30 * time.Second
+
+// tryBody is whether a plan would get through on a machine.
+type tryBody struct {
+	Plan   *holdfastv1.Plan
+	Form   url.Values
+	Probes []*holdfastv1.Probe
+	Fails  int
+	Open   int // how many looks cannot tell
+}
+
+// Value is what a field was filled in with.
+func (b tryBody) Value(name string) string { return b.Form.Get(name) }
+
+func (v *visit) tryQuestion(form url.Values) (tryBody, error) {
+	p, err := v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: v.r.PathValue("id")})
+	return tryBody{Plan: p, Form: form}, err
+}
+
+func (d *dashboard) askTry(v *visit) error {
+	b, err := v.tryQuestion(v.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, nil)
+}
+
+// try has the leader look. It is a form that is sent, not a link: looking costs the BMC a login.
+func (d *dashboard) try(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	b, err := v.tryQuestion(form)
+	if err != nil {
+		return err
+	}
+	params, err := readParams(form.Get("params"))
+	if err == nil {
+		var resp *holdfastv1.ProbePlanResponse
+		ctx, cancel := context.WithTimeout(v.r.Context(), tryTimeout) // BMCs are slow
+		defer cancel()
+		resp, err = v.write.plans.ProbePlan(ctx, &holdfastv1.ProbePlanRequest{MachineId: form.Get("machine"), PlanId: b.Plan.GetPlanId(), Params: params})
+		b.Probes = resp.GetProbes()
+	}
+	for _, p := range b.Probes {
+		switch p.GetVerdict() {
+		case holdfastv1.Probe_FAILS:
+			b.Fails++
+		case holdfastv1.Probe_UNKNOWN, holdfastv1.Probe_VERDICT_UNSPECIFIED:
+			b.Open++
+		}
+	}
+	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, err)
+}
+
+// fieldsOf are the fields that an error is about.
+func fieldsOf(err error) []*errdetails.BadRequest_FieldViolation {
+	if err == nil {
+		return nil
+	}
+	return httpjson.Fields(err)
+}
