@@ -94,11 +94,20 @@ e2e-bmc: ## Run BMCs over Redfish and IPMI with real machines (QEMU) behind them
 e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, over a network that breaks (5 minutes)
 	E2E_INSTALLER=1 go test -count=1 -timeout 15m -v -run '^TestQEMU' ./cmd/holdfast-agent/install
 
+# Needs Debian and root: the root file system is made once, with that of make e2e-repave.
+.PHONY: e2e-tar
+e2e-tar: netboot ## Install machines (QEMU) with a root file system that comes as tar, and boot them by BIOS and UEFI (8 minutes)
+	E2E_TAR=1 go test -count=1 -timeout 15m -v -run '^TestTarBoots$$' ./cmd/holdfast-agent/install
+
 # Needs Debian and root; it installs what is missing, and makes the image that is installed once, into /var/cache/holdfast/repave (E2E_REPAVE_CACHE=dir). No KVM. E2E_REPAVE_DHCP=dnsmasq
 # lets dnsmasq tell firmware what to boot, as docs/netboot.md has it; E2E_REPAVE_BOXES=1 is quicker.
 .PHONY: e2e-repave
 e2e-repave: netboot ## Install three bare machines (QEMU, BMCs, empty disks) over their network, and join them to a real Kubernetes cluster, the leader killed three times (15 minutes)
 	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepave$$' ./test/repavelab
+
+.PHONY: e2e-httpboot
+e2e-httpboot: netboot ## Boot a machine (QEMU) whose UEFI knows HTTP boot alone, by what the peers answer, into the installer (2 minutes)
+	E2E_REPAVE=1 go test -count=1 -timeout 10m -v -run '^TestHTTPBoot$$' ./test/repavelab
 
 .PHONY: e2e-dhcp
 e2e-dhcp: ## Let dnsmasq and Kea answer firmware by the configurations of docs/netboot.md (10 seconds; root)
@@ -127,7 +136,7 @@ e2e-previous: ## Bring three peers from an earlier build to this one and one of 
 
 # Needs root, Debian's systemd-container, debootstrap, a mirror and ansible-core; the root of the hosts is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
 .PHONY: e2e-ansible
-e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host; then monitoring, backup, restore, new keys, teardown (15 minutes)
+e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host, growth to five; then monitoring, backup, restore, new keys, teardown (15 minutes)
 	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^Test(Rollout|Recovery)$$' ./test/rollout
 
 # VersityGW is built from tools/s3server, a module of its own, the first time: three minutes of CPU.
@@ -146,8 +155,8 @@ e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake har
 # Needs Debian and root: etcd-server, which it installs, sshd, and overlay mounts. kube-apiserver, kube-controller-manager and kubeadm are built once from tools/kube, into
 # /var/cache/holdfast/kube (E2E_KUBE_CACHE=dir): about eight minutes of CPU.
 .PHONY: e2e-kube
-e2e-kube: ## Join, verify and drain a machine in a real Kubernetes cluster (1 minute, and 8 the first time)
-	E2E_KUBE=1 go test -count=1 -timeout 40m -v -run '^TestMachineInACluster$$' ./test/kubelab
+e2e-kube: ## Join, verify and drain a machine in a real Kubernetes cluster, and join a control plane (2 minutes, and 8 more the first time)
+	E2E_KUBE=1 go test -count=1 -timeout 40m -v -run '^(TestMachineInACluster|TestControlPlaneJoins)$$' ./test/kubelab
 
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
 .PHONY: chaos

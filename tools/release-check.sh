@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Makes two releases and tries their debs on a real systemd host, in a container: install, verify, run a peer, upgrade, remove, purge. release-check.sh [DIR]
-# It wants root, systemd-container, debootstrap and a mirror (the root of the host is built once, into /var/cache/holdfast: E2E_HOST_ROOT=dir). man is looked at where there is one.
+# Makes two releases and tries their debs on a real systemd host, in a container: install, verify, run a peer, upgrade, remove, purge. The rpms are tried over its root. The other architecture's
+# files are looked at, and its binaries run where there is qemu-user. release-check.sh [DIR]
+# It wants root, systemd-container, debootstrap and a mirror (the root of the host is built once, into /var/cache/holdfast: E2E_HOST_ROOT=dir). man, rpm and qemu-user (Debian's packages) are used where they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$(realpath -m "${1:-bin/release-check}")
 export HOSTS_NET=${HOSTS_NET:-10.214.81} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 arch=$(go env GOHOSTARCH)
+case $arch in arm64) foreign=amd64 ;; *) foreign=arm64 ;; esac
 export ARCHES=$arch
 die() {
 	echo "release-check: $*" >&2
@@ -17,17 +19,32 @@ rm -rf "${dir:?}/old" "$dir/again" "$dir/new"
 mkdir -p "$dir"
 tools/release.sh 0.0.1 "$dir/old" >/dev/null
 tools/release.sh 0.0.1 "$dir/again" >/dev/null
-tools/release.sh 0.0.2 "$dir/new"
+ARCHES="$arch $foreign" tools/release.sh 0.0.2 "$dir/new"
 diff "$dir/old/SHA256SUMS" "$dir/again/SHA256SUMS" >&2 || die "two builds of the same differ"
 (cd "$dir/new" && sha256sum --quiet -c SHA256SUMS)
+# rpm's word for an architecture, and that of readelf and qemu.
+word_of() { case $1 in amd64) echo x86_64 ;; *) echo aarch64 ;; esac }
+machine_of() { case $1 in amd64) echo X86-64 ;; *) echo AArch64 ;; esac }
+files_of() { dpkg-deb -c "$1" | awk '{ print $6 }'; }
 for binary in holdfast holdfast-agent; do
-	file=$dir/new/${binary}_0.0.2_linux_$arch
-	linked=$(go version -m "$file" | grep -c '^	dep	')
-	listed=$(grep -c '"type": "library"' "$file.cdx.json")
-	[ "$listed" = $((linked + 1)) ] || die "$file.cdx.json lists $listed libraries: want the $linked modules that are linked, and Go's own"
-	! readelf -lW "$file" 2>/dev/null | grep -q INTERP || die "$file is not static"
+	for a in $arch $foreign; do
+		file=$dir/new/${binary}_0.0.2_linux_$a deb=$dir/new/${binary}_0.0.2_$a.deb
+		linked=$(go version -m "$file" | grep -c '^	dep	')
+		listed=$(grep -c '"type": "library"' "$file.cdx.json")
+		[ "$listed" = $((linked + 1)) ] || die "$file.cdx.json lists $listed libraries: want the $linked modules that are linked, and Go's own"
+		! readelf -lW "$file" 2>/dev/null | grep -q INTERP || die "$file is not static"
+		readelf -hW "$file" | grep -q "Machine:.*$(machine_of "$a")" || die "$file is no binary for $a"
+		[ "$(dpkg-deb -f "$deb" Architecture)" = "$a" ] || die "$deb says that it is for $(dpkg-deb -f "$deb" Architecture)"
+		dpkg-deb --fsys-tarfile "$deb" | tar -xO "./usr/bin/$binary" | cmp - "$file" || die "$deb has another binary than $file"
+	done
+	diff <(files_of "$dir/new/${binary}_0.0.2_$arch.deb") <(files_of "$dir/new/${binary}_0.0.2_$foreign.deb") >&2 || die "the debs of $binary have not the same files for $arch and $foreign"
+	if qemu=$(command -v "qemu-$(word_of "$foreign")" || command -v "qemu-$(word_of "$foreign")-static"); then
+		"$qemu" "$dir/new/${binary}_0.0.2_linux_$foreign" version | grep -q "0\.0\.2.*linux/$foreign" || die "$binary for $foreign does not run"
+	else
+		echo "release-check: SKIPPED: there is no qemu-user here, $binary for $foreign was not run" >&2
+	fi
 done
-echo "release-check: the same bytes twice, sums and bills are right"
+echo "release-check: the same bytes twice, sums and bills are right, $foreign too"
 
 lab=$dir/lab
 down() {
@@ -39,8 +56,8 @@ down
 test/lab/hosts/hosts.sh up "$lab" n1
 address=$(awk '{ print $2 }' "$lab/inventory")
 mkdir -p "$lab/n1/root/root/old" "$lab/n1/root/root/new"
-cp "$dir"/old/*.deb "$lab/n1/root/root/old"
-cp "$dir"/new/*.deb "$lab/n1/root/root/new"
+cp "$dir"/old/*_"$arch".deb "$lab/n1/root/root/old"
+cp "$dir"/new/*_"$arch".deb "$lab/n1/root/root/new"
 on_host() {
 	ssh -q -i "$lab/id_ed25519" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes "root@$address" bash -s "$@" <tools/release-check-host.sh
 }
@@ -65,9 +82,18 @@ on_host upgrade
 on_host remove
 if command -v rpm >/dev/null; then
 	for package in "$dir"/new/*.rpm; do
-		rpm -K --nosignature "$package"
-		rpm -qlp --nosignature "$package" | grep -q '^/usr/bin/holdfast' || die "$package has no binary"
+		rpm -K --nosignature "$package" >/dev/null || die "$package is not whole"
+		name=$(rpm -qp --nosignature --qf '%{NAME}' "$package")
+		rpm -qlp --nosignature "$package" | grep -x "/usr/bin/$name" >/dev/null || die "$package has no binary"
 	done
+	for a in $arch $foreign; do
+		for binary in holdfast holdfast-agent; do
+			package=$dir/new/$binary-0.0.2-1.$(word_of "$a").rpm
+			[ "$(rpm -qp --nosignature --qf '%{ARCH}' "$package")" = "$(word_of "$a")" ] || die "$package is for another architecture"
+			diff <(rpm -qlp --nosignature "$dir/new/$binary-0.0.2-1.$(word_of "$arch").rpm") <(rpm -qlp --nosignature "$package") >&2 || die "$package has not the same files as that of $arch"
+		done
+	done
+	tools/release-check-rpm.sh "$dir" "${E2E_HOST_ROOT:-/var/cache/holdfast/host-root}" "$(word_of "$arch")"
 else
 	echo "release-check: SKIPPED: there is no rpm here, rpms were not looked at" >&2
 fi

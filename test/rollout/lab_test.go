@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// lab is three hosts, binaries of two versions, and a controller: this machine.
+// lab is three hosts or more, binaries of two versions, and a controller: this machine.
 type lab struct {
 	root, dir, net string
 	old, next      string // binaries
@@ -70,6 +70,13 @@ func open(t *testing.T) *lab {
 	})
 	run(t, l.script(), append([]string{"up", l.disks()}, l.hosts...)...)
 	l.startFake(t)
+	l.writeInventory(t)
+	return l
+}
+
+// writeInventory tells the plays of all hosts.
+func (l *lab) writeInventory(t *testing.T) {
+	t.Helper()
 	var inv strings.Builder
 	inv.WriteString("holdfast_peers:\n  hosts:\n")
 	for i, h := range l.hosts {
@@ -85,10 +92,9 @@ func open(t *testing.T) *lab {
     holdfast_firewall_clients: [%s.1]
     holdfast_config: {providers: {fake: {kind: fake, endpoint: %q}}}
 `, l.disks(), l.old, l.net, l.fake)
-	if err := os.WriteFile(filepath.Join(dir, "inventory.yml"), []byte(inv.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, "inventory.yml"), []byte(inv.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return l
 }
 
 func (l *lab) script() string       { return filepath.Join(l.root, "test/lab/hosts/hosts.sh") }

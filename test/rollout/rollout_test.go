@@ -16,7 +16,7 @@ const broken = `#!/bin/sh
 case $1 in server) echo "a build that cannot run" >&2; exit 1 ;; *) echo v0.0.3 ;; esac
 `
 
-// TestRollout is the life of a cluster, play by play, up to its first lost host.
+// TestRollout is the life of a cluster, play by play, up to its first lost host, and then of five.
 func TestRollout(t *testing.T) {
 	l := open(t)
 	l.mustPlay(t, "site.yml", "--check", "-e", "holdfast_binary="+l.old)
@@ -40,6 +40,7 @@ func TestRollout(t *testing.T) {
 	l.goesBack(t)
 	l.replaces(t)
 	l.runs(t, "v0.0.2")
+	l.grows(t)
 }
 
 // TestRecovery is the other half of that life: watched, saved, lost as a whole, restored, under new keys, and taken down.
@@ -94,8 +95,8 @@ func (l *lab) runs(t *testing.T, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.GetFailureTolerance() != 1 || len(s.GetPeers()) != 3 {
-		t.Errorf("%d peers, %d may fail, want 3 and 1", len(s.GetPeers()), s.GetFailureTolerance())
+	if n := len(l.hosts); int(s.GetFailureTolerance()) != (n-1)/2 || len(s.GetPeers()) != n {
+		t.Errorf("%d peers, %d may fail, want %d and %d", len(s.GetPeers()), s.GetFailureTolerance(), n, (n-1)/2)
 	}
 	for _, p := range s.GetPeers() {
 		if p.GetVersion() != version || !p.GetMayVote() {

@@ -462,6 +462,30 @@ func (s *site) snapshot() {
 	s.heard("run", ended)
 }
 
+// debugFiles takes what `operator debug` makes an archive of: it is sent to others, so it is looked through like an answer.
+func (s *site) debugFiles() {
+	s.t.Helper()
+	stream, err := s.client.Cluster().CollectDebug(s.t.Context(), &holdfastv1.CollectDebugRequest{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		names[part.GetName()] = true
+		s.said.Write(part.GetData())
+	}
+	if !names["settings.txt"] || !names["goroutines.txt"] {
+		s.t.Errorf("the debug files are %v: what a peer was told is not among them", names)
+	}
+}
+
 // search looks everywhere.
 func (s *site) search() {
 	t := s.t
@@ -473,6 +497,7 @@ func (s *site) search() {
 		s.do(p, "GET", "/readyz", "", nil)
 		s.do(p, "GET", "/oidc/jwks", "", nil)
 	}
+	s.debugFiles()
 	events := 0
 	if err := s.client.ExportAudit(t.Context(), 0, func(e *holdfastv1.AuditEvent) error {
 		events++

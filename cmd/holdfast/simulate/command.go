@@ -29,7 +29,8 @@ the cluster says, with another peer after a failure, and registering again when 
   providers: {fake: {kind: fake, endpoint: "http://127.0.0.1:7450"}}
 
 It talks to the peers that the global flags name (--addr, --token, --ca, --cert, --key), as an admin, and asks them where they serve HTTP (or --servers).
-It ends with Ctrl-C or after --duration, and says then what it has seen.`
+It ends with Ctrl-C or after --duration, and says then what it has seen. Services and pool managers sign off at the end. Agents cannot: the cluster
+misses them when their time to live is over (300 s), and shows their machines as EXPIRED. What is killed signs nobody off.`
 
 // Command gives the command "simulate". Connect gives how its global flags say to connect.
 func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command {
@@ -140,6 +141,9 @@ func (r *Report) write(w io.Writer) error {
 		count(name, "forgotten, and registered again", k.Forgotten)
 		if n, ok := r.Lost[name]; ok {
 			count(name, "gone at the end", n)
+		}
+		if n, ok := r.Left[name]; ok {
+			count(name, "signed off", n)
 		}
 	}
 	if r.Machines > 0 {

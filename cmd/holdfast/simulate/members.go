@@ -24,6 +24,7 @@ type kind struct {
 	name     string // agents, services, pools
 	register func(i int, host string) []byte
 	beat     func(i int, host string) []byte
+	leave    func(i int, host string) []byte // nil: they have no way to sign off
 	// gone says whether an answer to a beat means that the server does not know the member any more.
 	gone func(status int, answer []byte) bool
 	// every is the time between two beats where the server says nothing of it.
@@ -153,6 +154,9 @@ func services(o *Options, tokens []string) *kind {
 		beat: func(i int, host string) []byte {
 			return load.Request(nil, host, "/api/v1/management/discovery/ping", tokens[i%len(tokens)], []byte(id(i)))
 		},
+		leave: func(i int, host string) []byte {
+			return load.Request(nil, host, "/api/v1/management/discovery/deregister", tokens[i%len(tokens)], fmt.Appendf(nil, `{"id":%q}`, id(i)))
+		},
 		gone: func(status int, _ []byte) bool { return status == http.StatusNotFound },
 	}
 }
@@ -170,6 +174,9 @@ func managers(o *Options, pools []poolToken) *kind {
 		},
 		beat: func(i int, host string) []byte {
 			return load.Request(nil, host, "/v2/pools/"+pools[i].name+"/heartbeat", pools[i].token, body(i))
+		},
+		leave: func(i int, host string) []byte {
+			return load.Request(nil, host, "/v2/pools/"+pools[i].name+"/deregister", pools[i].token, fmt.Appendf(nil, `{"pool_id":%q,"reason":"the simulation has ended"}`, pools[i].name))
 		},
 		gone: func(status int, answer []byte) bool {
 			var a struct {

@@ -19,6 +19,7 @@ type Report struct {
 	Machines int64            `json:"machines_declared"`
 	Runs     *Runs            `json:"runs,omitempty"`
 	Lost     map[string]int64 `json:"lost"`            // whom the cluster holds for gone at the end, by kind
+	Left     map[string]int64 `json:"left"`            // who signed off then: agents cannot
 	Notes    []string         `json:"notes,omitempty"` // what could not be found out, and why
 }
 
@@ -56,7 +57,7 @@ func latency(h *load.Histogram) Latency {
 
 // report puts together what was seen, and asks the cluster whom it holds for gone.
 func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
-	r := &Report{Began: began.UTC(), Seconds: time.Since(began).Seconds(), Peers: len(f.peers), Kinds: map[string]Kind{}, Machines: f.declared.Load(), Lost: map[string]int64{}}
+	r := &Report{Began: began.UTC(), Seconds: time.Since(began).Seconds(), Peers: len(f.peers), Kinds: map[string]Kind{}, Machines: f.declared.Load(), Lost: map[string]int64{}, Left: map[string]int64{}}
 	for _, k := range f.kinds {
 		if len(k.members) == 0 {
 			continue

@@ -93,13 +93,21 @@ func Run(ctx context.Context, o Options, admin client.Config, notes io.Writer) (
 	if err := f.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare the fleet: %w", err)
 	}
+	defer func() {
+		for _, p := range f.peers {
+			p.Close()
+		}
+	}()
 	if err := f.live(ctx); err != nil {
 		return nil, err
 	}
 	// It was stopped, or its time is over: what is left to do has a time of its own.
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
 	defer stop()
-	return f.report(last, began)
+	if r, err = f.report(last, began); err == nil {
+		f.farewell(last, r)
+	}
+	return r, err
 }
 
 // prepare finds the peers and makes pools, tokens and the plan.
@@ -189,11 +197,6 @@ func (f *fleet) target(addr string, secure bool) load.Target {
 
 // live has the fleet live until its time is over.
 func (f *fleet) live(ctx context.Context) error {
-	defer func() {
-		for _, p := range f.peers {
-			p.Close()
-		}
-	}()
 	if f.Duration > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, f.Duration)

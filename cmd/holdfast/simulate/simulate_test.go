@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // asHoldfast makes the test binary stand in for holdfast: the peers are processes.
@@ -78,6 +79,18 @@ func TestSimulate(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int64{"agents": 0, "services": 0, "pools": 0}, r.Lost); diff != "" {
 		t.Errorf("lost (-want +got):\n%s\n%v", diff, r.Notes)
+	}
+	if diff := cmp.Diff(map[string]int64{"services": 5, "pools": 2}, r.Left); diff != "" {
+		t.Errorf("signed off (-want +got):\n%s\n%v", diff, r.Notes)
+	}
+	cl, err := client.Dial(client.Config{Addrs: c.Addrs(), TLS: c.TLS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
+	services, err := cl.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: "active = true"})
+	if err != nil || len(services.GetServices()) != 0 {
+		t.Errorf("services that are active after they have signed off: %v, %v", services.GetServices(), err)
 	}
 	if r.Peers != 3 || r.Machines != 4 || r.Runs.Phases["SUCCEEDED"] < 3 {
 		t.Errorf("got %+v, %+v", r, r.Runs)

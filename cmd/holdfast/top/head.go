@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +123,7 @@ func rate(x float64) string {
 func (m *model) peerLines() []render.Line {
 	var lines []render.Line
 	peers := m.status.GetPeers()
+	told := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote) // a peer that is older than the field says of nobody that he may vote
 	for i, p := range peers {
 		if i == mostPeers {
 			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d peers more", len(peers)-i), render.Faint)})
@@ -139,7 +141,7 @@ func (m *model) peerLines() []render.Line {
 		switch {
 		case p.GetError() != "":
 			l = append(l, render.T(p.GetError(), render.Red))
-		case !p.GetMayVote() && role == "voter":
+		case told && !p.GetMayVote() && role == "voter":
 			l = append(l, render.T("does not vote yet: it catches up", render.Yellow))
 		default:
 			l = append(l, plain(fmt.Sprintf("index %d, ", p.GetAppliedIndex())), lag(p))

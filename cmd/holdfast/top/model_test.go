@@ -164,6 +164,26 @@ func TestLeaderDies(t *testing.T) {
 	}
 }
 
+// A voter catches up when others are said to vote and it is not. A peer of an older build says of nobody that he may: then nobody is.
+func TestVoters(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		may        []bool // n1, n3; n2 leads
+		catchingUp int
+	}{{"all vote", []bool{true, true}, 0}, {"one does not", []bool{true, false}, 1}, {"an older peer answers", []bool{false, false}, 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := someStatus()
+			st.Peers[0].MayVote, st.Peers[2].MayVote, st.Peers[2].Error = tt.may[0], tt.may[1], ""
+			st.Peers[1].MayVote = tt.may[0]
+			m := shown(false)
+			send(m, statusMsg{status: st})
+			if got := strings.Count(screen(m), "does not vote yet"); got != tt.catchingUp {
+				t.Errorf("%d peers are said to catch up, want %d:\n%s", got, tt.catchingUp, screen(m))
+			}
+		})
+	}
+}
+
 func TestColours(t *testing.T) {
 	if s := screen(shown(false)); strings.Contains(s, "\x1b") {
 		t.Errorf("escapes without colours:\n%q", s)
