@@ -14,7 +14,8 @@ import (
 //
 // Every question carries the newest ticket that was handed out before it was asked; its answer is good for
 // all tickets up to that one. So any number of reads share one question to each peer, a slow
-// peer holds up nobody, and at most one question is on its way to each.
+// peer holds up nobody, and at most one question is on its way to each. Those are asked whose answers
+// came last, as many as a majority needs; the others when these keep somebody waiting.
 type confirmer struct {
 	ctx    context.Context // of the node
 	voters func() (others []string, self bool)
@@ -24,13 +25,15 @@ type confirmer struct {
 	term    uint64
 	ticket  uint64            // the newest one handed out
 	acked   map[string]uint64 // peer → the newest ticket that its answers are good for
+	prompt  []string          // peers, the one that has answered last first
 	busy    map[string]bool
 	waiting []waiter
 }
 
 type waiter struct {
-	ticket uint64
-	done   chan error // buffered
+	ticket  uint64
+	voucher string     // a voter that has the term, as it said after the ticket's call had begun; empty: none
+	done    chan error // buffered
 }
 
 var errStopping = errors.New("this peer is stopping")
@@ -38,11 +41,14 @@ var errStopping = errors.New("this peer is stopping")
 const (
 	confirmTimeout = time.Second
 	confirmPause   = 5 * time.Millisecond
+	// confirmHedge is how long somebody waits before those are asked whose answers a majority may do without.
+	confirmHedge = 5 * time.Millisecond
 )
 
 // confirm waits until a majority has confirmed the term after the call. The caller checks that it still leads
-// in that term: a term that this peer itself has left is not noticed here.
-func (c *confirmer) confirm(ctx context.Context, term uint64) error {
+// in that term: a term that this peer itself has left is not noticed here. A voucher is a voter that has
+// already confirmed it, after whatever the call is for had begun; empty: none has.
+func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) error {
 	c.mu.Lock()
 	if term < c.term {
 		c.mu.Unlock()
@@ -52,7 +58,7 @@ func (c *confirmer) confirm(ctx context.Context, term uint64) error {
 		c.reset(term)
 	}
 	c.ticket++
-	w := waiter{ticket: c.ticket, done: make(chan error, 1)}
+	w := waiter{ticket: c.ticket, voucher: voucher, done: make(chan error, 1)}
 	c.waiting = append(c.waiting, w)
 	c.settle()
 	others, _ := c.voters()
@@ -102,6 +108,7 @@ func (c *confirmer) reset(term uint64) {
 
 // serve asks one peer until nobody waits for it.
 func (c *confirmer) serve(id string) {
+	hedged := uint64(0) // who was left to the others for a while
 	for {
 		c.mu.Lock()
 		others, _ := c.voters()
@@ -116,6 +123,12 @@ func (c *confirmer) serve(id string) {
 			c.mu.Unlock()
 			return
 		}
+		if hedged != c.waiting[0].ticket && c.spare(id, others) { // somebody new waits, and others are asked for him
+			hedged = c.waiting[0].ticket
+			c.mu.Unlock()
+			c.pause(confirmHedge)
+			continue
+		}
 		term, ticket := c.term, c.ticket
 		c.mu.Unlock()
 
@@ -126,43 +139,62 @@ func (c *confirmer) serve(id string) {
 		c.mu.Lock()
 		if err == nil && term == c.term {
 			c.acked[id] = ticket
+			c.prompt = append([]string{id}, slices.DeleteFunc(c.prompt, func(p string) bool { return p == id })...)
 			c.settle()
 		}
 		c.mu.Unlock()
 		if err != nil {
-			t := time.NewTimer(confirmPause)
-			select {
-			case <-t.C:
-			case <-c.ctx.Done():
-				t.Stop()
-			}
+			c.pause(confirmPause)
 		}
 	}
+}
+
+func (c *confirmer) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.ctx.Done():
+	}
+}
+
+// spare says whether a majority may do without a peer's answer, because enough others have answered more lately. It is called with the lock held.
+func (c *confirmer) spare(id string, others []string) bool {
+	_, self := c.voters()
+	before := 0
+	for _, p := range c.prompt {
+		if p == id {
+			break
+		}
+		if slices.Contains(others, p) {
+			before++
+		}
+	}
+	return c.majority(before, len(others), self)
+}
+
+// majority says whether so many of the others are one, with this peer if it may vote.
+func (c *confirmer) majority(have, others int, self bool) bool {
+	if self {
+		have, others = have+1, others+1
+	}
+	return have > others/2
 }
 
 // settle answers those whose ticket a majority has confirmed. It is called with the lock held.
 func (c *confirmer) settle() {
 	others, self := c.voters()
-	var tickets []uint64
-	if self {
-		tickets = append(tickets, c.ticket)
-	}
-	for _, id := range others {
-		tickets = append(tickets, c.acked[id])
-	}
-	if len(tickets) == 0 {
-		return
-	}
-	slices.Sort(tickets)
-	confirmed := tickets[(len(tickets)-1)/2] // a majority has this one or a newer one
-	n := 0
-	for _, w := range c.waiting { // in the order of their tickets
-		if w.ticket > confirmed {
-			break
+	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool {
+		have := 0
+		for _, id := range others {
+			if c.acked[id] >= w.ticket || id == w.voucher {
+				have++
+			}
+		}
+		if !c.majority(have, len(others), self) {
+			return false
 		}
 		w.done <- nil
-		n++
-	}
-	clear(c.waiting[:n])
-	c.waiting = c.waiting[n:]
+		return true
+	})
 }

@@ -46,9 +46,9 @@ func TestConfirmNeedsAnAnswerToAQuestionAskedAfterTheCall(t *testing.T) {
 		c := newConfirmer(t, true, map[string]*voter{"b": b, "gone": gone})
 		var first, second atomic.Bool
 		var wg sync.WaitGroup
-		wg.Go(func() { first.Store(c.confirm(t.Context(), 1) == nil) })
+		wg.Go(func() { first.Store(c.confirm(t.Context(), 1, "") == nil) })
 		synctest.Wait()
-		wg.Go(func() { second.Store(c.confirm(t.Context(), 1) == nil) })
+		wg.Go(func() { second.Store(c.confirm(t.Context(), 1, "") == nil) })
 		synctest.Wait()
 		b.allow <- nil // the answer to the question of the first call
 		synctest.Wait()
@@ -74,7 +74,7 @@ func TestConfirmShares(t *testing.T) {
 		var wg sync.WaitGroup
 		var ok atomic.Int32
 		one := func() {
-			if err := c.confirm(t.Context(), 1); err == nil {
+			if err := c.confirm(t.Context(), 1, ""); err == nil {
 				ok.Add(1)
 			}
 		}
@@ -96,25 +96,100 @@ func TestConfirmShares(t *testing.T) {
 	})
 }
 
+// TestConfirmAsksAsFewAsItCan: who has answered is asked, and the others when he does not.
+func TestConfirmAsksAsFewAsItCan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, d := newVoter(), newVoter()
+		c := newConfirmer(t, true, map[string]*voter{"b": b, "d": d})
+		confirmed := func() <-chan error {
+			done := make(chan error, 1)
+			go func() { done <- c.confirm(t.Context(), 1, "") }()
+			synctest.Wait()
+			return done
+		}
+		first := confirmed()
+		b.allow <- nil
+		if err := <-first; err != nil {
+			t.Fatal(err)
+		}
+		d.allow <- errors.New("too late") // nobody waits for it
+		for range 10 {
+			done := confirmed()
+			b.allow <- nil
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * confirmHedge)
+		}
+		if b, d := b.asked.Load(), d.asked.Load(); b != 11 || d != 1 {
+			t.Errorf("the one that answers was asked %d times, the other %d times; want 11 and 1", b, d)
+		}
+		began := time.Now()
+		done := confirmed()
+		d.allow <- nil // b has gone
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != confirmHedge {
+			t.Errorf("the other one was asked after %s, want %s", took, confirmHedge)
+		}
+	})
+}
+
+// TestConfirmVoucherIsGoodForItsCallOnly: others, who came before or after, are not confirmed by it.
+func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, d := newVoter(), newVoter()
+		c := newConfirmer(t, true, map[string]*voter{"b": b, "d": d})
+		var ok atomic.Int32
+		var wg sync.WaitGroup
+		one := func() {
+			if c.confirm(t.Context(), 1, "") == nil {
+				ok.Add(1)
+			}
+		}
+		wg.Go(one)
+		synctest.Wait()
+		if err := c.confirm(t.Context(), 1, "b"); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(one)
+		synctest.Wait()
+		if got := ok.Load(); got != 0 {
+			t.Errorf("%d calls were confirmed by the word of a peer that was not given for them", got)
+		}
+		b.allow <- nil
+		b.allow <- nil
+		wg.Wait()
+	})
+}
+
 func TestConfirmNeedsAMajority(t *testing.T) {
 	refusal := errors.New("term 2")
 	for _, tc := range []struct {
 		name    string
 		self    bool
-		answers []error // of each other voter; errHang: none
+		answers []error // of each other voter, which are b, c and so on; errAwait: none
 		want    bool
+		voucher string
 	}{
-		{"alone", true, nil, true},
-		{"one of three answers", true, []error{nil, errAwait}, true},
-		{"one of three refuses, one answers", true, []error{refusal, nil}, true},
-		{"both refuse", true, []error{refusal, refusal}, false},
-		{"nobody answers", true, []error{errAwait, errAwait}, false},
-		{"two peers, one answers", true, []error{nil}, true},
-		{"two peers, one refuses", true, []error{refusal}, false},
-		{"four peers, one answers", true, []error{nil, errAwait, errAwait}, false},
-		{"four peers, two answer", true, []error{nil, nil, errAwait}, true},
-		{"not a voter itself, one of two answers", false, []error{nil, errAwait}, false},
-		{"not a voter itself, both answer", false, []error{nil, nil}, true},
+		{"alone", true, nil, true, ""},
+		{"one of three answers", true, []error{nil, errAwait}, true, ""},
+		{"one of three refuses, one answers", true, []error{refusal, nil}, true, ""},
+		{"both refuse", true, []error{refusal, refusal}, false, ""},
+		{"nobody answers", true, []error{errAwait, errAwait}, false, ""},
+		{"two peers, one answers", true, []error{nil}, true, ""},
+		{"two peers, one refuses", true, []error{refusal}, false, ""},
+		{"four peers, one answers", true, []error{nil, errAwait, errAwait}, false, ""},
+		{"four peers, two answer", true, []error{nil, nil, errAwait}, true, ""},
+		{"not a voter itself, one of two answers", false, []error{nil, errAwait}, false, ""},
+		{"not a voter itself, both answer", false, []error{nil, nil}, true, ""},
+		{"one of three vouches", true, []error{errAwait, errAwait}, true, "c"},
+		{"one of three vouches, who is no voter", true, []error{errAwait, errAwait}, false, "x"},
+		{"not a voter itself, one of two vouches", false, []error{errAwait, errAwait}, false, "c"},
+		{"four peers, one vouches", true, []error{errAwait, errAwait, errAwait}, false, "c"},
+		{"four peers, one vouches, another answers", true, []error{nil, errAwait, errAwait}, true, "c"},
+		{"four peers, the one that vouches answers", true, []error{errAwait, nil, errAwait}, false, "c"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,7 +212,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 				}
 				call, stop := context.WithTimeout(ctx, 5*time.Second)
 				defer stop()
-				err := c.confirm(call, 1)
+				err := c.confirm(call, 1, tc.voucher)
 				if (err == nil) != tc.want {
 					t.Errorf("got %v, want confirmed: %t", err, tc.want)
 				}
@@ -153,17 +228,17 @@ func TestConfirmEndsWithTheTerm(t *testing.T) {
 		b := newVoter()
 		c := newConfirmer(t, true, map[string]*voter{"b": b})
 		done := make(chan error, 1)
-		go func() { done <- c.confirm(t.Context(), 3) }()
+		go func() { done <- c.confirm(t.Context(), 3, "") }()
 		synctest.Wait()
 		c.end(4)
 		if err := <-done; !errors.Is(err, ErrNotLeader) {
 			t.Errorf("got %v, want %v", err, ErrNotLeader)
 		}
-		if err := c.confirm(t.Context(), 3); !errors.Is(err, ErrNotLeader) {
+		if err := c.confirm(t.Context(), 3, ""); !errors.Is(err, ErrNotLeader) {
 			t.Errorf("confirm a term that is over: got %v, want %v", err, ErrNotLeader)
 		}
 		// The answer to the old term's question is not taken for the new one.
-		go func() { done <- c.confirm(t.Context(), 4) }()
+		go func() { done <- c.confirm(t.Context(), 4, "") }()
 		synctest.Wait()
 		b.allow <- nil
 		synctest.Wait()

@@ -212,7 +212,7 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 		return nil, notApplied, err
 	}
 	if id == c.n.cfg.NodeID {
-		index, err := c.n.leaderReadIndex(ctx)
+		index, err := c.n.leaderReadIndex(ctx, "")
 		if err == nil {
 			index = max(index, atLeast)
 			err = c.n.waitApplied(ctx, index)

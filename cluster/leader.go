@@ -233,10 +233,15 @@ func (n *Node) reignOver(ctx context.Context, term uint64, tasks []LeaderTask) e
 
 // confirmTerm implements Term.Confirm.
 func (n *Node) confirmTerm(ctx context.Context, term uint64) error {
+	return n.confirmTermWith(ctx, term, "")
+}
+
+// confirmTermWith is confirmTerm with the word of a peer that has the term, as it said after the call began. Empty: of none.
+func (n *Node) confirmTermWith(ctx context.Context, term uint64, voucher string) error {
 	if r, ok := n.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
 	}
-	if err := n.confirmer.confirm(ctx, term); err != nil {
+	if err := n.confirmer.confirm(ctx, term, voucher); err != nil {
 		return fmt.Errorf("confirm term %d with a majority: %w", term, err)
 	}
 	if r, ok := n.current(); !ok || r.term != term {

@@ -36,11 +36,11 @@ func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*inter
 }
 
 // ReadIndex gives the index that a read which begins now must wait for.
-func (s peerServer) ReadIndex(ctx context.Context, _ *internalv1.ReadIndexRequest) (*internalv1.ReadIndexResponse, error) {
+func (s peerServer) ReadIndex(ctx context.Context, req *internalv1.ReadIndexRequest) (*internalv1.ReadIndexResponse, error) {
 	if err := s.n.waitReign(ctx); err != nil {
 		return nil, s.n.refusal(err)
 	}
-	index, err := s.n.leaderReadIndex(ctx)
+	index, err := s.n.leaderReadIndex(ctx, s.n.vouches(ctx, req))
 	if err != nil {
 		return nil, s.n.refusal(err)
 	}

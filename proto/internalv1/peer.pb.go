@@ -121,7 +121,10 @@ func (x *ConfirmResponse) GetPeerId() string {
 }
 
 type ReadIndexRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The peer that asks, and the term that it has, read after all reads had begun that it asks for: it has voted in no later one. A term of zero says nothing.
+	PeerId        string `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Term          uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -154,6 +157,20 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
 	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ReadIndexRequest) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *ReadIndexRequest) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 type ReadIndexResponse struct {
@@ -832,8 +849,10 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\">\n" +
 	"\x0fConfirmResponse\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x17\n" +
-	"\apeer_id\x18\x02 \x01(\tR\x06peerId\"\x12\n" +
-	"\x10ReadIndexRequest\")\n" +
+	"\apeer_id\x18\x02 \x01(\tR\x06peerId\"?\n" +
+	"\x10ReadIndexRequest\x12\x17\n" +
+	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\")\n" +
 	"\x11ReadIndexResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\"&\n" +
 	"\x10StandDownRequest\x12\x12\n" +
