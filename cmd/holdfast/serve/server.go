@@ -203,6 +203,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		srv.Drain() // watchers go on with another peer while this one hands over
 		return nil
 	})
+	g.Go(func() error { return keepHeap(web) })
 	g.Go(func() error { return gate.Denials().Run(web) })
 	g.Go(func() error { return gateway.Run(web) })
 	g.Go(func() error { return files.Run(web) })
