@@ -110,50 +110,6 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// BenchmarkSnapshot100k takes, writes and restores a snapshot of 100,000 machines.
-func BenchmarkSnapshot100k(b *testing.B) {
-	p := fleet(b, 100_000)
-	b.Run("take", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			p.Index++
-			p.Observe(p.Index, p.Term) // or the view would be shared
-			if _, err := p.Snapshot(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("write", func(b *testing.B) {
-		s, err := p.Snapshot()
-		if err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			n, err := s.WriteTo(io.Discard)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.SetBytes(n)
-		}
-	})
-	b.Run("restore", func(b *testing.B) {
-		s, err := p.Snapshot()
-		if err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			r, w := io.Pipe()
-			go func() {
-				_, err := s.WriteTo(w)
-				w.CloseWithError(err)
-			}()
-			if err := fsm.New().Restore(r); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
 // BenchmarkFullAudit writes and restores a snapshot of all the audit events that are kept, and says what one costs in memory.
 func BenchmarkFullAudit(b *testing.B) {
 	const events = 1 << 18

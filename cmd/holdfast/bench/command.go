@@ -37,8 +37,8 @@ func (b *benchmark) command(version string) *cobra.Command {
 		Use: b.name, Short: b.short, Long: b.long, Example: b.example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
-			if err == nil {
-				err = o.show(cmd.OutOrStdout(), r)
+			if r != nil { // also what was found before something broke
+				err = errors.Join(err, o.show(cmd.OutOrStdout(), r))
 			}
 			return failed(err)
 		},
@@ -62,9 +62,11 @@ func goalsCommand(version string) *cobra.Command {
 					continue
 				}
 				r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
-				if err != nil { // the table has what the others have found
+				if err != nil { // the table has what was found all the same
 					broken = append(broken, err)
 					all.note("%v", err)
+				}
+				if r == nil {
 					continue
 				}
 				all.Figures, all.Notes, all.Seconds = append(all.Figures, r.Figures...), append(all.Notes, r.Notes...), all.Seconds+r.Seconds
@@ -92,7 +94,7 @@ func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 	}
 }
 
-// run runs the parts of a benchmark, one after the other.
+// run runs the parts of a benchmark, one after the other. There may be a report beside an error: of what was found before something broke.
 func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -114,12 +116,15 @@ func (b *benchmark) run(ctx context.Context, o options, version string, notes io
 	for _, p := range parts {
 		s := &session{options: o, binary: binary, dir: filepath.Join(dir, p.name), report: r, notes: notes}
 		s.say("%s: %s", p.name, p.about)
-		if err := p.run(ctx, s); err != nil {
-			return nil, fmt.Errorf("measure %s %s: %w", b.name, p.name, err)
+		if broken := p.run(ctx, s); broken != nil {
+			err = errors.Join(err, fmt.Errorf("measure %s %s: %w", b.name, p.name, broken))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
 	r.Seconds = time.Since(r.Began).Seconds()
-	return r, nil
+	return r, err
 }
 
 // makeDir gives the directory for all data, and what removes it if it is to be removed.

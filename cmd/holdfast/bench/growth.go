@@ -102,7 +102,7 @@ func (g *growing) compare() {
 func (g *growing) memory() (float64, error) {
 	var all []float64
 	for _, p := range g.cluster.Peers() {
-		m, err := residentMiB(p.PID())
+		m, err := heldMiB(p.PID())
 		if err != nil {
 			return 0, err
 		}

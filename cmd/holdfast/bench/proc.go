@@ -44,21 +44,21 @@ func parseStat(b []byte) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-// residentMiB gives the memory that a process holds, in MiB.
-func residentMiB(pid int) (float64, error) {
+// heldMiB gives the memory that a process holds itself, in MiB: its files that are mapped, such as the log that bolt keeps, are the cache of the system, which takes them back when it likes.
+func heldMiB(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of process %d (benchmarks need Linux): %w", pid, err)
 	}
-	return parseResident(string(b))
+	return parseHeld(string(b))
 }
 
-func parseResident(status string) (float64, error) {
+func parseHeld(status string) (float64, error) {
 	for line := range strings.Lines(status) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
 			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("there is no VmRSS in the status")
+	return 0, fmt.Errorf("there is no RssAnon in the status")
 }

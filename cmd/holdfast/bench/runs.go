@@ -24,6 +24,9 @@ const (
 	wholeClients       = 8
 )
 
+// atOnce has power come and go as soon as a button is pressed, as it does with Ironic's fake hardware.
+func atOnce() []string { return []string{"--power-time", "1us"} }
+
 // runsTimeout is until all runs must have ended.
 const runsTimeout = 10 * time.Minute
 
@@ -37,8 +40,8 @@ func runs() benchmark {
 		example: `  holdfast bench runs
   holdfast bench runs --only flight --runs 1000 -o json`,
 		parts: []part{
-			{"whole", "runs from start to end, 8 clients", inHardware(nil, nil, wholeRuns)},
-			{"flight", "many runs at once", inHardware(nil, nil, flight)},
+			{"whole", "runs from start to end, 8 clients", inHardware(atOnce(), nil, wholeRuns)},
+			{"flight", "many runs at once", inHardware(atOnce(), nil, flight)},
 		},
 		flags: []string{"runs", "rounds", "slice"},
 	}

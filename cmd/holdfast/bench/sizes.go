@@ -155,7 +155,30 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	g.figure("restore", "the snapshot restored by holdfast operator", time.Since(began).Seconds(), "s", atMost(goalRestore))
-	return errors.Join(g.cluster.WaitReady(start), os.Remove(file))
+	if err := errors.Join(g.everywhere(start, leader), g.cluster.WaitReady(start), os.Remove(file)); err != nil {
+		return err
+	}
+	g.figure("restored", "until all peers have restored it", time.Since(began).Seconds(), "s", nil)
+	return nil
+}
+
+// everywhere waits until all peers have what the leader has by now.
+func (g *growing) everywhere(ctx context.Context, leader *localcluster.Peer) error {
+	want, err := leader.Readiness(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range g.cluster.Peers() {
+		for {
+			if now, err := p.Readiness(ctx); err == nil && now.AppliedIndex >= want.AppliedIndex {
+				break
+			}
+			if err := sleep(ctx, 20*time.Millisecond); err != nil {
+				return fmt.Errorf("wait until %s has index %d: %w", p.ID, want.AppliedIndex, err)
+			}
+		}
+	}
+	return nil
 }
 
 // onLeader does something with a connection to the leader, who must lead to its end.

@@ -81,10 +81,10 @@ func TestParseProc(t *testing.T) {
 			t.Errorf("%q: got %v, want an error", bad, got)
 		}
 	}
-	if got, err := parseResident("Name:\tx\nVmHWM:\t  9999 kB\nVmRSS:\t   2560 kB\n"); err != nil || got != 2.5 {
+	if got, err := parseHeld("Name:\tx\nVmHWM:\t  9999 kB\nRssAnon:\t   2560 kB\n"); err != nil || got != 2.5 {
 		t.Errorf("got %v, %v, want 2.5", got, err)
 	}
-	if got, err := parseResident("Name:\tx\n"); err == nil {
+	if got, err := parseHeld("Name:\tx\n"); err == nil {
 		t.Errorf("got %v, want an error", got)
 	}
 }

@@ -21,6 +21,9 @@ const (
 // maxWires bounds the connections to one peer. A keepalive of such a fleet takes up to a second: that is 600 of them.
 const maxWires = 1200
 
+// firstLooks is how many machines a second are looked at for the first time (--look-calls-per-second of peers, of which a look takes more than one).
+const firstLooks = 200
+
 // steady registers a fleet, lets every agent become ready, and watches what the fleet costs from then on.
 func steady(ctx context.Context, l *lab) error {
 	agents, err := l.poolAgents(ctx, l.agents)
@@ -65,9 +68,13 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 	if err := sleep(ctx, l.beat+2*time.Second); err != nil { // the last ones are still on their way
 		return err
 	}
-	if l.settle > 0 {
-		l.say("leaving them alone for %s", l.settle)
-		if err := sleep(ctx, l.settle); err != nil {
+	settle := l.settle
+	if settle < 0 {
+		settle = max(0, time.Duration(l.agents)*time.Second/firstLooks-l.beat)
+	}
+	if settle > 0 {
+		l.say("leaving them alone for %s", settle)
+		if err := sleep(ctx, settle); err != nil {
 			return err
 		}
 	}
@@ -134,7 +141,7 @@ func (l *lab) usage(ctx context.Context, leader *localcluster.Peer, followers []
 		u.followers = append(u.followers, t)
 	}
 	for _, p := range append([]*localcluster.Peer{leader}, followers...) {
-		m, err := residentMiB(p.PID())
+		m, err := heldMiB(p.PID())
 		if err != nil {
 			return u, err
 		}

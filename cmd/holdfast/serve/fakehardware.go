@@ -23,7 +23,7 @@ import (
 func FakeHardwareCommand() *cobra.Command {
 	var addr, file string
 	var faults fake.Faults
-	var latency time.Duration
+	var latency, powerTime time.Duration
 	cmd := &cobra.Command{
 		Use:   "fake-hardware",
 		Short: "Run a fleet of fake machines that counts every effect it sees",
@@ -49,6 +49,9 @@ in their configuration. GET /effects answers every effect that really happened, 
 			set := cmd.Flags().Changed
 			if set("latency") {
 				cfg.Latency = fake.Duration(latency)
+			}
+			if set("power-time") {
+				cfg.PowerTime = fake.Duration(powerTime)
 			}
 			if set("fail") {
 				cfg.Fail = faults.Fail
@@ -79,6 +82,7 @@ in their configuration. GET /effects answers every effect that really happened, 
 	fs.StringVar(&addr, "addr", "127.0.0.1:7450", "listen `address`")
 	fs.StringVar(&file, "config", "", "YAML `file` with times and faults, for all machines and for each")
 	fs.DurationVar(&latency, "latency", 0, "`time` before each effect")
+	fs.DurationVar(&powerTime, "power-time", 0, "`time` from a press of the power button to its effect (default 20ms)")
 	fs.Float64Var(&faults.Fail, "fail", 0, "`share` of effects that fail, 0 to 1")
 	fs.StringSliceVar(&faults.Hang, "hang", nil, "`operations` that never answer, or *")
 	fs.StringSliceVar(&faults.Lie, "lie", nil, "`operations` that are accepted and do nothing, or *")
