@@ -24,6 +24,11 @@ const maxWires = 1200
 // firstLooks is how many machines a second are looked at for the first time (--look-calls-per-second of peers, of which a look takes more than one).
 const firstLooks = 200
 
+// lookedAt is how long it takes to look at so many machines for the first time.
+func lookedAt(machines int) time.Duration {
+	return time.Duration(machines) * time.Second / firstLooks
+}
+
 // steady registers a fleet, lets every agent become ready, and watches what the fleet costs from then on.
 func steady(ctx context.Context, l *lab) error {
 	agents, err := l.poolAgents(ctx, l.agents)
@@ -70,7 +75,7 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 	}
 	settle := l.settle
 	if settle < 0 {
-		settle = max(0, time.Duration(l.agents)*time.Second/firstLooks-l.beat)
+		settle = max(0, lookedAt(l.agents)-l.beat)
 	}
 	if settle > 0 {
 		l.say("leaving them alone for %s", settle)

@@ -39,6 +39,9 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	if _, err := l.register(ctx, agents); err != nil {
 		return err
 	}
+	if err := sleep(ctx, lookedAt(len(agents))); err != nil { // or that is measured, too
+		return err
+	}
 	follower := followers[0]
 	all := []*contender{{name: "follower", procs: map[string][]int{"follower": {follower.PID()}, "leader": {leader.PID()}}}}
 	targets := []load.Target{l.target(follower)}
