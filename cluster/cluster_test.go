@@ -147,6 +147,31 @@ func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
 	clustertest.Eventually(t, 20*time.Second, "the peer is back", back.Node.Votes)
 }
 
+// TestWhoseWordCounts: that of a peer with the leader's term, and the leader's alone takes it (decision 0020).
+func TestWhoseWordCounts(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{})
+	leader := c.Leader()
+	settled(t, c, 3)
+	follower := c.Followers(leader)[0]
+	term := leader.Node.Term()
+	for _, tt := range []struct {
+		name string
+		at   *clustertest.Peer
+		term uint64
+		want string
+	}{
+		{"the leader's term", leader, term, follower.ID},
+		{"an older one", leader, term - 1, ""},
+		{"a newer one", leader, term + 1, ""},
+		{"none", leader, 0, ""},
+		{"told to a follower", follower, term, ""},
+	} {
+		if got := tt.at.Node.Vouches(t.Context(), follower.ID, tt.term); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestWriteAndReadAnywhere(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{Configure: calm})
 	leader := c.Leader()

@@ -119,7 +119,7 @@ func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * confirmHedge)
+			time.Sleep(2 * confirmHedge) // sleep: the time is synctest's, and the other one has it to be asked in vain
 		}
 		if b, d := b.asked.Load(), d.asked.Load(); b != 11 || d != 1 {
 			t.Errorf("the one that answers was asked %d times, the other %d times; want 11 and 1", b, d)

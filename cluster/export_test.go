@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // CleanUp ends what Run has left behind with ErrStalled.
@@ -24,6 +25,14 @@ func (n *Node) Admitted() bool { return n.gate.admitted.Load() && n.ident.get().
 
 // Expel makes the peer one that may not vote, as if it had lost its data.
 func (n *Node) Expel() { n.gate.admitted.Store(false) }
+
+// Vouches gives whose word counts when somebody asks for a read index under that name and with that term.
+func (n *Node) Vouches(ctx context.Context, id string, term uint64) string {
+	return n.vouches(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
+}
+
+// Term is the one that the peer has.
+func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 
 // AskVote sends the peer a vote request over its own Raft port, as another peer would, and says whether it was granted.
 func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
