@@ -223,7 +223,7 @@ build-etcd:
 
 BENCH_SHORT := --rounds 3 --slice 500ms
 .PHONY: bench
-bench: build-holdfast build-redisgateway build-etcd ## Measure on this machine, a short version of all: 6 minutes (ARGS="--raft-multiplier 3")
+bench: build-holdfast build-redisgateway build-etcd ## Measure on this machine, a short version of all: 7 minutes (ARGS="--raft-multiplier 3")
 	bin/holdfast bench commit $(BENCH_SHORT) --clients 1,64,256 $(ARGS)
 	bin/holdfast bench read $(BENCH_SHORT) $(ARGS)
 	bin/holdfast bench failover --kills 3 $(ARGS)
@@ -233,7 +233,7 @@ bench: build-holdfast build-redisgateway build-etcd ## Measure on this machine, 
 	bin/holdfast bench keepalive --agents 10000 --beat 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
 
 .PHONY: bench-goals
-bench-goals: build-holdfast build-redisgateway build-etcd ## Measure at full size and fail where a goal is missed: 40 minutes and 12 GiB, wants the machine for itself
+bench-goals: build-holdfast build-redisgateway build-etcd ## Measure at full size and fail where a goal is missed: 30 minutes and 12 GiB, wants the machine for itself
 	bin/holdfast bench goals $(ARGS)
 
 .PHONY: bench-smoke
