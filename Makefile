@@ -139,6 +139,11 @@ e2e-previous: ## Bring three peers from an earlier build to this one and one of 
 e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host, growth to five; then monitoring, backup, restore, new keys, teardown (15 minutes)
 	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^Test(Rollout|Recovery)$$' ./test/rollout
 
+# Needs ansible-lint (Debian: apt-get install ansible-lint). What it checks by is deploy/ansible/.ansible-lint.
+.PHONY: lint-ansible
+lint-ansible: ## Check the plays and roles of deploy/ansible with ansible-lint, profile production
+	cd deploy/ansible && ansible-lint
+
 # VersityGW is built from tools/s3server, a module of its own, the first time: three minutes of CPU.
 .PHONY: build-s3server e2e-s3
 build-s3server:

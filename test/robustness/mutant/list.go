@@ -141,9 +141,9 @@ func Mutants() []Mutant {
 			Name: "lonereads", Breaks: "who knows no leader answers no linearizable read",
 			Scenario: underFault("quorum-loss", `without a majority a linearizable read was answered with OK`),
 			Patches: []Patch{{"cluster/forward.go",
-				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx)",
+				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")",
 				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treply, err := c.local(ctx, atLeast)\n\t\treturn reply, final, err\n\t}\n" +
-					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx)"}},
+					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")"}},
 		},
 		{
 			Name: "staysvoter", Breaks: "a peer that has left is no voter any more",
