@@ -26,6 +26,9 @@ func pausedLeader() Scenario {
 		{"cluster/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
 		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standWhenTold(bg)\n"},
 		{"cluster/stand_generated.go", "", standWhenTold},
+		{"cluster/patience.go",
+			"\treturn g.NetworkTransport.AppendEntries(id, addr, req, resp)\n",
+			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n\ttime.Sleep(4 * time.Millisecond)\n\treturn err\n"},
 	}, Run: func(ctx context.Context, e Env) ([]error, error) {
 		told := filepath.Join(e.Dir, "stand")
 		if err := os.MkdirAll(told, 0o750); err != nil {
@@ -71,12 +74,6 @@ func slow() {
 		return
 	}
 	time.Sleep(20 * time.Millisecond)
-}
-
-func (g *gate) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := g.NetworkTransport.AppendEntries(id, target, args, resp)
-	time.Sleep(4 * time.Millisecond)
-	return err
 }
 
 func (g *gate) SetHeartbeatHandler(func(raft.RPC)) {}
