@@ -102,6 +102,17 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 	return b, nil
 }
 
+// Staged gives the id of the restore that something is staged for; empty when there is none.
+func (v *View) Staged() string {
+	first, _ := v.staged.get(ordered(0))
+	return first.GetRestoreId()
+}
+
+// ReadStage reads the snapshot that is staged. As long as the caller keeps it, a restore need not read it again.
+func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
+	return v.stagedBackup(restoreID, chunks)
+}
+
 // CheckRestore gives the snapshot that is staged, or says why it cannot be restored now. As long as the caller keeps it, it need not be read again.
 func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(c) }
 

@@ -182,6 +182,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterRegistryServiceServer(r, &registryService{Server: s})
 	holdfastv1.RegisterEventServiceServer(r, &eventService{Server: s})
 	holdfastv1.RegisterWebhookServiceServer(r, &webhookService{Server: s})
+	internalv1.RegisterStageServiceServer(r, &stageService{Server: s})
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
 	if rs, ok := r.(reflection.GRPCServer); ok {
 		reflection.Register(rs)

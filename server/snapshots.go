@@ -114,18 +114,23 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 	if err != nil {
 		return nil, err
 	}
+	// The caller may go: what has begun is done, or not at all.
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
+	defer cancel()
+	others := s.readElsewhere(work, cmd)
+	defer others.stop()
+	began := time.Now()
 	b, refusal := v.CheckRestore(cmd)
 	if refusal != nil {
 		return nil, refusal
 	}
 	defer runtime.KeepAlive(b) // so that the restore need not read it again
+	took := time.Since(began)
 	if missing := s.missingKeys(b); len(missing) > 0 && !r.GetWithoutKeys() {
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: fmt.Sprintf(
 			"secrets of the snapshot are sealed under key %s, which this leader does not have: add it to the secrets key file of all peers, or say that this is meant (--without-keys)", strings.Join(missing, ", "))}
 	}
-	// The caller may go: what has begun is done, or not at all.
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
-	defer cancel()
+	others.haveRead(work, took+readGrace)
 	var out *holdfastv1.RestoreSnapshotResponse
 	err = k.Interlude(work, func(ctx context.Context) error {
 		wait := time.NewTimer(quiet)
@@ -141,6 +146,7 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 	if err != nil {
 		return nil, err
 	}
+	others.haveRestored(work)
 	s.log.WarnContext(ctx, "a snapshot was restored", "of_cluster", out.GetClusterId(), "index", out.GetIndex(), "taken_at", out.GetTakenAt().AsTime(),
 		"ended_runs", len(out.GetEndedRuns()), "abandoned_runs", len(out.GetAbandonedRuns()))
 	return out, nil

@@ -27,6 +27,94 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ReadStageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RestoreId     string                 `protobuf:"bytes,1,opt,name=restore_id,json=restoreId,proto3" json:"restore_id,omitempty"`
+	Chunks        uint32                 `protobuf:"varint,2,opt,name=chunks,proto3" json:"chunks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadStageRequest) Reset() {
+	*x = ReadStageRequest{}
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadStageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadStageRequest) ProtoMessage() {}
+
+func (x *ReadStageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadStageRequest.ProtoReflect.Descriptor instead.
+func (*ReadStageRequest) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ReadStageRequest) GetRestoreId() string {
+	if x != nil {
+		return x.RestoreId
+	}
+	return ""
+}
+
+func (x *ReadStageRequest) GetChunks() uint32 {
+	if x != nil {
+		return x.Chunks
+	}
+	return 0
+}
+
+type ReadStageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadStageResponse) Reset() {
+	*x = ReadStageResponse{}
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadStageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadStageResponse) ProtoMessage() {}
+
+func (x *ReadStageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadStageResponse.ProtoReflect.Descriptor instead.
+func (*ReadStageResponse) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{1}
+}
+
 // BackupHeader says what is in a snapshot file. It is for people and for checks before a restore; what is restored is the state that follows.
 type BackupHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -45,7 +133,7 @@ type BackupHeader struct {
 
 func (x *BackupHeader) Reset() {
 	*x = BackupHeader{}
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[0]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -57,7 +145,7 @@ func (x *BackupHeader) String() string {
 func (*BackupHeader) ProtoMessage() {}
 
 func (x *BackupHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[0]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -70,7 +158,7 @@ func (x *BackupHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHeader.ProtoReflect.Descriptor instead.
 func (*BackupHeader) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{0}
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BackupHeader) GetFormat() uint32 {
@@ -149,7 +237,7 @@ type StageBackup struct {
 
 func (x *StageBackup) Reset() {
 	*x = StageBackup{}
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[1]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -161,7 +249,7 @@ func (x *StageBackup) String() string {
 func (*StageBackup) ProtoMessage() {}
 
 func (x *StageBackup) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[1]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -174,7 +262,7 @@ func (x *StageBackup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageBackup.ProtoReflect.Descriptor instead.
 func (*StageBackup) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{1}
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StageBackup) GetRestoreId() string {
@@ -210,7 +298,7 @@ type StagedChunk struct {
 
 func (x *StagedChunk) Reset() {
 	*x = StagedChunk{}
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +310,7 @@ func (x *StagedChunk) String() string {
 func (*StagedChunk) ProtoMessage() {}
 
 func (x *StagedChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +323,7 @@ func (x *StagedChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StagedChunk.ProtoReflect.Descriptor instead.
 func (*StagedChunk) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{2}
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StagedChunk) GetRestoreId() string {
@@ -272,7 +360,7 @@ type RestoreBackup struct {
 
 func (x *RestoreBackup) Reset() {
 	*x = RestoreBackup{}
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -284,7 +372,7 @@ func (x *RestoreBackup) String() string {
 func (*RestoreBackup) ProtoMessage() {}
 
 func (x *RestoreBackup) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -297,7 +385,7 @@ func (x *RestoreBackup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreBackup.ProtoReflect.Descriptor instead.
 func (*RestoreBackup) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{3}
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RestoreBackup) GetRestoreId() string {
@@ -342,7 +430,7 @@ type NoteBackup struct {
 
 func (x *NoteBackup) Reset() {
 	*x = NoteBackup{}
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[4]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +442,7 @@ func (x *NoteBackup) String() string {
 func (*NoteBackup) ProtoMessage() {}
 
 func (x *NoteBackup) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[4]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +455,7 @@ func (x *NoteBackup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteBackup.ProtoReflect.Descriptor instead.
 func (*NoteBackup) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{4}
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NoteBackup) GetPeer() string {
@@ -408,7 +496,7 @@ type SetAutopilot struct {
 
 func (x *SetAutopilot) Reset() {
 	*x = SetAutopilot{}
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[5]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +508,7 @@ func (x *SetAutopilot) String() string {
 func (*SetAutopilot) ProtoMessage() {}
 
 func (x *SetAutopilot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[5]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +521,7 @@ func (x *SetAutopilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAutopilot.ProtoReflect.Descriptor instead.
 func (*SetAutopilot) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{5}
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SetAutopilot) GetConfig() *AutopilotConfig {
@@ -456,7 +544,7 @@ type AutopilotConfig struct {
 
 func (x *AutopilotConfig) Reset() {
 	*x = AutopilotConfig{}
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[6]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +556,7 @@ func (x *AutopilotConfig) String() string {
 func (*AutopilotConfig) ProtoMessage() {}
 
 func (x *AutopilotConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_backup_proto_msgTypes[6]
+	mi := &file_proto_internal_v1_backup_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +569,7 @@ func (x *AutopilotConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AutopilotConfig.ProtoReflect.Descriptor instead.
 func (*AutopilotConfig) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{6}
+	return file_proto_internal_v1_backup_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AutopilotConfig) GetCleanupDeadServers() bool {
@@ -516,7 +604,12 @@ var File_proto_internal_v1_backup_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_backup_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/internal/v1/backup.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9c\x02\n" +
+	"\x1eproto/internal/v1/backup.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
+	"\x10ReadStageRequest\x12\x1d\n" +
+	"\n" +
+	"restore_id\x18\x01 \x01(\tR\trestoreId\x12\x16\n" +
+	"\x06chunks\x18\x02 \x01(\rR\x06chunks\"\x13\n" +
+	"\x11ReadStageResponse\"\x9c\x02\n" +
 	"\fBackupHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -557,7 +650,9 @@ const file_proto_internal_v1_backup_proto_rawDesc = "" +
 	"\x0edead_server_ms\x18\x02 \x01(\x03R\fdeadServerMs\x12\x1d\n" +
 	"\n" +
 	"min_quorum\x18\x03 \x01(\rR\tminQuorum\x12)\n" +
-	"\x10stabilization_ms\x18\x04 \x01(\x03R\x0fstabilizationMsB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
+	"\x10stabilization_ms\x18\x04 \x01(\x03R\x0fstabilizationMs2s\n" +
+	"\fStageService\x12c\n" +
+	"\tReadStage\x12&.holdfast.internal.v1.ReadStageRequest\x1a'.holdfast.internal.v1.ReadStageResponse\"\x03\x90\x02\x010\x01B@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
 	file_proto_internal_v1_backup_proto_rawDescOnce sync.Once
@@ -571,23 +666,27 @@ func file_proto_internal_v1_backup_proto_rawDescGZIP() []byte {
 	return file_proto_internal_v1_backup_proto_rawDescData
 }
 
-var file_proto_internal_v1_backup_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_proto_internal_v1_backup_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_proto_internal_v1_backup_proto_goTypes = []any{
-	(*BackupHeader)(nil),          // 0: holdfast.internal.v1.BackupHeader
-	(*StageBackup)(nil),           // 1: holdfast.internal.v1.StageBackup
-	(*StagedChunk)(nil),           // 2: holdfast.internal.v1.StagedChunk
-	(*RestoreBackup)(nil),         // 3: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),            // 4: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),          // 5: holdfast.internal.v1.SetAutopilot
-	(*AutopilotConfig)(nil),       // 6: holdfast.internal.v1.AutopilotConfig
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*ReadStageRequest)(nil),      // 0: holdfast.internal.v1.ReadStageRequest
+	(*ReadStageResponse)(nil),     // 1: holdfast.internal.v1.ReadStageResponse
+	(*BackupHeader)(nil),          // 2: holdfast.internal.v1.BackupHeader
+	(*StageBackup)(nil),           // 3: holdfast.internal.v1.StageBackup
+	(*StagedChunk)(nil),           // 4: holdfast.internal.v1.StagedChunk
+	(*RestoreBackup)(nil),         // 5: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),            // 6: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),          // 7: holdfast.internal.v1.SetAutopilot
+	(*AutopilotConfig)(nil),       // 8: holdfast.internal.v1.AutopilotConfig
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_proto_internal_v1_backup_proto_depIdxs = []int32{
-	7, // 0: holdfast.internal.v1.BackupHeader.taken_at:type_name -> google.protobuf.Timestamp
-	7, // 1: holdfast.internal.v1.NoteBackup.saved:type_name -> google.protobuf.Timestamp
-	6, // 2: holdfast.internal.v1.SetAutopilot.config:type_name -> holdfast.internal.v1.AutopilotConfig
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
+	9, // 0: holdfast.internal.v1.BackupHeader.taken_at:type_name -> google.protobuf.Timestamp
+	9, // 1: holdfast.internal.v1.NoteBackup.saved:type_name -> google.protobuf.Timestamp
+	8, // 2: holdfast.internal.v1.SetAutopilot.config:type_name -> holdfast.internal.v1.AutopilotConfig
+	0, // 3: holdfast.internal.v1.StageService.ReadStage:input_type -> holdfast.internal.v1.ReadStageRequest
+	1, // 4: holdfast.internal.v1.StageService.ReadStage:output_type -> holdfast.internal.v1.ReadStageResponse
+	4, // [4:5] is the sub-list for method output_type
+	3, // [3:4] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -604,9 +703,9 @@ func file_proto_internal_v1_backup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_backup_proto_rawDesc), len(file_proto_internal_v1_backup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
-			NumServices:   0,
+			NumServices:   1,
 		},
 		GoTypes:           file_proto_internal_v1_backup_proto_goTypes,
 		DependencyIndexes: file_proto_internal_v1_backup_proto_depIdxs,

@@ -81,6 +81,7 @@ func policy() map[string]Rule {
 	add("holdfast.internal.v1.PeerService", peers, "Confirm", "ReadIndex", "StandDown", "Admit", "Stats", "StateSum", "Leave")
 	add("holdfast.internal.v1.BlobService", peers, "StatBlob", "PullBlob", "ReadBlob")
 	add("holdfast.internal.v1.LeaseService", peers, "Renew")
+	add("holdfast.internal.v1.StageService", peers, "ReadStage")
 	add("holdfast.internal.v1.AuditRelay", peers, "RecordDenials")
 	return p
 }

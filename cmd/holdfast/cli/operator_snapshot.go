@@ -195,7 +195,7 @@ registered, changed and run since is gone.`,
 			ctx, cancel := a.patience(ctx)
 			defer cancel()
 			r.RestoreId = uuid.NewString()
-			if r.Chunks, err = stage(ctx, c, r.GetRestoreId(), args[0], data); err != nil {
+			if r.Chunks, err = stage(ctx, c, r.GetRestoreId(), data); err != nil {
 				return err
 			}
 			out, err := c.Operator().RestoreSnapshot(ctx, r)

@@ -7,12 +7,11 @@ import (
 	"hash"
 	"io"
 	"os"
+	"slices"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -80,26 +79,14 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stage sends a snapshot file to the cluster, in chunks, and checks meanwhile that every record in it reads. It gives the number of chunks.
-func stage(ctx context.Context, c *client.Client, id, path string, data []byte) (uint32, error) {
-	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error {
-		if _, err := fsm.CheckBackup(bytes.NewReader(data)); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		return nil
-	})
+// stage sends a snapshot file to the cluster, in chunks, and gives their number. That every record in it reads is seen by the leader, before it restores anything.
+func stage(ctx context.Context, c *client.Client, id string, data []byte) (uint32, error) {
 	n := uint32(0)
-	all.Go(func() error {
-		for left := data; len(left) > 0; n++ {
-			size := min(stageChunk, len(left))
-			if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: id, Sequence: n, Data: left[:size]}); err != nil {
-				return failed(err, "stage snapshot")
-			}
-			left = left[size:]
+	for chunk := range slices.Chunk(data, stageChunk) {
+		if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: id, Sequence: n, Data: chunk}); err != nil {
+			return n, failed(err, "stage snapshot")
 		}
-		return nil
-	})
-	err := all.Wait()
-	return n, err
+		n++
+	}
+	return n, nil
 }

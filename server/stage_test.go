@@ -1,0 +1,81 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// oneOfTwo is the node of a peer that sees another one.
+type oneOfTwo struct{ *fakeNode }
+
+func (n oneOfTwo) Status(context.Context) *holdfastv1.ClusterStatus {
+	return &holdfastv1.ClusterStatus{Peers: []*holdfastv1.Peer{{Id: "p1"}, {Id: "p2"}, {Id: "p3", Error: "gone"}}}
+}
+
+// TestReadElsewhere: before a restore the leader lets the other peers read too, hears of when they have, and when they have restored. One that cannot is not waited for.
+func TestReadElsewhere(t *testing.T) {
+	from := newNode()
+	from.machine(t, "m-1")
+	var file bytes.Buffer
+	if err := from.peer.View().Snapshot().WriteBackup(&file, fsm.BackupInfo{TakenAt: from.peer.View().Meta().GetNow()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		staged string // on the other peer
+		reads  bool
+	}{
+		{"reads and restores", "r-1", true},
+		{"has something else staged", "r-2", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			other := newNode()
+			other.do(t, &internalv1.StageBackup{RestoreId: tt.staged, Data: file.Bytes()})
+			_, c := serve(t, other, Config{PeerID: "p2"})
+			leader := newNode()
+			s := New(Config{PeerID: "p1", Peers: onePeer{"p2", c.conn}}, oneOfTwo{leader}, leader.peer, testProviders())
+			cmd := &internalv1.RestoreBackup{RestoreId: "r-1", Chunks: 1, OtherCluster: true}
+			ctx := testCtx(t)
+			rs := (&operatorService{Server: s}).readElsewhere(ctx, cmd)
+			defer rs.stop()
+			rs.haveRead(ctx, 20*time.Second)
+			if len(rs.each) != 1 {
+				t.Fatalf("got %d peers to wait for, want p2 alone", len(rs.each))
+			}
+			select {
+			case <-rs.each[0].restored:
+				if tt.reads {
+					t.Fatal("the other peer is said to have restored before it has")
+				}
+			default:
+				if !tt.reads {
+					t.Fatal("a peer that cannot read is waited for")
+				}
+				other.do(t, cmd)
+			}
+			rs.haveRestored(ctx)
+			select {
+			case <-rs.each[0].restored:
+			default:
+				t.Error("the other peer has restored, but the leader does not know")
+			}
+		})
+	}
+}
+
+// TestReadersAreNotWaitedForTooLong: who has not read in time is left out of what comes after.
+func TestReadersAreNotWaitedForTooLong(t *testing.T) {
+	silent := make(chan struct{})
+	rs := &readers{stop: func() {}, each: []reader{{read: silent, restored: silent}}}
+	rs.haveRead(testCtx(t), time.Millisecond)
+	rs.haveRestored(testCtx(t))
+	if len(rs.each) != 0 {
+		t.Errorf("got %d peers that are waited for, want none", len(rs.each))
+	}
+}
