@@ -177,7 +177,7 @@ func (l *term) follow(ctx context.Context) error {
 // begin starts the runs that wait and may begin.
 func (l *term) begin(ctx context.Context, view *fsm.View) {
 	held := func(plan string) bool {
-		p, ok := view.Plan(plan)
+		p, ok := view.SharedPlan(plan)
 		return ok && p.GetBrake() != nil
 	}
 	for len(l.runners)-l.beside < l.cfg.MaxActive {

@@ -56,7 +56,8 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
 	}
 	// What has begun goes on: it is in the middle of something.
-	if held := t.heldBy(run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
+	plan, _ := t.plan(run.GetPlanId())
+	if held := heldBy(plan); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
 		return nil, refuse(FailedPrecondition, ReasonPlanHeld, "run %s waits for %s", run.GetRunId(), held)
 	}
 	switch {

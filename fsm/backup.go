@@ -278,7 +278,9 @@ func (b *Backup) Tables() []TableCount { return b.tables }
 func (t *table[M, P]) name() string { return strings.ToLower(t.kind.String()) }
 
 // View gives the state in the file.
-func (b *Backup) View() *View { return &View{state: b.state, codec: newLogCodec()} }
+func (b *Backup) View() *View {
+	return &View{state: b.state, codec: newLogCodec(), decoded: newPlanCache()}
+}
 
 // SealedUnder gives the ids of the keys that secrets and the issuer's keys are sealed under, sorted.
 func (v *View) SealedUnder() []string { return v.sealedUnder() }

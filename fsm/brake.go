@@ -74,9 +74,9 @@ func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
 	return p, nil
 }
 
-// heldBy words what a run that has not begun waits for when the brake holds its plan; "" when it does not.
-func (s *state) heldBy(run *holdfastv1.Run) string {
-	if p, ok := s.plans.get(run.GetPlanId()); ok && p.GetBrake() != nil {
+// heldBy words what a run that has not begun waits for when the brake holds its plan, which may be gone; "" when it does not.
+func heldBy(p *holdfastv1.Plan) string {
+	if p.GetBrake() != nil {
 		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
 	}
 	return ""

@@ -34,6 +34,7 @@ type FSM struct {
 	haltErr error     // set before halted is closed
 	codec   *logCodec // of Views
 	own     *logCodec // of Apply, which must not wait for readers
+	decoded *planCache
 }
 
 // New gives an FSM with an empty state.
@@ -44,6 +45,7 @@ func New() *FSM {
 		halted:  make(chan struct{}),
 		codec:   newLogCodec(),
 		own:     newLogCodec(),
+		decoded: newPlanCache(),
 	}
 }
 
@@ -66,26 +68,29 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	}
 	// Nothing of an entry is applied unless all of it is understood: a peer that stops in the
 	// middle of one would apply its first half again after an upgrade.
-	for _, c := range e.GetCommands() {
-		if err := understood(c); err != nil && !c.GetIgnorable() {
-			f.halt(fmt.Errorf("log entry %d: %w: this peer is too old for the cluster's commands; upgrade it", index, err))
-			return nil
+	skip := make([]bool, len(e.GetCommands()))
+	for i, c := range e.GetCommands() {
+		if err := understood(c); err != nil {
+			if skip[i] = c.GetIgnorable(); !skip[i] {
+				f.halt(fmt.Errorf("log entry %d: %w: this peer is too old for the cluster's commands; upgrade it", index, err))
+				return nil
+			}
 		}
 	}
 	results := make([]Result, 0, len(e.GetCommands()))
-	for _, c := range e.GetCommands() {
+	for i, c := range e.GetCommands() {
 		// failpoint: command-to-apply
-		results = append(results, f.apply(index, c))
+		results = append(results, f.apply(index, c, skip[i]))
 	}
 	// failpoint: commands-applied
 	f.advance(index, term)
 	return results
 }
 
-func (f *FSM) apply(index uint64, c *internalv1.Command) Result {
-	t := newTx(f.state, f.own, index, c) // moves the clock, also for a command that is skipped: other peers may understand it
-	if understood(c) != nil {
-		return Result{Index: index} // ignorable
+func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
+	t := newTx(f, index, c) // moves the clock, also for a command that is skipped: other peers may understand it
+	if skip {
+		return Result{Index: index}
 	}
 	value, err := t.perform()
 	return Result{Index: index, Value: value, Err: err}
@@ -171,7 +176,7 @@ func (f *FSM) View() *View {
 	if v := f.view.Load(); v != nil {
 		return v
 	}
-	v := &View{state: f.state.freeze(), codec: f.codec}
+	v := &View{state: f.state.freeze(), codec: f.codec, decoded: f.decoded}
 	f.view.Store(v)
 	return v
 }

@@ -1,7 +1,9 @@
 package fsm
 
 import (
+	"fmt"
 	"iter"
+	"strconv"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -15,16 +17,28 @@ func historySchema() *schema[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry] 
 }
 
 // historyKey sorts by machine, then by sequence. A machine id has no slash.
-func historyKey(machineID string, seq uint64) string { return machineID + "/" + ordered(seq) }
+func historyKey(machineID string, seq uint64) string {
+	key := make([]byte, 0, 96) // of most ids; it does not leave the stack
+	return string(appendOrdered(append(append(key, machineID...), '/'), seq))
+}
+
+// lastHistory gives the sequence of the newest entry of a machine's history; zero when there is none.
+func (s *state) lastHistory(machineID string) uint64 {
+	key, ok := s.history.last(machineID+"/", historyKey(machineID, ^uint64(0)))
+	if !ok {
+		return 0
+	}
+	seq, err := strconv.ParseUint(key[len(key)-orderedSize:], 16, 64)
+	if err != nil { // only put and an intake write records, under the key of what is in them
+		panic(fmt.Sprintf("read the sequence of history entry %q: %v", key, err))
+	}
+	return seq
+}
 
 // addHistory writes one entry of a machine's history. It goes on counting when an id that was
 // deleted is registered again.
 func (t *tx) addHistory(m *holdfastv1.Machine, e *holdfastv1.HistoryEntry) {
-	e.MachineId, e.At, e.Sequence = m.GetMachineId(), t.now, 1
-	for last := range t.history.descend(m.GetMachineId()+"/", historyKey(m.GetMachineId(), ^uint64(0))) {
-		e.Sequence = last.GetSequence() + 1
-		break
-	}
+	e.MachineId, e.At, e.Sequence = m.GetMachineId(), t.now, t.lastHistory(m.GetMachineId())+1
 	if e.Principal == "" {
 		e.Principal = t.cmd.GetPrincipal()
 	}

@@ -23,18 +23,17 @@ const maxImages = 10_000
 
 func imageSchema() *schema[holdfastv1.Image, *holdfastv1.Image] {
 	return &schema[holdfastv1.Image, *holdfastv1.Image]{
-		kind: internalv1.SnapshotRecord_IMAGES,
-		key:  (*holdfastv1.Image).GetName,
-		indexes: []func(*holdfastv1.Image) []string{
-			imagesByFile: func(i *holdfastv1.Image) []string {
-				var sums []string
-				for _, f := range ImageFiles(i) {
-					if !slices.Contains(sums, f.GetSha256()) {
-						sums = append(sums, f.GetSha256())
-					}
+		kind:    internalv1.SnapshotRecord_IMAGES,
+		key:     (*holdfastv1.Image).GetName,
+		indexes: 1,
+		index: func(i *holdfastv1.Image, add func(int, string)) {
+			var sums []string
+			for _, f := range ImageFiles(i) {
+				if !slices.Contains(sums, f.GetSha256()) {
+					sums = append(sums, f.GetSha256())
+					add(imagesByFile, f.GetSha256())
 				}
-				return sums
-			},
+			}
 		},
 	}
 }
@@ -173,7 +172,7 @@ func (t *tx) checkImageUnused(name string) *Error {
 }
 
 func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
-	plan, _ := t.plans.get(run.GetPlanId())
+	plan, _ := t.plan(run.GetPlanId())
 	machine, _ := t.machines.get(run.GetMachineId())
 	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
 		return s.GetRepave() != nil && ImageOf(s.GetRepave(), run, machine) == name

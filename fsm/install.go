@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -39,16 +40,13 @@ const installsByToken = iota
 
 func installSchema() *schema[internalv1.StoredInstall, *internalv1.StoredInstall] {
 	return &schema[internalv1.StoredInstall, *internalv1.StoredInstall]{
-		kind: internalv1.SnapshotRecord_INSTALLS,
-		key:  func(s *internalv1.StoredInstall) string { return s.GetInstall().GetMachineId() },
-		indexes: []func(*internalv1.StoredInstall) []string{
-			installsByToken: func(s *internalv1.StoredInstall) []string {
-				var keys []string
-				for _, sum := range append(append([][]byte(nil), s.GetGood()...), s.GetPast()...) {
-					keys = append(keys, hashKey(sum))
-				}
-				return keys
-			},
+		kind:    internalv1.SnapshotRecord_INSTALLS,
+		key:     func(s *internalv1.StoredInstall) string { return s.GetInstall().GetMachineId() },
+		indexes: 1,
+		index: func(s *internalv1.StoredInstall, add func(int, string)) {
+			for _, sum := range slices.Concat(s.GetGood(), s.GetPast()) {
+				add(installsByToken, hashKey(sum))
+			}
 		},
 	}
 }

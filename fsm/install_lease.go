@@ -29,7 +29,7 @@ func limitOf(runID string) string { return runID + "/limit" }
 
 // quietSeconds is how long the installer of a run may say nothing: what its workflow gives the step that installs, or two hours.
 func (t *tx) quietSeconds(run *holdfastv1.Run) int32 {
-	plan, _ := t.plans.get(run.GetPlanId())
+	plan, _ := t.plan(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
 		if s.GetRepave() != nil && s.GetTimeoutSeconds() > 0 {
 			return s.GetTimeoutSeconds()

@@ -74,6 +74,7 @@ func (t *table[M, P]) intake(keep bool) intake {
 func (in *filling[M, P]) len() int { return len(in.rows) }
 
 func (in *filling[M, P]) prepare(rows []incoming) error {
+	var room []*sharing // that all rows use
 	for i := range rows {
 		r := &rows[i]
 		m, err := in.checked(r.record)
@@ -82,20 +83,20 @@ func (in *filling[M, P]) prepare(rows []incoming) error {
 		}
 		r.index = in.keysOf(m)
 		if in.schema.facets != nil {
-			in.share(r, m)
+			room = in.share(r, m, room[:0])
 		}
 	}
 	return nil
 }
 
-// share finds the facets of a row, each of which is kept once for all rows.
-func (in *filling[M, P]) share(r *incoming, m P) {
+// share finds the facets of a row, each of which is kept once for all rows. It collects them in room, and gives that back.
+func (in *filling[M, P]) share(r *incoming, m P, room []*sharing) []*sharing {
 	var missing [][3]string
 	in.mu.RLock()
 	in.schema.facets(m, func(prefix, name, value string) {
 		key := [3]string{prefix, name, value}
 		if s := in.known[key]; s != nil {
-			r.shared = append(r.shared, s)
+			room = append(room, s)
 		} else {
 			missing = append(missing, key)
 		}
@@ -110,14 +111,16 @@ func (in *filling[M, P]) share(r *incoming, m P) {
 				in.known[key] = s
 				in.shared = append(in.shared, s)
 			}
-			r.shared = append(r.shared, s)
+			room = append(room, s)
 		}
 		in.mu.Unlock()
 	}
+	r.shared = slices.Clone(room)
 	r.facets = make([]*facet, len(r.shared))
 	for i, s := range r.shared {
 		r.facets[i] = s.facet
 	}
+	return room
 }
 
 func (in *filling[M, P]) add(rows []incoming) error {
@@ -154,9 +157,9 @@ func (in *filling[M, P]) trees() []func() {
 func (in *filling[M, P]) fillIndex(i int) {
 	var entries []entry
 	for _, r := range in.rows {
-		if i < len(r.index) {
-			for _, k := range r.index[i] {
-				entries = append(entries, entry{key: k, rec: r})
+		for _, k := range r.index {
+			if k.index == i {
+				entries = append(entries, entry{key: k.key, rec: r})
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func TestIntakeFillsAsPutDoes(t *testing.T) {
 func trees[M any, P message[M]](t *table[M, P]) []string {
 	var all []string
 	t.rows.Scan(func(r *record) bool {
-		all = append(all, fmt.Sprintf("%s %x %q", r.key, r.value, r.index))
+		all = append(all, fmt.Sprintf("%s %x %v", r.key, r.value, r.index))
 		return true
 	})
 	for i, ix := range t.indexes {

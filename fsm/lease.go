@@ -39,16 +39,14 @@ const (
 
 func leaseSchema() *schema[internalv1.Lease, *internalv1.Lease] {
 	return &schema[internalv1.Lease, *internalv1.Lease]{
-		kind: internalv1.SnapshotRecord_LEASES,
-		key:  func(l *internalv1.Lease) string { return leaseKey(l.GetRef()) },
-		indexes: []func(*internalv1.Lease) []string{
-			leasesByRevision: func(l *internalv1.Lease) []string { return []string{ordered(l.GetRevision())} },
-			leasesGone: func(l *internalv1.Lease) []string {
-				if !l.GetGone() {
-					return nil
-				}
-				return []string{orderedTime(l.GetExpiredAt(), "")}
-			},
+		kind:    internalv1.SnapshotRecord_LEASES,
+		key:     func(l *internalv1.Lease) string { return leaseKey(l.GetRef()) },
+		indexes: 2,
+		index: func(l *internalv1.Lease, add func(int, string)) {
+			add(leasesByRevision, ordered(l.GetRevision()))
+			if l.GetGone() {
+				add(leasesGone, orderedTime(l.GetExpiredAt(), ""))
+			}
 		},
 	}
 }

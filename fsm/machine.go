@@ -21,17 +21,36 @@ const (
 
 func machineSchema() *schema[holdfastv1.Machine, *holdfastv1.Machine] {
 	return &schema[holdfastv1.Machine, *holdfastv1.Machine]{
-		kind: internalv1.SnapshotRecord_MACHINES,
-		key:  (*holdfastv1.Machine).GetMachineId,
-		indexes: []func(*holdfastv1.Machine) []string{machinesByOwned: owned, machinesBySecret: secretKeys,
-			machinesByPool: inPool, machinesPoolReady: readyInPool, machinesPassing: passing},
-		facets: machineFacets,
+		kind:    internalv1.SnapshotRecord_MACHINES,
+		key:     (*holdfastv1.Machine).GetMachineId,
+		indexes: 5,
+		index:   indexMachine,
+		facets:  machineFacets,
+	}
+}
+
+func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
+	for _, key := range owned(m) {
+		add(machinesByOwned, key)
+	}
+	for _, name := range credentials(m) {
+		add(machinesBySecret, secretKey(name))
+	}
+	if p := m.GetSpec().GetPool(); p != "" {
+		key := poolKey(p) + m.GetMachineId()
+		add(machinesByPool, key)
+		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
+			add(machinesPoolReady, key)
+		}
+	}
+	if passing(m) {
+		add(machinesPassing, orderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId()))
 	}
 }
 
 // owned lists what a machine has that no other may have (DESIGN §1).
 func owned(m *holdfastv1.Machine) []string {
-	var keys []string
+	keys := make([]string, 0, len(m.GetSpec().GetMacAddresses())+2)
 	for _, mac := range m.GetSpec().GetMacAddresses() {
 		keys = append(keys, "MAC address "+mac)
 	}
@@ -51,6 +70,23 @@ func ProviderOf(m *holdfastv1.Machine) string {
 		return p
 	}
 	return m.GetLabels()["provider"]
+}
+
+// ProviderOf gives what ProviderOf says of a machine, and whether there is one, without decoding it.
+func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
+	r, ok := v.machines.rows.Get(&record{key: machineID})
+	if !ok {
+		return "", false
+	}
+	for _, f := range r.facets {
+		switch f.path {
+		case "spec.provider":
+			return f.value, true
+		case labelPath + "provider":
+			provider = f.value
+		}
+	}
+	return provider, true
 }
 
 func machineNotFound(id string) *Error {

@@ -278,13 +278,13 @@ func (t *tx) beginsInstall(m *holdfastv1.Machine, r *holdfastv1.ReportNodeReques
 	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && m.GetStatus().GetActiveRunId() == ""
 }
 
-// passing lists a machine whose node is on its way from one state to another, by since when.
-func passing(m *holdfastv1.Machine) []string {
+// passing says whether a machine's node is on its way from one state to another.
+func passing(m *holdfastv1.Machine) bool {
 	switch m.GetStatus().GetNodeState() {
 	case holdfastv1.Node_INSTALLING, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING:
-		return []string{orderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId())}
+		return true
 	}
-	return nil
+	return false
 }
 
 // MachineByMAC gives the machine that a MAC address belongs to, in any spelling.

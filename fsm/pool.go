@@ -41,22 +41,7 @@ func poolNotFound(id string) *Error {
 	return refuse(NotFound, ReasonPoolNotFound, "pool %q not found", id).with("pool_id", id)
 }
 
-// inPool lists a machine under its pool. The separator cannot be in either name.
-func inPool(m *holdfastv1.Machine) []string {
-	if p := m.GetSpec().GetPool(); p != "" {
-		return []string{poolKey(p) + m.GetMachineId()}
-	}
-	return nil
-}
-
-// readyInPool is inPool of machines whose agent is ready.
-func readyInPool(m *holdfastv1.Machine) []string {
-	if m.GetStatus().GetAgentState() != holdfastv1.Agent_READY {
-		return nil
-	}
-	return inPool(m)
-}
-
+// poolKey begins the keys of a pool's machines. The separator cannot be in either name.
 func poolKey(id string) string { return id + "\x00" }
 
 // countPool counts a pool's machines in an index, without a walk over them.

@@ -14,7 +14,7 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	if f.haltErr != nil {
 		return nil, f.haltErr
 	}
-	t := newTx(f.state, f.own, f.state.meta.GetAppliedIndex(), &internalv1.Command{Time: f.state.meta.GetNow(), Principal: "system"})
+	t := newTx(f, f.state.meta.GetAppliedIndex(), &internalv1.Command{Time: f.state.meta.GetNow(), Principal: "system"})
 	ended := t.activeRuns()
 	for _, run := range ended {
 		t.closeSteps(run, why)

@@ -37,14 +37,14 @@ const servicesGone = 0 // index: those that were deregistered, by when
 
 func serviceSchema() *schema[holdfastv1.Service, *holdfastv1.Service] {
 	return &schema[holdfastv1.Service, *holdfastv1.Service]{
-		kind: internalv1.SnapshotRecord_SERVICES,
-		key:  func(s *holdfastv1.Service) string { return s.GetTarget().GetId() },
-		indexes: []func(*holdfastv1.Service) []string{servicesGone: func(s *holdfastv1.Service) []string {
-			if !s.GetDeregistered() {
-				return nil
+		kind:    internalv1.SnapshotRecord_SERVICES,
+		key:     func(s *holdfastv1.Service) string { return s.GetTarget().GetId() },
+		indexes: 1,
+		index: func(s *holdfastv1.Service, add func(int, string)) {
+			if s.GetDeregistered() {
+				add(servicesGone, orderedTime(s.GetUpdatedAt(), ""))
 			}
-			return []string{orderedTime(s.GetUpdatedAt(), "")}
-		}},
+		},
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -24,38 +26,36 @@ const (
 )
 
 func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
-	byTime := func(r *holdfastv1.Run) string { return orderedTime(r.GetCreatedAt(), r.GetRunId()) }
-	when := func(cond func(*holdfastv1.Run) bool) func(*holdfastv1.Run) []string {
-		return func(r *holdfastv1.Run) []string {
-			if cond(r) {
-				return []string{byTime(r)}
-			}
-			return nil
+	return &schema[holdfastv1.Run, *holdfastv1.Run]{
+		kind:    internalv1.SnapshotRecord_RUNS,
+		key:     (*holdfastv1.Run).GetRunId,
+		indexes: 9,
+		index:   indexRun,
+	}
+}
+
+func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
+	created, ended := orderedTime(r.GetCreatedAt(), r.GetRunId()), Ended(r)
+	add(runsByRequest, requestKey(r.GetMachineId(), r.GetRequestId()))
+	add(runsByTime, created)
+	add(runsByMachine, r.GetMachineId()+"/"+created)
+	if r.GetPhase() == holdfastv1.Run_PENDING {
+		add(runsPending, created)
+	}
+	switch {
+	case !ended:
+		add(runsActive, created)
+		if r.GetBeside() {
+			add(runsBeside, r.GetMachineId())
+		}
+	case r.GetArchive() == nil:
+		add(runsWhole, created)
+		if r.GetLogBytes() > 0 && !r.GetLogCompacted() {
+			add(runsUncompacted, created)
 		}
 	}
-	return &schema[holdfastv1.Run, *holdfastv1.Run]{
-		kind: internalv1.SnapshotRecord_RUNS,
-		key:  (*holdfastv1.Run).GetRunId,
-		indexes: []func(*holdfastv1.Run) []string{
-			runsByRequest: func(r *holdfastv1.Run) []string { return []string{requestKey(r.GetMachineId(), r.GetRequestId())} },
-			runsByTime:    when(func(*holdfastv1.Run) bool { return true }),
-			runsByMachine: func(r *holdfastv1.Run) []string { return []string{r.GetMachineId() + "/" + byTime(r)} },
-			runsActive:    when(func(r *holdfastv1.Run) bool { return !Ended(r) }),
-			runsPending:   when(func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_PENDING }),
-			runsUncompacted: when(func(r *holdfastv1.Run) bool {
-				return Ended(r) && r.GetLogBytes() > 0 && !r.GetLogCompacted() && r.GetArchive() == nil
-			}),
-			runsBeside: func(r *holdfastv1.Run) []string {
-				if r.GetBeside() && !Ended(r) {
-					return []string{r.GetMachineId()}
-				}
-				return nil
-			},
-			runsWhole: when(func(r *holdfastv1.Run) bool { return Ended(r) && r.GetArchive() == nil }),
-			runsArchived: when(func(r *holdfastv1.Run) bool {
-				return r.GetArchive() != nil && r.GetArchive().GetDroppedAt() == nil
-			}),
-		},
+	if r.GetArchive() != nil && r.GetArchive().GetDroppedAt() == nil {
+		add(runsArchived, created)
 	}
 }
 
@@ -128,12 +128,12 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if err := CheckStartRun(c); err != nil {
 		return nil, err
 	}
-	plan, ok := t.plans.get(c.GetPlanId())
+	plan, ok := t.plan(c.GetPlanId())
 	if !ok {
 		return nil, planNotFound(c.GetPlanId())
 	}
 	if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {
-		return t.withQueue(run), sameRequest(run, c)
+		return t.withQueue(run, t.decoded), sameRequest(run, c)
 	}
 	m, ok := t.machines.get(c.GetMachineId())
 	if !ok {
@@ -158,11 +158,12 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 		t.putMachine(m)
 	}
 	if !plan.GetReferenced() {
-		plan.Referenced = true
-		t.plans.put(plan)
+		referenced := proto.CloneOf(plan)
+		referenced.Referenced = true
+		t.plans.put(referenced)
 	}
 	t.putRun(run, "run created")
-	return t.withQueue(run), nil
+	return t.withQueue(run, t.decoded), nil
 }
 
 func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, beside bool) *Error {
@@ -276,12 +277,14 @@ func (t *tx) putRun(run *holdfastv1.Run, message string) {
 }
 
 // withQueue fills in what is computed on read.
-func (s *state) withQueue(run *holdfastv1.Run) *holdfastv1.Run {
-	if run.GetPhase() == holdfastv1.Run_PENDING {
-		run.QueuePosition = int32(1 + s.runs.count(runsPending, orderedTime(run.GetCreatedAt(), run.GetRunId())))
-		if held := s.heldBy(run); held != "" {
-			run.WaitingFor = held
-		}
+func (s *state) withQueue(run *holdfastv1.Run, c *planCache) *holdfastv1.Run {
+	if run.GetPhase() != holdfastv1.Run_PENDING {
+		return run
+	}
+	plan, _ := c.get(s, run.GetPlanId())
+	run.QueuePosition = int32(1 + s.runs.count(runsPending, orderedTime(run.GetCreatedAt(), run.GetRunId())))
+	if held := heldBy(plan); held != "" {
+		run.WaitingFor = held
 	}
 	return run
 }
@@ -292,7 +295,7 @@ func (v *View) Run(id string) (*holdfastv1.Run, bool) {
 	if !ok {
 		return nil, false
 	}
-	return v.withQueue(run), true
+	return v.withQueue(run, v.decoded), true
 }
 
 // RunByRequest gives the run that a request id names.

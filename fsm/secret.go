@@ -51,15 +51,6 @@ func credentials(m *holdfastv1.Machine) []string {
 	return names
 }
 
-// secretKeys is the index of machines by the secrets that they refer to.
-func secretKeys(m *holdfastv1.Machine) []string {
-	keys := credentials(m)
-	for i, name := range keys {
-		keys[i] = secretKey(name)
-	}
-	return keys
-}
-
 // secretKey ends with what no name has, so that no name is the beginning of another one.
 func secretKey(name string) string { return name + "\x00" }
 

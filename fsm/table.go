@@ -17,8 +17,14 @@ import (
 type record struct {
 	key    string
 	value  []byte
-	index  [][]string // the keys it has in each of the table's indexes; the last ones may be left out
+	index  []indexKey // those it has in the table's indexes
 	facets []*facet
+}
+
+// indexKey is a key in one of a table's indexes.
+type indexKey struct {
+	index int
+	key   string
 }
 
 // entry is one row of an index: several records may share an index key.
@@ -37,9 +43,13 @@ type message[M any] interface {
 type schema[M any, P message[M]] struct {
 	kind    internalv1.SnapshotRecord_Table
 	key     func(P) string
-	indexes []func(P) []string
+	indexes int
+	index   indexing[P] // may be nil when there are no indexes
 	facets  faceting[P] // may be nil
 }
+
+// indexing adds the keys that a row has in indexes.
+type indexing[P any] func(m P, add func(index int, key string))
 
 // table is a typed table with an O(1) copy. Reads decode: the caller owns what it gets.
 type table[M any, P message[M]] struct {
@@ -125,25 +135,20 @@ func (t *table[M, P]) insert(key string, value []byte, m P) {
 		r.facets = t.facetsOf(m, old)
 		t.refacet(r, old)
 	}
-	for i, keys := range r.index {
-		for _, k := range keys {
-			t.indexes[i].Set(entry{key: k, rec: r}) // in the place of the old record's, where it has the same key
-		}
+	for _, k := range r.index {
+		t.indexes[k.index].Set(entry{key: k.key, rec: r}) // in the place of the old record's, where it has the same key
 	}
 }
 
-// keysOf gives the keys of a row in each index, up to the last one that it has any in: most rows have few.
-func (t *table[M, P]) keysOf(m P) [][]string {
-	var all [8][]string
-	got := all[:0]
-	last := 0
-	for i, keys := range t.schema.indexes {
-		k := keys(m)
-		if got = append(got, k); len(k) > 0 {
-			last = i + 1
-		}
+// keysOf gives the keys of a row in the indexes.
+func (t *table[M, P]) keysOf(m P) []indexKey {
+	if t.index == nil {
+		return nil
 	}
-	return slices.Clone(got[:last])
+	var room [8]indexKey
+	keys := room[:0]
+	t.index(m, func(index int, key string) { keys = append(keys, indexKey{index, key}) })
+	return slices.Clone(keys)
 }
 
 func (t *table[M, P]) delete(key string) {
@@ -157,11 +162,9 @@ func (t *table[M, P]) delete(key string) {
 // unindex removes a record from the indexes, but for the keys that the next one has too: most changes
 // of a record change no index.
 func (t *table[M, P]) unindex(old, next *record) {
-	for i, keys := range old.index {
-		for _, k := range keys {
-			if i >= len(next.index) || !slices.Contains(next.index[i], k) {
-				t.indexes[i].Delete(entry{key: k, rec: old})
-			}
+	for _, k := range old.index {
+		if !slices.Contains(next.index, k) {
+			t.indexes[k.index].Delete(entry{key: k.key, rec: old})
 		}
 	}
 }
@@ -228,6 +231,18 @@ func (t *table[M, P]) scan(index int, prefix, after string) iter.Seq2[string, P]
 			return (after != "" && e.key == after) || yield(e.key, t.decode(e.rec))
 		})
 	}
+}
+
+// last gives the key of the row with the highest key that starts with prefix and is below before.
+func (t *table[M, P]) last(prefix, before string) (key string, ok bool) {
+	t.rows.Descend(&record{key: before}, func(r *record) bool {
+		if r.key >= before {
+			return true
+		}
+		key, ok = r.key, strings.HasPrefix(r.key, prefix)
+		return false
+	})
+	return key, ok
 }
 
 // indexed says whether a row has a key in an index, without reading it.

@@ -12,15 +12,13 @@ import (
 // labelled is a table of machines with an index by their labels' values.
 func labelled() *table[holdfastv1.Machine, *holdfastv1.Machine] {
 	s := machineSchema()
-	s.indexes = []func(*holdfastv1.Machine) []string{func(m *holdfastv1.Machine) []string {
-		var keys []string
+	s.indexes, s.index = 1, func(m *holdfastv1.Machine, add func(int, string)) {
 		for _, k := range []string{"a", "b"} {
 			if v := m.GetLabels()[k]; v != "" {
-				keys = append(keys, v)
+				add(0, v)
 			}
 		}
-		return keys
-	}}
+	}
 	return newTable(s)
 }
 

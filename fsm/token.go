@@ -32,16 +32,14 @@ const (
 
 func tokenSchema() *schema[internalv1.StoredToken, *internalv1.StoredToken] {
 	return &schema[internalv1.StoredToken, *internalv1.StoredToken]{
-		kind: internalv1.SnapshotRecord_TOKENS,
-		key:  func(s *internalv1.StoredToken) string { return s.GetToken().GetTokenId() },
-		indexes: []func(*internalv1.StoredToken) []string{
-			tokensByHash: func(s *internalv1.StoredToken) []string { return []string{hashKey(s.GetSha256())} },
-			tokensByMachine: func(s *internalv1.StoredToken) []string {
-				if m := s.GetToken().GetMachineId(); m != "" {
-					return []string{m + "/" + s.GetToken().GetTokenId()}
-				}
-				return nil
-			},
+		kind:    internalv1.SnapshotRecord_TOKENS,
+		key:     func(s *internalv1.StoredToken) string { return s.GetToken().GetTokenId() },
+		indexes: 2,
+		index: func(s *internalv1.StoredToken, add func(int, string)) {
+			add(tokensByHash, hashKey(s.GetSha256()))
+			if m := s.GetToken().GetMachineId(); m != "" {
+				add(tokensByMachine, m+"/"+s.GetToken().GetTokenId())
+			}
 		},
 	}
 }

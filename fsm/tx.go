@@ -11,17 +11,19 @@ import (
 // refused has changed nothing.
 type tx struct {
 	*state
-	codec *logCodec
-	index uint64
-	cmd   *internalv1.Command
-	now   *timestamppb.Timestamp // never goes back, whatever proposers' clocks do; a copy, for the messages made here
+	codec   *logCodec
+	decoded *planCache
+	index   uint64
+	cmd     *internalv1.Command
+	now     *timestamppb.Timestamp // never goes back, whatever proposers' clocks do; a copy, for the messages made here
 }
 
-func newTx(s *state, codec *logCodec, index uint64, c *internalv1.Command) *tx {
+func newTx(f *FSM, index uint64, c *internalv1.Command) *tx {
+	s := f.state
 	if at := c.GetTime().AsTime(); at.After(s.meta.GetNow().AsTime()) {
 		s.meta.Now = timestamppb.New(at)
 	}
-	return &tx{state: s, codec: codec, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
+	return &tx{state: s, codec: f.own, decoded: f.decoded, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 
 // perform applies the command. One that somebody asked for is held against who he is first, and leaves an audit event,

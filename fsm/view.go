@@ -1,7 +1,8 @@
 package fsm
 
 import (
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -13,7 +14,8 @@ import (
 // Its queries stand beside the commands of their resource.
 type View struct {
 	*state
-	codec *logCodec
+	codec   *logCodec
+	decoded *planCache
 }
 
 // Index gives the index of the last entry that the view includes.
@@ -23,9 +25,21 @@ func (v *View) Index() uint64 { return v.meta.GetAppliedIndex() }
 func (v *View) Meta() *internalv1.Meta { return proto.CloneOf(v.meta) }
 
 // ordered makes a printable key that sorts by number.
-func ordered(n uint64) string { return fmt.Sprintf("%016x", n) }
+func ordered(n uint64) string {
+	var key [orderedSize]byte
+	return string(appendOrdered(key[:0], n))
+}
+
+// orderedSize is how many bytes an ordered number has.
+const orderedSize = 16
+
+func appendOrdered(to []byte, n uint64) []byte {
+	return hex.AppendEncode(to, binary.BigEndian.AppendUint64(nil, n))
+}
 
 // orderedTime makes a printable key that sorts by time and then by id.
 func orderedTime(t *timestamppb.Timestamp, id string) string {
-	return ordered(uint64(t.AsTime().UnixNano())) + "." + id
+	key := make([]byte, 0, 96) // of most ids; it does not leave the stack
+	key = appendOrdered(key, uint64(t.AsTime().UnixNano()))
+	return string(append(append(key, '.'), id...))
 }

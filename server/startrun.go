@@ -60,10 +60,11 @@ func (s *runService) checkCapabilities(ctx context.Context, start *internalv1.St
 	return nil
 }
 
+// parts gives what of a machine decides its provider, and the plan, which must not be changed.
 func parts(v *fsm.View, start *internalv1.StartRun) (m *holdfastv1.Machine, plan *holdfastv1.Plan, found bool) {
-	m, hasMachine := v.Machine(start.GetMachineId())
-	plan, hasPlan := v.Plan(start.GetPlanId())
-	return m, plan, hasMachine && hasPlan
+	provider, hasMachine := v.ProviderOf(start.GetMachineId())
+	plan, hasPlan := v.SharedPlan(start.GetPlanId())
+	return &holdfastv1.Machine{MachineId: start.GetMachineId(), Spec: &holdfastv1.MachineSpec{Provider: provider}}, plan, hasMachine && hasPlan
 }
 
 // why leaves out what was tried, which the refusal says itself.

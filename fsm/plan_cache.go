@@ -1,0 +1,44 @@
+package fsm
+
+import (
+	"sync"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// maxPlanCache is how many plans are kept decoded.
+const maxPlanCache = 64
+
+// planCache has the plans that somebody has looked at, decoded: few plans begin most runs, and each of these begins with looks at its plan. It is no part
+// of the state, and gives what decoding would. Anybody may use it.
+type planCache struct {
+	mu    sync.Mutex
+	plans map[*record]*holdfastv1.Plan
+}
+
+func newPlanCache() *planCache { return &planCache{plans: map[*record]*holdfastv1.Plan{}} }
+
+// get gives a plan of a state. It must not be changed: others have it too.
+func (c *planCache) get(s *state, id string) (*holdfastv1.Plan, bool) {
+	r, ok := s.plans.rows.Get(&record{key: id})
+	if !ok {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.plans[r]; ok { // a record never changes
+		return p, true
+	}
+	if len(c.plans) == maxPlanCache { // those that were replaced are among them
+		clear(c.plans)
+	}
+	p := s.plans.decode(r)
+	c.plans[r] = p
+	return p, true
+}
+
+// plan gives a plan to look at: it must not be changed.
+func (t *tx) plan(id string) (*holdfastv1.Plan, bool) { return t.decoded.get(t.state, id) }
+
+// SharedPlan gives a plan to look at. Unlike with Plan, others have it too: it must not be changed.
+func (v *View) SharedPlan(id string) (*holdfastv1.Plan, bool) { return v.decoded.get(v.state, id) }
