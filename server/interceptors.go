@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // The limits of the gRPC listener (DESIGN §9).
@@ -76,12 +78,16 @@ func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 }
 
 // boundUnary gives a deadline to calls that have none: nobody must wait for ever for a cluster that has
-// lost its quorum.
-func (s *Server) boundUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// lost its quorum. A restore has to read all there is, in the time that a large fleet takes.
+func (s *Server) boundUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if _, ok := ctx.Deadline(); ok {
 		return next(ctx, req)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	most := s.cfg.CallTimeout
+	if call.FullMethod == holdfastv1.OperatorService_RestoreSnapshot_FullMethodName {
+		most = max(most, restoreCallTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	return next(ctx, req)
 }

@@ -23,8 +23,10 @@ const (
 	saveChunk = 64 << 10
 	// quiet is how long nothing is sent to hardware before a restore, so that nothing is on its way any more (decision 0004: V + D, and some).
 	quiet = 1100 * time.Millisecond
-	// restoreTimeout bounds a restore from the moment at which all of the file is there.
+	// restoreTimeout bounds a restore from the moment at which all of the file has been read.
 	restoreTimeout = 2 * time.Minute
+	// restoreCallTimeout bounds the call as a whole when its caller does not.
+	restoreCallTimeout = 30 * time.Minute
 )
 
 // SaveSnapshot streams a snapshot file of this peer's state, which the interceptors have brought to where the call asks for.
@@ -115,9 +117,8 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 		return nil, err
 	}
 	// The caller may go: what has begun is done, or not at all.
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
-	defer cancel()
-	others := s.readElsewhere(work, cmd)
+	reading := context.WithoutCancel(ctx)
+	others := s.readElsewhere(reading, cmd)
 	defer others.stop()
 	began := time.Now()
 	b, refusal := v.CheckRestore(cmd)
@@ -130,7 +131,9 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: fmt.Sprintf(
 			"secrets of the snapshot are sealed under key %s, which this leader does not have: add it to the secrets key file of all peers, or say that this is meant (--without-keys)", strings.Join(missing, ", "))}
 	}
-	others.haveRead(work, took+readGrace)
+	others.haveRead(reading, took+readGrace)
+	work, cancel := context.WithTimeout(reading, restoreTimeout)
+	defer cancel()
 	var out *holdfastv1.RestoreSnapshotResponse
 	err = k.Interlude(work, func(ctx context.Context) error {
 		wait := time.NewTimer(quiet)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -77,5 +79,34 @@ func TestReadersAreNotWaitedForTooLong(t *testing.T) {
 	rs.haveRestored(testCtx(t))
 	if len(rs.each) != 0 {
 		t.Errorf("got %d peers that are waited for, want none", len(rs.each))
+	}
+}
+
+// TestRestoreHasTime: a restore of a large fleet takes longer than other calls may, also when a peer forwards it and the caller has set no deadline.
+func TestRestoreHasTime(t *testing.T) {
+	s := New(Config{CallTimeout: time.Minute}, newNode(), newNode().peer, testProviders())
+	soon, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, tt := range []struct {
+		name, method string
+		ctx          context.Context
+		least, most  time.Duration
+	}{
+		{"another call", holdfastv1.OperatorService_Probe_FullMethodName, context.Background(), 0, time.Minute},
+		{"a restore", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, context.Background(), 20 * time.Minute, restoreCallTimeout},
+		{"a restore whose caller waits a second", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, soon, 0, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := s.boundUnary(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: tt.method}, func(ctx context.Context, _ any) (any, error) {
+				deadline, ok := ctx.Deadline()
+				if left := time.Until(deadline); !ok || left > tt.most || left < tt.least {
+					t.Errorf("got %v left (a deadline: %v), want %v to %v", left, ok, tt.least, tt.most)
+				}
+				return nil, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
