@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +77,9 @@ func (in *filling[M, P]) len() int { return len(in.rows) }
 func (in *filling[M, P]) prepare(rows []incoming) error {
 	var room []*sharing // that all rows use
 	for i := range rows {
+		if i%yieldRows == 0 {
+			runtime.Gosched()
+		}
 		r := &rows[i]
 		m, err := in.checked(r.record)
 		if err != nil {
@@ -155,7 +159,15 @@ func (in *filling[M, P]) trees() []func() {
 }
 
 func (in *filling[M, P]) fillIndex(i int) {
-	var entries []entry
+	n := 0
+	for _, r := range in.rows {
+		for _, k := range r.index {
+			if k.index == i {
+				n++
+			}
+		}
+	}
+	entries := make([]entry, 0, n)
 	for _, r := range in.rows {
 		for _, k := range r.index {
 			if k.index == i {
@@ -219,7 +231,10 @@ type counting[M any, P message[M]] struct {
 func (in *counting[M, P]) len() int { return in.n }
 
 func (in *counting[M, P]) prepare(rows []incoming) error {
-	for _, r := range rows {
+	for i, r := range rows {
+		if i%yieldRows == 0 {
+			runtime.Gosched()
+		}
 		if _, err := in.checked(r.record); err != nil {
 			return err
 		}

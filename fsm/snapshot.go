@@ -19,8 +19,8 @@ const snapshotFormat = 1
 // maxRecord bounds one message of a snapshot, in bytes: larger ones are damage.
 const maxRecord = 64 << 20
 
-// yieldRows is after how many rows the writer of a snapshot steps back: on a peer whose processors are all busy, what waits for one would else wait for
-// 10 ms, which is when the scheduler takes it away, and writes are among it.
+// yieldRows is after how many rows who writes or reads a snapshot steps back: on a peer whose processors are all busy, what waits for one would else wait for
+// 10 ms, which is when the scheduler takes it away, and writes and heartbeats are among it.
 const yieldRows = 64
 
 // Snapshot is the state at one index, ready to be written while the FSM goes on.
