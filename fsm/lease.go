@@ -21,6 +21,7 @@ import (
 const (
 	leasesByRevision = iota // all: what the engine follows
 	leasesGone              // those that their owner has ended, by when
+	leaseIndexes            // how many there are
 )
 
 // How long leases are when nobody says.
@@ -41,7 +42,7 @@ func leaseSchema() *schema[internalv1.Lease, *internalv1.Lease] {
 	return &schema[internalv1.Lease, *internalv1.Lease]{
 		kind:    internalv1.SnapshotRecord_LEASES,
 		key:     func(l *internalv1.Lease) string { return leaseKey(l.GetRef()) },
-		indexes: 2,
+		indexes: leaseIndexes,
 		index: func(l *internalv1.Lease, add func(int, string)) {
 			add(leasesByRevision, ordered(l.GetRevision()))
 			if l.GetGone() {

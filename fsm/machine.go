@@ -17,13 +17,14 @@ const (
 	machinesByPool
 	machinesPoolReady // by pool too, those whose agent is ready
 	machinesPassing   // those whose node is on its way, by since when
+	machineIndexes    // how many there are
 )
 
 func machineSchema() *schema[holdfastv1.Machine, *holdfastv1.Machine] {
 	return &schema[holdfastv1.Machine, *holdfastv1.Machine]{
 		kind:    internalv1.SnapshotRecord_MACHINES,
 		key:     (*holdfastv1.Machine).GetMachineId,
-		indexes: 5,
+		indexes: machineIndexes,
 		index:   indexMachine,
 		facets:  machineFacets,
 	}

@@ -24,17 +24,24 @@ func (c *planCache) get(s *state, id string) (*holdfastv1.Plan, bool) {
 	if !ok {
 		return nil, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p, ok := c.plans[r]; ok { // a record never changes
+	if p := c.known(r); p != nil {
 		return p, true
 	}
-	if len(c.plans) == maxPlanCache { // those that were replaced are among them
+	p := s.plans.decode(r) // without the lock: Apply must not wait for a reader who decodes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.plans) >= maxPlanCache { // those that were replaced are among them
 		clear(c.plans)
 	}
-	p := s.plans.decode(r)
 	c.plans[r] = p
 	return p, true
+}
+
+// known gives the plan of a record, which never changes, or nil.
+func (c *planCache) known(r *record) *holdfastv1.Plan {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plans[r]
 }
 
 // plan gives a plan to look at: it must not be changed.

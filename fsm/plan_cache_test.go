@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -59,6 +60,42 @@ func TestStartLeavesSharedPlanAlone(t *testing.T) {
 	if after, _ := p.View().SharedPlan(fsm.DefaultPlanID("REBOOT")); !after.GetReferenced() {
 		t.Error("the plan is not referred to after the start of a run")
 	}
+}
+
+// TestSharedPlanWhileApplying: readers and commands have the same plans decoded, at the same time (-race).
+func TestSharedPlanWhileApplying(t *testing.T) {
+	p := fsmtest.NewPeer()
+	for i := range 64 {
+		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Labels: map[string]string{"provider": "fake"}}})
+	}
+	id := fsm.DefaultPlanID("REBOOT")
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				v := p.View()
+				want, _ := v.Plan(id)
+				if got, ok := v.SharedPlan(id); !ok || !proto.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+					return
+				}
+			}
+		})
+	}
+	for i := range 64 {
+		run := fmt.Sprintf("run-%d", i)
+		do(t, p, &internalv1.StartRun{RunId: run, MachineId: fmt.Sprintf("m-%d", i), RequestId: run, Type: "REBOOT", CheckedProvider: "fake"})
+		do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: run, Steps: []*holdfastv1.Step{{Name: "one", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}}}}})
+		p.View().SharedPlan(run) // so that what is kept is let go of once
+	}
+	close(done)
+	readers.Wait()
 }
 
 func TestViewProviderOf(t *testing.T) {

@@ -23,13 +23,14 @@ const (
 	runsBeside             // active beside the machine's active run, by machine
 	runsWhole              // ended, with steps and log here, by time
 	runsArchived           // their steps and logs are in the archive, by time
+	runIndexes             // how many there are
 )
 
 func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
 	return &schema[holdfastv1.Run, *holdfastv1.Run]{
 		kind:    internalv1.SnapshotRecord_RUNS,
 		key:     (*holdfastv1.Run).GetRunId,
-		indexes: 9,
+		indexes: runIndexes,
 		index:   indexRun,
 	}
 }

@@ -17,6 +17,7 @@ import (
 const (
 	tokensByHash    = iota // the first bytes of the hash
 	tokensByMachine        // machine: of its agent
+	tokenIndexes           // how many there are
 )
 
 // hashPrefix is how much of a token's hash is in the index, in bytes: the rest is compared in constant time.
@@ -34,7 +35,7 @@ func tokenSchema() *schema[internalv1.StoredToken, *internalv1.StoredToken] {
 	return &schema[internalv1.StoredToken, *internalv1.StoredToken]{
 		kind:    internalv1.SnapshotRecord_TOKENS,
 		key:     func(s *internalv1.StoredToken) string { return s.GetToken().GetTokenId() },
-		indexes: 2,
+		indexes: tokenIndexes,
 		index: func(s *internalv1.StoredToken, add func(int, string)) {
 			add(tokensByHash, hashKey(s.GetSha256()))
 			if m := s.GetToken().GetMachineId(); m != "" {
