@@ -219,7 +219,12 @@ demo: ## Run the demo: three peers, a fleet of fake machines, a dead leader (ARG
 	go run ./cmd/holdfast demo $(ARGS)
 
 # ARGS= goes to the benchmarks. docs/performance.md says what there is and what the figures mean. What they are compared with are modules of their own:
-# nothing of it is linked into peers. etcd is built from the module proxy; without it the one in $PATH is taken (Debian: etcd-server).
+# nothing of it is linked into peers. etcd is built from the module proxy; without it the one in $PATH is taken (Debian: etcd-server). Ironic is compared with
+# where it is installed: no benchmark installs packages by itself.
+.PHONY: install-ironic
+install-ironic: ## Install Debian's Ironic, without starting its services: bench and e2e-ironic start their own (as root)
+	providers/ironic/testdata/install.sh
+
 build-redisgateway:
 	go -C tools/redisgateway build -o ../../bin/redisgateway .
 

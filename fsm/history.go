@@ -13,6 +13,8 @@ func historySchema() *schema[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry] 
 	return &schema[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry]{
 		kind: internalv1.SnapshotRecord_HISTORY,
 		key:  func(e *holdfastv1.HistoryEntry) string { return historyKey(e.GetMachineId(), e.GetSequence()) },
+
+		glance: glanceHistory,
 	}
 }
 

@@ -55,7 +55,7 @@ func (f *following) next(t encoded, rows []incoming) error {
 
 // filling is the intake of a table that is empty.
 type filling[M any, P message[M]] struct {
-	*table[M, P]
+	checking[M, P]
 	order following
 	rows  []*record
 
@@ -66,31 +66,23 @@ type filling[M any, P message[M]] struct {
 
 // intake gives the intake of a table that is empty. If the rows are not to be kept, they are only checked and counted.
 func (t *table[M, P]) intake(keep bool) intake {
+	c := checking[M, P]{table: t, shape: shapeOf(P(new(M)).ProtoReflect().Descriptor())}
 	if !keep {
-		return &counting[M, P]{table: t}
+		return &counting[M, P]{checking: c}
 	}
-	return &filling[M, P]{table: t, known: map[[3]string]*sharing{}}
+	return &filling[M, P]{checking: c, known: map[[3]string]*sharing{}}
 }
 
 func (in *filling[M, P]) len() int { return len(in.rows) }
 
 func (in *filling[M, P]) prepare(rows []incoming) error {
 	var room []*sharing // that all rows use
-	for i := range rows {
-		if i%yieldRows == 0 {
-			runtime.Gosched()
-		}
-		r := &rows[i]
-		m, err := in.checked(r.record)
-		if err != nil {
-			return err
-		}
+	return in.each(rows, func(r *incoming, m P) {
 		r.index = in.keysOf(m)
 		if in.schema.facets != nil {
 			room = in.share(r, m, room[:0])
 		}
-	}
-	return nil
+	})
 }
 
 // share finds the facets of a row, each of which is kept once for all rows. It collects them in room, and gives that back.
@@ -111,6 +103,7 @@ func (in *filling[M, P]) share(r *incoming, m P, room []*sharing) []*sharing {
 		for _, key := range missing {
 			s := in.known[key]
 			if s == nil {
+				key[1], key[2] = strings.Clone(key[1]), strings.Clone(key[2]) // they may be parts of the row
 				s = &sharing{facet: &facet{key[0] + key[1], key[2]}}
 				in.known[key] = s
 				in.shared = append(in.shared, s)
@@ -209,21 +202,53 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	return c
 }
 
-// checked decodes a row of a snapshot.
-func (t *table[M, P]) checked(r *record) (P, error) {
-	m := P(new(M))
-	if err := proto.Unmarshal(r.value, m); err != nil {
-		return nil, fmt.Errorf("decode record %q of %v: %w", r.key, t.kind, err)
+// checking is what all intakes do: no row comes in that does not decode, or is under another key than its own.
+type checking[M any, P message[M]] struct {
+	*table[M, P]
+	shape *shape
+}
+
+// each checks rows, and has them seen with what is read of them, which is good until the next one.
+func (in *checking[M, P]) each(rows []incoming, see func(*incoming, P)) error {
+	read := in.reader()
+	for i := range rows {
+		if i%yieldRows == 0 {
+			runtime.Gosched()
+		}
+		r := &rows[i]
+		m, err := read(r.record)
+		if err != nil {
+			return fmt.Errorf("decode record %q of %v: %w", r.key, in.kind, err)
+		}
+		if want := in.key(m); want != r.key {
+			return fmt.Errorf("record of %v is under %q, want %q", in.kind, r.key, want)
+		}
+		see(r, m)
 	}
-	if want := t.key(m); want != r.key {
-		return nil, fmt.Errorf("record of %v is under %q, want %q", t.kind, r.key, want)
+	return nil
+}
+
+// reader gives what reads rows: a glance at those that decode, where the table has one.
+func (in *checking[M, P]) reader() func(*record) (P, error) {
+	decode := func(r *record) (P, error) {
+		m := P(new(M))
+		return m, proto.Unmarshal(r.value, m)
 	}
-	return m, nil
+	if in.schema.glance == nil {
+		return decode
+	}
+	glance := in.schema.glance()
+	return func(r *record) (P, error) {
+		if !in.shape.fits(r.value) {
+			return decode(r) // says what is wrong
+		}
+		return glance(string(r.value)), nil
+	}
 }
 
 // counting is the intake of who only wants to know that all rows are as they should be.
 type counting[M any, P message[M]] struct {
-	*table[M, P]
+	checking[M, P]
 	order following
 	n     int
 }
@@ -231,15 +256,7 @@ type counting[M any, P message[M]] struct {
 func (in *counting[M, P]) len() int { return in.n }
 
 func (in *counting[M, P]) prepare(rows []incoming) error {
-	for i, r := range rows {
-		if i%yieldRows == 0 {
-			runtime.Gosched()
-		}
-		if _, err := in.checked(r.record); err != nil {
-			return err
-		}
-	}
-	return nil
+	return in.each(rows, func(*incoming, P) {})
 }
 
 func (in *counting[M, P]) add(rows []incoming) error {

@@ -46,6 +46,9 @@ type schema[M any, P message[M]] struct {
 	indexes int
 	index   indexing[P] // may be nil when there are no indexes
 	facets  faceting[P] // may be nil
+
+	// glance makes what reads of an encoded row all that the three above look at, into the same message each time. Nil: rows are decoded.
+	glance func() func(row string) P
 }
 
 // indexing adds the keys that a row has in indexes.

@@ -119,14 +119,17 @@ func (s *Server) writeMetrics(w io.Writer) error {
 // profiles are the routes of net/http/pprof, for admins: a profile tells what the process does, and costs.
 func (s *Server) profiles(mux *auth.Mux) {
 	admin := auth.Least(holdfastv1.Role_ADMIN)
+	waits := new(contention)
 	mux.HandleFunc("GET /debug/pprof/{profile...}", admin, nil, func(w http.ResponseWriter, r *http.Request) {
-		switch r.PathValue("profile") {
+		switch name := r.PathValue("profile"); name {
 		case "profile":
 			httppprof.Profile(w, r)
 		case "trace":
 			httppprof.Trace(w, r)
 		case "symbol":
 			httppprof.Symbol(w, r)
+		case "mutex", "block":
+			waits.take(w, r, name)
 		case "cmdline":
 			http.NotFound(w, r) // settings are for CollectDebug
 		default:

@@ -132,6 +132,7 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 			"secrets of the snapshot are sealed under key %s, which this leader does not have: add it to the secrets key file of all peers, or say that this is meant (--without-keys)", strings.Join(missing, ", "))}
 	}
 	others.haveRead(reading, took+readGrace)
+	// failpoint: stage-read
 	work, cancel := context.WithTimeout(reading, restoreTimeout)
 	defer cancel()
 	var out *holdfastv1.RestoreSnapshotResponse
@@ -149,6 +150,7 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 	if err != nil {
 		return nil, err
 	}
+	// failpoint: restore-committed
 	others.haveRestored(work)
 	s.log.WarnContext(ctx, "a snapshot was restored", "of_cluster", out.GetClusterId(), "index", out.GetIndex(), "taken_at", out.GetTakenAt().AsTime(),
 		"ended_runs", len(out.GetEndedRuns()), "abandoned_runs", len(out.GetAbandonedRuns()))

@@ -38,6 +38,7 @@ func (s *stageService) ReadStage(r *internalv1.ReadStageRequest, stream grpc.Ser
 	if err != nil {
 		return err
 	}
+	// failpoint: stage-to-read
 	b, refusal := v.ReadStage(r.GetRestoreId(), r.GetChunks())
 	if refusal != nil {
 		return refusal

@@ -18,7 +18,7 @@ cache=$(go env GOCACHE)/fuzz # where go test keeps what it has found
 # fuzz PACKAGE TARGET, with the package's binary
 fuzz() {
 	echo "--- $1 $2"
-	if (cd "$1" && "$binary" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "$fuzztime" -test.fuzzcachedir "$cache/$(go list .)") 2>&1 | tee "$log"; then
+	if (cd "$1" && "$binary" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "$fuzztime" -test.fuzzminimizetime 100x -test.fuzzcachedir "$cache/$(go list .)") 2>&1 | tee "$log"; then
 		return 0
 	fi
 	if grep -q '^    context deadline exceeded$' "$log" &&

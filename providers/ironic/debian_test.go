@@ -1,13 +1,9 @@
 package ironic_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
 // e2eVariable switches the tests on that run against Debian's Ironic: make e2e-ironic.
@@ -23,52 +22,18 @@ const e2eVariable = "E2E_IRONIC"
 
 // debian is an Ironic of Debian's packages: API and conductor as processes, SQLite, no authentication, and the driver for hardware that does not exist.
 type debian struct {
-	url  string
+	*ironiclab.Lab
 	dir  string
 	next int // of the nodes
 }
 
-// config is that of the lab. Its power takes a second, as that of real hardware does, so that locks are seen.
-const config = `[DEFAULT]
-auth_strategy = noauth
-rpc_transport = json-rpc
-host = 127.0.0.1
-my_ip = 127.0.0.1
-pybasedir = /usr/lib/python3/dist-packages/ironic
-state_path = DIR/state
-tempdir = DIR/tmp
-enabled_hardware_types = fake-hardware
-enabled_bios_interfaces = fake
-enabled_boot_interfaces = fake
-enabled_console_interfaces = fake
-enabled_deploy_interfaces = fake
-enabled_inspect_interfaces = fake
-enabled_management_interfaces = fake
-enabled_network_interfaces = noop
-enabled_power_interfaces = fake
-enabled_raid_interfaces = fake
-enabled_rescue_interfaces = fake
-enabled_storage_interfaces = noop
-enabled_vendor_interfaces = fake
-default_network_interface = noop
-[fake]
+// settings have its power take a second, as that of real hardware does, so that locks are seen.
+const settings = `[fake]
 power_delay = 1
 deploy_delay = 1
 bios_delay = 1
-[api]
-host_ip = 127.0.0.1
-port = API
-api_workers = 1
-[json_rpc]
-auth_strategy = noauth
-host_ip = 127.0.0.1
-port = RPC
-[database]
-connection = sqlite:///DIR/ironic.sqlite
 [conductor]
 workers_pool_size = 20
-[oslo_concurrency]
-lock_path = DIR/locks
 `
 
 // bootDebian installs Ironic where it is missing, starts it, and stops it with the test.
@@ -85,51 +50,33 @@ func bootDebian(t *testing.T) *debian {
 	if err != nil {
 		t.Fatalf("install Ironic: %v\n%s", err, out)
 	}
-	d := &debian{dir: t.TempDir()}
-	api, rpc := freePort(t), freePort(t)
-	d.url = "http://127.0.0.1:" + api
-	for _, sub := range []string{"state", "tmp", "locks"} {
-		if err := os.Mkdir(filepath.Join(d.dir, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text := strings.NewReplacer("DIR", d.dir, "API", api, "RPC", rpc).Replace(config)
-	if err := os.WriteFile(filepath.Join(d.dir, "ironic.conf"), []byte(text), 0o600); err != nil {
+	ports, err := freeport.Claim(t.Context(), 2)
+	if err != nil {
 		t.Fatal(err)
 	}
-	// SQLite cannot be migrated, only made: so the schema is made as of this version.
-	if out, err := exec.CommandContext(t.Context(), "ironic-dbsync", "--config-file", filepath.Join(d.dir, "ironic.conf"), "create_schema").CombinedOutput(); err != nil {
-		t.Fatalf("make the database: %v\n%s", err, out)
-	}
-	d.start(t, "ironic-conductor")
-	d.start(t, "ironic-api")
-	eventually2(t, time.Minute, "a conductor", func() (bool, error) {
-		var all struct{ Conductors []struct{ Alive bool } }
-		err := d.do(t, http.MethodGet, "/v1/conductors", nil, &all)
-		return err == nil && len(all.Conductors) == 1 && all.Conductors[0].Alive, err
+	t.Cleanup(func() { _ = ports.Release() })
+	d := &debian{dir: t.TempDir()}
+	d.Lab, err = ironiclab.Prepare(t.Context(), ironiclab.Config{
+		Dir: d.dir, API: ports.Address("127.0.0.1"), RPC: ports.Address("127.0.0.1"), Settings: settings,
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.start(t, "conductor", d.Conductor)
+	d.start(t, "api", d.API)
+	eventually2(t, time.Minute, "a conductor", func() (bool, error) { return d.Ready(t.Context()) })
 	return d
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 // start starts one of the programs in a group of its own, and ends the group with the test.
-func (d *debian) start(t *testing.T, program string) {
+func (d *debian) start(t *testing.T, name string, call func() (program string, args []string)) {
 	t.Helper()
-	log, err := os.Create(filepath.Join(d.dir, program+".log"))
+	log, err := os.Create(filepath.Join(d.dir, name+".log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "--config-file", filepath.Join(d.dir, "ironic.conf"))
+	program, args := call()
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
@@ -160,35 +107,9 @@ func (d *debian) start(t *testing.T, program string) {
 // do speaks to the API, beside the provider.
 func (d *debian) do(t *testing.T, method, path string, in, out any) error {
 	t.Helper()
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body = bytes.NewReader(b)
-	}
 	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
 	defer stop()
-	req, err := http.NewRequestWithContext(ctx, method, d.url+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.82")
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
-	b, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode > 299 {
-		err = fmt.Errorf("%s %s: %s: %s", method, path, res.Status, b)
-	}
-	if err == nil && out != nil && len(b) > 0 {
-		err = json.Unmarshal(b, out)
-	}
-	return err
+	return d.Do(ctx, method, path, in, out)
 }
 
 // node makes a node, and brings it through targets of the provision state, with its power on.
@@ -221,17 +142,7 @@ func (d *debian) node(t *testing.T, targets ...string) string {
 	return name
 }
 
-// shown is what the API says of a node.
-type shown struct {
-	UUID         string
-	Power        string         `json:"power_state"`
-	State        string         `json:"provision_state"`
-	Error        string         `json:"last_error"`
-	InstanceInfo map[string]any `json:"instance_info"`
-	Reservation  string
-}
-
-func (d *debian) show(t *testing.T, name string) (n shown) {
+func (d *debian) show(t *testing.T, name string) (n ironiclab.Node) {
 	t.Helper()
 	if err := d.do(t, http.MethodGet, "/v1/nodes/"+name, nil, &n); err != nil {
 		t.Fatal(err)
@@ -242,7 +153,7 @@ func (d *debian) show(t *testing.T, name string) (n shown) {
 // history gives the provision states that Ironic's conductor says the node went through.
 func (d *debian) history(t *testing.T, name string) string {
 	t.Helper()
-	log, err := os.ReadFile(filepath.Join(d.dir, "ironic-conductor.log"))
+	log, err := os.ReadFile(filepath.Join(d.dir, "conductor.log"))
 	if err != nil {
 		t.Fatal(err)
 	}

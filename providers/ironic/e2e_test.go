@@ -29,7 +29,7 @@ func TestDebian(t *testing.T) {
 	d := bootDebian(t)
 	leader := func(t *testing.T) *ironic.Provider {
 		// Its fake hardware has one kind of cleaning: to reset a BIOS.
-		return newProvider(t, ironic.Config{Endpoint: d.url, CleanSteps: []ironic.CleanStep{{Interface: "bios", Step: "factory_reset"}}}, ironic.Deps{})
+		return newProvider(t, ironic.Config{Endpoint: d.URL(), CleanSteps: []ironic.CleanStep{{Interface: "bios", Step: "factory_reset"}}}, ironic.Deps{})
 	}
 	t.Run("Conformance", func(t *testing.T) {
 		node := d.node(t, "manage", "provide")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestCrash(t *testing.T) {
 		t.Skip("crashes clusters of processes")
 	}
 	binary := build(t)
-	var forming, steady, archive, hands []string
+	var forming, steady, archive, hands, restore []string
 	for _, name := range slices.Sorted(maps.Keys(scenarios())) {
 		switch s := scenarios()[name]; {
 		case os.Getenv("CRASH") == "" && !s.quick:
@@ -38,6 +39,8 @@ func TestCrash(t *testing.T) {
 			archive = append(archive, name)
 		case s.hands:
 			hands = append(hands, name)
+		case s.restore:
+			restore = append(restore, name)
 		default:
 			steady = append(steady, name)
 		}
@@ -55,6 +58,10 @@ func TestCrash(t *testing.T) {
 	t.Run("archive", func(t *testing.T) {
 		t.Parallel()
 		crashArchive(t, binary, archive)
+	})
+	t.Run("restore", func(t *testing.T) {
+		t.Parallel()
+		crashRestore(t, binary, restore)
 	})
 	t.Run("hands", func(t *testing.T) {
 		t.Parallel()
@@ -86,6 +93,10 @@ func build(t *testing.T) string {
 		if err := o.Patch("cluster/config.go", before, after); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// A leader that the test wants to die while another peer reads does not go on without that one before.
+	if err := o.Patch("server/stage.go", "readGrace = time.Second", "readGrace = 30 * time.Second"); err != nil {
+		t.Fatal(err)
 	}
 	if err := o.Patch("executor/recover.go", "recoverPatience = 2 * time.Minute", "recoverPatience = 3 * time.Second"); err != nil {
 		t.Fatal(err)
@@ -126,7 +137,7 @@ func open(t *testing.T, binary string, args []string, points ...string) (*lab.La
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: slices.Concat(keys, args), Env: []string{s.Environment(points...)}})
+	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: slices.Concat(keys, args), Env: []string{environment(s, points)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,6 +158,23 @@ func open(t *testing.T, binary string, args []string, points ...string) (*lab.La
 		}
 	})
 	return l, s
+}
+
+// environment is that of peers which die at some points and stop at others.
+func environment(s Switches, points []string) string {
+	var die, stop []string
+	for _, p := range points {
+		if scenarios()[p].stops {
+			stop = append(stop, p)
+		} else {
+			die = append(die, p)
+		}
+	}
+	if len(stop) == 0 {
+		return s.Environment(die...)
+	}
+	name, at, _ := strings.Cut(s.StopEnvironment(stop...), "=")
+	return name + "=" + at + "," + strings.TrimPrefix(s.Environment(die...), name+"=")
 }
 
 // crashForming kills a peer of a cluster that forms.

@@ -17,7 +17,9 @@ type Point struct {
 }
 
 // folders are the parts of the product with durable effects.
-func folders() []string { return []string{"archive", "cluster", "executor", "fsm", "providers"} }
+func folders() []string {
+	return []string{"archive", "cluster", "executor", "fsm", "providers", "server"}
+}
 
 var (
 	comment = regexp.MustCompile(`^(\s*)// failpoint: ([a-z-]+)$`)

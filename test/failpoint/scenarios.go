@@ -23,6 +23,8 @@ type scenario struct {
 	forming bool // only a cluster that forms comes there: the point is armed from the start
 	archive bool // only a cluster comes there whose runs leave it, which is of no use to the others
 	hands   bool // only a cluster comes there that has a BMC and installs a machine
+	restore bool // only a cluster comes there that is given a snapshot, which takes from the others what they look for
+	stops   bool // the peer does not die there but stops, and the test says who dies
 	quick   bool // part of the subset that every test run crashes
 	provoke func(ctx context.Context, l *lab.Lab) error
 }
@@ -80,6 +82,10 @@ func scenarios() map[string]scenario {
 		"session-noted":  {hands: true},
 		"medium-leaving": {hands: true},
 		"medium-out":     {hands: true},
+
+		"stage-to-read":     {restore: true, stops: true, quick: true},
+		"stage-read":        {restore: true},
+		"restore-committed": {restore: true},
 
 		"command-to-apply": {},
 		"commands-applied": {quick: true},

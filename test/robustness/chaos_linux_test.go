@@ -185,7 +185,7 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Front: e.front, Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: append(args, keys...),
-		Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
+		Segments: 1 + int(uint64(seed)%3), Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

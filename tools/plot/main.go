@@ -55,7 +55,7 @@ func run(in io.Reader, args []string) error {
 // names are what the figures are called in the plot; those that it does not have are not drawn.
 func names() map[string]string {
 	return map[string]string{
-		"get": "one machine read", "page": "page of 100, filter on a label", "rare": "filter that nothing matches", "start": "run started", "stall": "longest write during a snapshot",
+		"get": "one machine read", "page": "page of 100, filter on a label", "rare": "filter that nothing matches", "keepalive": "keepalive of an agent", "start": "run started", "stall": "longest write during a snapshot",
 		"save": "snapshot saved", "up": "follower started", "restore": "snapshot restored",
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,14 +50,18 @@ func (c *calls) close() error {
 
 // run has all clients ask for a while. A call that fails ends it: a figure with errors in it means nothing.
 func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
-	all := make([][]time.Duration, c.clients)
+	return press(ctx, c.clients, d, func(ctx context.Context, i int) error { return c.timed(ctx, c.conns[i%len(c.conns)]) })
+}
+
+// press has clients do something for a while, each again as soon as it has done it. The first error ends it for all, but for errEnough, which ends it for one.
+func press(ctx context.Context, clients int, d time.Duration, do func(ctx context.Context, client int) error) ([]time.Duration, error) {
+	all := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)
 	end := time.Now().Add(d)
 	for i := range all {
 		g.Go(func() error {
-			conn := c.conns[i%len(c.conns)]
 			for began := time.Now(); began.Before(end); {
-				err := c.timed(ctx, conn)
+				err := do(ctx, i)
 				if errors.Is(err, errEnough) {
 					return nil
 				}
@@ -73,11 +78,7 @@ func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, erro
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	var latencies []time.Duration
-	for _, some := range all {
-		latencies = append(latencies, some...)
-	}
-	return latencies, nil
+	return slices.Concat(all...), nil
 }
 
 func (c *calls) timed(ctx context.Context, conn grpc.ClientConnInterface) error {

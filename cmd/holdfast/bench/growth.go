@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
 // goalGrowth is of DESIGN §11: get and a filtered page at 1,000,000 machines against 10,000.
@@ -24,8 +26,9 @@ type measure func(context.Context, *growing) error
 type growing struct {
 	*lab
 	machines *stock
-	size     int     // now
-	empty    float64 // MiB of a peer with no machines, median
+	agents   []load.Agent // those of the fleet that report for themselves; none before they are measured
+	size     int          // now, without them
+	empty    float64      // MiB of a peer with no machines, median
 	series   map[string][]float64
 }
 

@@ -33,6 +33,7 @@ type options struct {
 	vs           []string // what to compare with, where there is a choice
 	redisGateway string   // a program; empty: beside this one
 	etcd         string   // the same; empty: the one beside this one, else that of $PATH
+	ironic       string   // a directory of programs; empty: $PATH
 
 	clients  []int // how many ask at once, one figure each
 	kills    int   // of the leader
@@ -46,15 +47,16 @@ func defaults() options {
 	return options{
 		output: "text", patience: 1, logStore: "boltdb", rounds: 7, slice: 2 * time.Second,
 		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents, conns: 64,
-		vs: []string{vsEtcd, vsGRPC}, clients: []int{1, 16, 64, 256, 1024}, kills: 15, watchers: 5000, sizes: []int{10_000, 100_000}, runs: 10_000,
+		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256, 1024}, kills: 15, watchers: 5000, sizes: []int{10_000, 100_000}, runs: 10_000,
 	}
 }
 
 // What a benchmark can be compared with by --vs.
 const (
-	vsEtcd = "etcd"
-	vsGRPC = "grpc" // a gRPC handler that does nothing
-	vsNone = "none"
+	vsEtcd   = "etcd"
+	vsGRPC   = "grpc" // a gRPC handler that does nothing
+	vsIronic = "ironic"
+	vsNone   = "none"
 )
 
 // commonFlags are those that all benchmarks take.
@@ -83,9 +85,10 @@ func (o *options) define() *pflag.FlagSet {
 	fs.IntVar(&o.storm, "storm", o.storm, "`agents` that come back all at once")
 	fs.IntVar(&o.conns, "connections", o.conns, "`connections` of the load driver where it asks as fast as it is answered")
 
-	fs.StringSliceVar(&o.vs, "vs", o.vs, "compare with `these` where it can be done: etcd, grpc (a handler that does nothing), or none")
+	fs.StringSliceVar(&o.vs, "vs", o.vs, "compare with `these` where it can be done: etcd, grpc (a handler that does nothing), ironic, or none")
 	fs.StringVar(&o.redisGateway, "redis-gateway", "", "`program` of tools/redisgateway to compare with (default: redisgateway beside this one)")
 	fs.StringVar(&o.etcd, "etcd", "", "etcd `program` to compare with (default: etcd beside this one, else that of $PATH)")
+	fs.StringVar(&o.ironic, "ironic", "", "`directory` with the programs of OpenStack Ironic to compare with (default: those of $PATH)")
 
 	fs.IntSliceVar(&o.clients, "clients", o.clients, "how `many` ask at once, one figure each")
 	fs.IntVar(&o.kills, "kills", o.kills, "how `often` the leader is killed")
@@ -99,8 +102,8 @@ func (o *options) define() *pflag.FlagSet {
 func (o *options) check() error {
 	atLeastOne := func(n int) bool { return n >= 1 }
 	for _, v := range o.vs {
-		if !slices.Contains([]string{vsEtcd, vsGRPC, vsNone}, v) {
-			return fmt.Errorf("set --vs to some of %s, not %q", strings.Join([]string{vsEtcd, vsGRPC, vsNone}, ", "), v)
+		if known := []string{vsEtcd, vsGRPC, vsIronic, vsNone}; !slices.Contains(known, v) {
+			return fmt.Errorf("set --vs to some of %s, not %q", strings.Join(known, ", "), v)
 		}
 	}
 	switch {

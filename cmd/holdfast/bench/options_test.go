@@ -9,7 +9,8 @@ func TestOptions(t *testing.T) {
 	for _, tt := range []struct {
 		args, want string // a part of the error
 	}{
-		{"commit --vs mysql", `set --vs to some of etcd, grpc, none, not "mysql"`},
+		{"commit --vs mysql", `set --vs to some of etcd, grpc, ironic, none, not "mysql"`},
+		{"runs --vs openstack", `set --vs to some of etcd, grpc, ironic, none, not "openstack"`},
 		{"commit --clients 0", "set --clients to numbers of 1 or more"},
 		{"commit --slice 1ms", "set --slice to 100ms or more"},
 		{"commit --machines 5", "unknown flag: --machines"},

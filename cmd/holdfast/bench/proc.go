@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,31 @@ func parseStat(b []byte) (time.Duration, error) {
 	}
 	system, err := strconv.ParseInt(fields[stime], 10, 64)
 	return time.Duration(user+system) * tick, err
+}
+
+// family gives a process and those it has started, in whatever order; what those have started is not in it.
+func family(pid int) ([]int, error) {
+	all := []int{pid}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, fmt.Errorf("list processes (benchmarks need Linux): %w", err)
+	}
+	for _, name := range stats {
+		b, err := os.ReadFile(name)
+		if err != nil { // it has ended
+			continue
+		}
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(fields) < 2 || fields[1] != strconv.Itoa(pid) {
+			continue
+		}
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			return nil, fmt.Errorf("read the id of a process from %s: %w", name, err)
+		}
+		all = append(all, child)
+	}
+	return all, nil
 }
 
 // heldMiB gives the memory that a process holds itself, in MiB: its files that are mapped, such as the log that bolt keeps, are the cache of the system, which takes them back when it likes.

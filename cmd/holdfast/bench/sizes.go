@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -27,7 +29,7 @@ func growthBenchmarks() []benchmark {
 			name:   name, short: short, long: short + `.
 
 Machines are registered up to the first size, it is measured, more are registered up to the next size, and so on (--machines). All calls go to
-the leader, one after the other, for as long as a slice.`,
+the leader, keepalives to a follower, one after the other, for as long as a slice.`,
 			example: fmt.Sprintf("  holdfast bench %[1]s\n  holdfast bench %[1]s --machines 10000,1000000 -o json", name),
 			parts:   []part{{name, "several sizes of the fleet", inGrowth(all...)}},
 			flags:   []string{"machines", "slice"},
@@ -37,7 +39,7 @@ the leader, one after the other, for as long as a slice.`,
 		sized("list", "growth", "Read one machine, and pages of 100 with a filter, as the fleet grows", lists),
 		sized("memory", "growth", "Memory of a peer as the fleet grows", memories),
 		sized("restore", "growth", "Snapshot, restore and start of a peer as the fleet grows", restores),
-		sized("growth", "", "Everything that could grow with the fleet: reads, pages, runs, memory, snapshot, restore, start", lists, starts, memories, restores),
+		sized("growth", "", "Everything that could grow with the fleet: reads, pages, keepalives, runs, memory, snapshot, restore, start", lists, keepalives, starts, memories, restores),
 	}
 }
 
@@ -58,7 +60,7 @@ func lists(ctx context.Context, g *growing) error {
 			{"rare", "a page of 100, filter that nothing matches", `labels.rack = "none"`},
 			{"plain", "a page of 100, no filter", ""},
 		} {
-			wants := map[string]int{"page": min(pageSize, (g.size-7+racks-1)/racks), "plain": min(pageSize, g.size)}[p.id]
+			wants := map[string]int{"page": min(pageSize, (g.size-7+racks-1)/racks), "plain": min(pageSize, g.size+len(g.agents))}[p.id]
 			took, err := g.times(ctx, func(ctx context.Context) error {
 				page, err := machines.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: p.filter, PageSize: pageSize})
 				if err == nil && len(page.GetMachines()) != wants {
@@ -73,6 +75,48 @@ func lists(ctx context.Context, g *growing) error {
 		}
 		return nil
 	})
+}
+
+// keepalives has a follower take keepalives of some agents, which report beside the fleet.
+func keepalives(ctx context.Context, g *growing) (err error) {
+	leader, followers, err := g.roles(ctx)
+	if err != nil {
+		return err
+	}
+	if g.agents == nil {
+		if g.agents, err = g.machineAgents(ctx, perConn); err != nil {
+			return err
+		}
+		if _, err := g.register(ctx, g.agents); err != nil {
+			return err
+		}
+	}
+	wire, err := g.target(followers[0]).Dial(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", followers[0].ID, err)
+	}
+	defer wire.Close()
+	next := 0
+	beat := func(context.Context) error {
+		a := g.agents[next%len(g.agents)]
+		next++
+		status, body, err := wire.Call(a.Keepalive(nil, wire.Addr()), nil)
+		if err != nil || status != http.StatusOK {
+			return fmt.Errorf("keepalive of %s at %s: %w", a.ID, followers[0].ID, load.Wrong(status, body, err))
+		}
+		return nil
+	}
+	for range g.agents { // the first one of each may be a change: it has been away since the last size
+		if err := beat(ctx); err != nil {
+			return err
+		}
+	}
+	took, err := g.times(ctx, beat)
+	if err != nil {
+		return err
+	}
+	g.figure("keepalive", "a keepalive of an agent, at a follower, p50", quantile(millis(took), 0.5), "ms", nil)
+	return g.stillLeads(ctx, leader)
 }
 
 // starts starts runs.

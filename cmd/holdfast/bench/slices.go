@@ -22,6 +22,9 @@ type contender struct {
 	name  string
 	load  loader
 	procs map[string][]int // whose processor time is counted, by a name for it
+	// clients is how many there are, where what they do takes long. The rate is then what each of them did in the time that it took it: when a
+	// slice ends some are done and others at work for a while, and the time in which they are fewer must not count against what is slow.
+	clients int
 }
 
 // outcome is what the slices of one contender have shown, one value each.
@@ -85,7 +88,19 @@ func (c *contender) turn(ctx context.Context, slice time.Duration, o *outcome, c
 		}
 		o.cpu[name] = append(o.cpu[name], float64((t-before[name]).Microseconds())/n)
 	}
-	o.rate = append(o.rate, n/took.Seconds())
+	o.rate = append(o.rate, c.rate(latencies, took))
 	o.latencies = append(o.latencies, latencies...)
 	return nil
+}
+
+// rate gives operations a second.
+func (c *contender) rate(latencies []time.Duration, took time.Duration) float64 {
+	if c.clients == 0 {
+		return float64(len(latencies)) / took.Seconds()
+	}
+	var busy time.Duration
+	for _, l := range latencies {
+		busy += l
+	}
+	return float64(c.clients) * float64(len(latencies)) / busy.Seconds()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
+	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
 // asHoldfast makes the test binary stand in for holdfast: benchmarks start peers from their own executable.
@@ -55,6 +56,10 @@ func TestSmoke(t *testing.T) {
 	if os.Getenv("BENCH_SMOKE") == "" {
 		t.Skip("set BENCH_SMOKE=1: three peers for each of them take a minute")
 	}
+	whole := []string{"runs.rate", "runs.gets", "flight.rate", "flight.entries"}
+	if (ironiclab.Config{}).Missing() == "" {
+		whole = append(whole, "runs.vs_ironic", "runs.gets_vs_ironic", "runs.ironic_rate", "runs.ironic_api_cpu")
+	}
 	for _, tt := range []struct {
 		args string
 		want []string // figures that must be more than zero
@@ -64,8 +69,9 @@ func TestSmoke(t *testing.T) {
 		{"read --connections 2 --rounds 1 --slice 100ms", []string{"read.quiet.vs_stale", "read.quiet.grpc_rate", "read.quiet.etcd_rate", "read.writes.rate"}},
 		{"failover --kills 1", []string{"failover.writes_p50", "failover.reads_p50", "failover.etcd_p50", "failover.stop_p50"}},
 		{"watch --watchers 20", []string{"watch.all_p99"}},
-		{"runs --runs 20 --rounds 1 --slice 100ms", []string{"runs.rate", "runs.gets", "flight.rate", "flight.entries"}},
-		{"growth --machines 300,600 --slice 100ms", []string{"growth.300.get", "growth.600.page", "growth.600.memory", "growth.600.restore", "growth.page"}},
+		{"runs --runs 20 --rounds 1 --slice 100ms", whole},
+		{"runs --only whole --rounds 1 --slice 100ms --vs none", whole[:2]},
+		{"growth --machines 300,600 --slice 100ms", []string{"growth.300.get", "growth.600.page", "growth.300.keepalive", "growth.600.keepalive", "growth.600.memory", "growth.600.restore", "growth.page"}},
 	} {
 		t.Run(strings.ReplaceAll(tt.args, " ", "_"), func(t *testing.T) {
 			r := bench(t, strings.Fields(tt.args)...)

@@ -3,7 +3,6 @@ package localcluster
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 )
@@ -40,10 +39,11 @@ func (p *Program) Done() <-chan struct{} { return p.proc.done }
 // LogTail gives at most the last n bytes of what it has written, from the start of a line on.
 func (p *Program) LogTail(n int) string { return tail(p.LogFile, n) }
 
-// Kill ends the process with SIGKILL and waits until it is gone. It is no error that it has ended, or was killed, before.
+// Kill ends the process, and those that it has started, with SIGKILL and waits until it is gone. It is no error that it has ended, or was killed, before.
 func (p *Program) Kill() error {
 	defer p.closing.Do(p.spawner.close)
-	if err := p.proc.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	// It leads a group of its own, whose id nobody else can get while somebody is in it.
+	if err := syscall.Kill(-p.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.PID(), err)
 	}
 	<-p.proc.done

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestProgram: a program runs until it is killed, which may be more than once.
@@ -29,4 +30,29 @@ func TestProgram(t *testing.T) {
 	if _, err := StartProgram(filepath.Join(t.TempDir(), "none"), nil, nil, filepath.Join(t.TempDir(), "log")); err == nil {
 		t.Error("a program that is not there was started")
 	}
+}
+
+// TestProgramKillsItsChildren: what a program has started ends with it.
+func TestProgramKillsItsChildren(t *testing.T) {
+	p, err := StartProgram("/bin/sh", []string{"-c", "sleep 600 & echo $!; wait"}, nil, filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	poll := func(what string, ok func() bool) {
+		for ; !ok(); <-time.After(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited too long: %s", what)
+			}
+		}
+	}
+	poll("the child says its id", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
+	child := strings.TrimSpace(p.LogTail(100))
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	poll("the child is gone", func() bool { // or a zombie, where nobody asks for its end
+		stat, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }

@@ -2,11 +2,26 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
+
+// States is the part of All that needs no history: all peers have the same state.
+func States(ctx context.Context, t workload.Target) []error {
+	asPeer, hangUp, err := connect(t.Addrs, t.PeerCreds)
+	if err != nil {
+		return []error{err}
+	}
+	defer hangUp()
+	all, err := sums(ctx, asPeer)
+	if err != nil {
+		return []error{err}
+	}
+	return states(nil, &Final{Sums: all})
+}
 
 // states checks that all peers have byte for byte the same state at the same index (DESIGN §2.6).
 func states(_ *workload.History, f *Final) []error {

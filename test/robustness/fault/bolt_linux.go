@@ -4,20 +4,33 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
 // log is what is known of a log's file.
 type log struct {
-	used int64   // bytes that bolt has given out
+	name string
+	used int64   // bytes of it, from its beginning
 	last []int64 // where the last entry stands: every copy of it, for only bolt knows which one counts
 	size int     // of the last entry
+	// unseen is the index of the last entry where its loss looks like a write that a crash has cut short, so that no peer can notice it; else 0.
+	unseen uint64
 }
 
-func readLog(name string) (*log, error) {
-	l := &log{}
+// readLog finds the end of a peer's log, whatever it is kept in.
+func readLog(dataDir string) (*log, error) {
+	if dir := harness.Segments(dataDir); dir != "" {
+		return readSegments(dir)
+	}
+	return readBolt(filepath.Join(dataDir, "raft.db"))
+}
+
+func readBolt(name string) (*log, error) {
+	l := &log{name: name}
 	db, err := bbolt.Open(name, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
 		return nil, fmt.Errorf("read log: %w", err)
@@ -36,21 +49,8 @@ func readLog(name string) (*log, error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return nil, fmt.Errorf("read log %s: %w", name, err)
 	}
-	all, err := os.ReadFile(name)
-	if err != nil {
+	if err := l.find(last); err != nil {
 		return nil, err
-	}
-	l.size = len(last)
-	for at := 0; len(last) > 0; at++ {
-		i := bytes.Index(all[at:], last)
-		if i < 0 {
-			break
-		}
-		at += i
-		l.last = append(l.last, int64(at))
-	}
-	if len(l.last) == 0 {
-		return nil, fmt.Errorf("read log %s: its last entry is nowhere", name)
 	}
 	return l, nil
 }

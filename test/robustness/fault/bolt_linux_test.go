@@ -2,52 +2,74 @@ package fault
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
 	"go.etcd.io/bbolt"
 )
 
-// What is said of a log's last entry is where it stands.
+// What is said of a log's last entry is where it stands, whatever the log is kept in.
 func TestReadLog(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "raft.db")
-	db, err := bbolt.Open(name, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := bytes.Repeat([]byte("the last entry "), 20)
-	err = db.Update(func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucket([]byte("logs"))
-		if err != nil {
-			return err
-		}
-		if err := b.Put([]byte{1}, []byte("another entry")); err != nil {
-			return err
-		}
-		return b.Put([]byte{2}, want)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := readLog(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range l.last {
-		if got := all[at : at+int64(l.size)]; !bytes.Equal(got, want) {
-			t.Errorf("at %d stands %q, want %q", at, got, want)
-		}
-	}
-	if l.used <= l.last[0] || l.used > int64(len(all)) {
-		t.Errorf("bolt uses %d of %d bytes; the last entry is at %d", l.used, len(all), l.last[0])
+	for _, tt := range []struct {
+		name   string
+		write  func(dir string) error
+		unseen uint64
+	}{
+		{"bolt", func(dir string) error {
+			db, err := bbolt.Open(filepath.Join(dir, "raft.db"), 0o600, nil)
+			if err != nil {
+				return err
+			}
+			err = db.Update(func(tx *bbolt.Tx) error {
+				b, err := tx.CreateBucket([]byte("logs"))
+				if err != nil {
+					return err
+				}
+				return errors.Join(b.Put([]byte{1}, []byte("another entry")), b.Put([]byte{2}, want))
+			})
+			return errors.Join(err, db.Close())
+		}, 0},
+		{"segments", func(dir string) error {
+			if err := os.Mkdir(filepath.Join(dir, "wal"), 0o700); err != nil {
+				return err
+			}
+			log, err := wal.Open(filepath.Join(dir, "wal"))
+			if err != nil {
+				return err
+			}
+			return errors.Join(log.StoreLog(&raft.Log{Index: 1, Data: []byte("another entry")}), log.StoreLog(&raft.Log{Index: 2, Data: want}), log.Close())
+		}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := tt.write(dir); err != nil {
+				t.Fatal(err)
+			}
+			l, err := readLog(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := os.ReadFile(l.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range l.last {
+				if got := all[at : at+int64(l.size)]; !bytes.Contains(got, want) {
+					t.Errorf("at %d stands %q, want %q", at, got, want)
+				}
+			}
+			if l.used <= l.last[0] || l.used > int64(len(all)) {
+				t.Errorf("the log uses %d of %d bytes; the last entry is at %d", l.used, len(all), l.last[0])
+			}
+			if l.unseen != tt.unseen {
+				t.Errorf("the entry whose loss is not seen is %d, want %d", l.unseen, tt.unseen)
+			}
+		})
 	}
 }
 

@@ -22,66 +22,91 @@ const page = 4096 // of bolt
 // tornLog loses the end of the log, as a disk does that has lied about what it has written: the file is cut, or a page of
 // its last entry never arrived.
 func tornLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
-	return damaged(ctx, c, rng, func(dir string) error {
-		name := filepath.Join(dir, "raft.db")
-		l, err := readLog(name)
+	return damaged(ctx, c, rng, func(dir string) (uint64, error) {
+		l, err := readLog(dir)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if rng.IntN(2) == 0 {
-			return os.Truncate(name, l.used-1-rng.Int64N(3*page))
+			return l.unseen, os.Truncate(l.name, max(0, l.used-1-rng.Int64N(3*page)))
 		}
 		for _, at := range l.last {
-			err = errors.Join(err, harness.ZeroBytes(name, at/page*page, page))
+			err = errors.Join(err, harness.ZeroBytes(l.name, at/page*page, page))
 		}
-		return err
+		return l.unseen, err
 	})
 }
 
 // corruptLog flips bytes in the last entry of the log.
 func corruptLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
-	return damaged(ctx, c, rng, func(dir string) error {
-		name := filepath.Join(dir, "raft.db")
-		l, err := readLog(name)
+	return damaged(ctx, c, rng, func(dir string) (uint64, error) {
+		l, err := readLog(dir)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		from, n := rng.IntN(l.size), 1+rng.IntN(16)
 		for _, at := range l.last {
-			err = errors.Join(err, harness.FlipBytes(name, at+int64(from), min(n, l.size-from)))
+			err = errors.Join(err, harness.FlipBytes(l.name, at+int64(from), min(n, l.size-from)))
 		}
-		return err
+		return l.unseen, err
 	})
 }
 
 // corruptSnapshot flips bytes in the newest snapshot, if there is one yet.
 func corruptSnapshot(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
-	return damaged(ctx, c, rng, func(dir string) error {
+	return damaged(ctx, c, rng, func(dir string) (uint64, error) {
 		states, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "state.bin"))
 		if err != nil || len(states) == 0 {
-			return err
+			return 0, err
 		}
 		name := states[len(states)-1]
 		st, err := os.Stat(name)
 		if err != nil || st.Size() == 0 {
-			return err
+			return 0, err
 		}
-		return harness.FlipBytes(name, rng.Int64N(st.Size()), 1+rng.IntN(16))
+		return 0, harness.FlipBytes(name, rng.Int64N(st.Size()), 1+rng.IntN(16))
 	})
 }
 
-func damaged(ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage func(dataDir string) error) (Heal, error) {
+// damaged kills a peer, damages its files and starts it. What the damage may take without a trace is the last entry that it gives, if any.
+func damaged(ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage func(dataDir string) (uint64, error)) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := p.Kill(); err != nil {
 		return nil, err
 	}
-	if err := damage(p.DataDir); err != nil {
+	unseen, err := damage(p.DataDir)
+	if err != nil {
 		return nil, fmt.Errorf("damage the files of peer %s: %w", p.ID, err)
+	}
+	if err := outlived(ctx, c, p, unseen); err != nil {
+		return nil, err
 	}
 	if err := p.Start(ctx); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error { return serveOrRefuse(ctx, c, p) }, nil
+}
+
+// outlived waits until the others have committed an entry that this peer never had: then both of them have all that it had acknowledged. Before that its vote could
+// elect somebody without such an entry, and nobody promises anything over a disk that takes one back without a trace.
+func outlived(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, index uint64) error {
+	if index == 0 {
+		return nil
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		others, err := c.Applied(ctx, p)
+		if err == nil && others > index {
+			c.Log.Info("the end of a log in segments is damaged", "peer", p.ID, "entry", index)
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("wait until the others have more than the %d entries of peer %s: they have %d: %w", index, p.ID, others, ctx.Err()), err)
+		}
+	}
 }
 
 // refusalTime is how long a peer may take to be ready, or to refuse.

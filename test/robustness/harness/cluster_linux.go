@@ -29,6 +29,7 @@ type Config struct {
 	RaftMultiplier float64
 	Loopback       bool     // no namespaces and no disks of their own, although there could be
 	Args, Env      []string // of each peer
+	Segments       int      // the number, from 1, of the peer that keeps its Raft log in segments; 0 for none
 	Fleet          []string // more arguments of the fake hardware
 	Front          string   // the executable of BMCs (of site.Front); without there are none, and no real host
 	Log            *slog.Logger
@@ -91,6 +92,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		return nil, err
 	}
 	local := localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, Peers: cfg.Peers, Spare: spare, Trust: c.cas[1].Pair.Cert, RaftMultiplier: cfg.RaftMultiplier, Args: cfg.Args, Env: cfg.Env}
+	local.ArgsOf = func(i int) []string { return logStore(i+1 == cfg.Segments) }
 	host := "127.0.0.1"
 	if private.Inside() && !cfg.Loopback {
 		if err := c.connect(cfg, &local); err != nil {
@@ -108,6 +110,9 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		return nil, err
 	}
 	if c.Cluster, err = localcluster.Start(ctx, local); err != nil {
+		return nil, err
+	}
+	if err := c.mixed(cfg.Segments); err != nil {
 		return nil, err
 	}
 	c.cas[0] = c.Files().Authority()

@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// wholeRuns has clients start runs one after the other, and read machines, in turn with Ironic that deploys nodes, and reads them.
+func wholeRuns(ctx context.Context, l *lab) (err error) {
+	if err := l.plan(ctx, powerCycle()); err != nil {
+		return err
+	}
+	leader, _, err := l.roles(ctx)
+	if err != nil {
+		return err
+	}
+	rival, err := l.rivalIronic(ctx)
+	if err != nil {
+		return err
+	}
+	if rival != nil {
+		defer func() { err = errors.Join(err, rival.close()) }()
+	}
+	at, creds, procs := []string{leader.GRPCAddr}, l.cluster.Credentials(), map[string][]int{"leader": {leader.PID()}}
+	machines := &stock{lab: l}
+	return l.watching(ctx, func(ctx context.Context, e *ends) (err error) {
+		whole, err := newCalls(wholeClients, creds, at, machines.wholeRun(e))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, whole.close()) }()
+		gets, err := newCalls(wholeClients, creds, at, getMachine(false))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, gets.close()) }()
+		if err := machines.fill(ctx, readFleet); err != nil {
+			return err
+		}
+		all := []*contender{
+			{name: "runs", load: &starter{calls: whole, stock: machines, want: readFleet}, procs: procs, clients: wholeClients},
+			{name: "gets", load: gets, procs: procs},
+		}
+		if rival != nil {
+			all = append(all, rival.contenders(l.slice)...)
+		}
+		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, wholeClients)
+		out, err := interleave(ctx, l.rounds, l.slice, all)
+		if err != nil {
+			return err
+		}
+		if err := l.stillLeads(ctx, leader); err != nil {
+			return err
+		}
+		l.report.whole(out)
+		return nil
+	})
+}
+
+// wholeRun starts a run on a machine that had none and waits for its end.
+func (s *stock) wholeRun(e *ends) func(context.Context, grpc.ClientConnInterface) error {
+	return func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		id, err := s.take()
+		if err != nil {
+			return err
+		}
+		end := e.of(id)
+		if err := startRun(ctx, conn, id); err != nil {
+			return err
+		}
+		_, err = ended(ctx, end)
+		return err
+	}
+}
+
+// The names of what Ironic is measured in.
+const (
+	ironicDeploys = "Ironic's deployments"
+	ironicGets    = "Ironic's reads"
+)
+
+// contenders are Ironic that deploys, and that is read.
+func (i *ironic) contenders(slice time.Duration) []*contender {
+	first := wholeClients + int(ironicFirst*slice.Seconds())
+	return []*contender{
+		{name: ironicDeploys, load: &deployments{ironic: i, want: first}, procs: i.procs(), clients: wholeClients},
+		{name: ironicGets, load: nodeReads{i}, procs: i.procs()},
+	}
+}
+
+// whole puts what was found into the report. There is a verdict only against an Ironic that was measured beside it.
+func (r *report) whole(out map[string]*outcome) {
+	runs, gets := out["runs"], out["gets"]
+	took, with := millis(runs.latencies), fmt.Sprintf(", %d clients", wholeClients)
+	deploys, reads := out[ironicDeploys], out[ironicGets]
+	if deploys != nil && reads != nil {
+		r.add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with, ratio(runs.rate, deploys.rate), "x", atLeast(goalRuns))
+		r.add("runs.gets_vs_ironic", "machines read, linearizably, on the leader : nodes read of Ironic"+with, ratio(gets.rate, reads.rate), "x", atLeast(goalGets))
+	}
+	r.add("runs.rate", "whole runs on fake machines"+with, median(runs.rate), "/s", nil)
+	r.add("runs.p50", "a whole run, p50", quantile(took, 0.5), "ms", nil)
+	r.add("runs.p99", "a whole run, p99", quantile(took, 0.99), "ms", nil)
+	r.add("runs.leader_cpu", "processor time of the leader a run", median(runs.cpu["leader"]), "µs", nil)
+	r.add("runs.gets", "machines read, linearizably, on the leader"+with, median(gets.rate), "/s", nil)
+	if deploys == nil || reads == nil {
+		return
+	}
+	theirs := millis(deploys.latencies)
+	r.add("runs.ironic_rate", "deployments of Ironic"+with, median(deploys.rate), "/s", nil)
+	r.add("runs.ironic_p50", "a deployment of Ironic, p50", quantile(theirs, 0.5), "ms", nil)
+	r.add("runs.ironic_p99", "a deployment of Ironic, p99", quantile(theirs, 0.99), "ms", nil)
+	r.add("runs.ironic_conductor_cpu", "processor time of the conductor a deployment", median(deploys.cpu["conductor"])/1000, "ms", nil)
+	r.add("runs.ironic_api_cpu", "processor time of the API a deployment, with the looks of those who wait", median(deploys.cpu["api"])/1000, "ms", nil)
+	r.add("runs.ironic_gets", "nodes read of Ironic"+with, median(reads.rate), "/s", nil)
+	r.add("runs.ironic_get_cpu", "processor time of the API a node read", median(reads.cpu["api"])/1000, "ms", nil)
+}

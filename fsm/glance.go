@@ -1,0 +1,219 @@
+package fsm
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// A glance at a row reads what its key, its indexes and its facets look at, and nothing else: what the intake of a snapshot wants to know of a row. The
+// row decodes, as its shape says. What it gives is good until the next one, and its texts are parts of the row's: who keeps one makes a copy.
+// The numbers are those of machine.proto. What a key, an index or a facet begins to look at has to be read here too: FuzzGlance fails until it is.
+
+// wireField is one field of an encoded message.
+type wireField struct {
+	number protowire.Number
+	wire   protowire.Type
+	text   string // of a length: a text, or another message
+	value  uint64 // of a varint
+}
+
+// isText and isVarint say whether it is the field with a number, of that type: with another one it is a field that is not known.
+func (f *wireField) isText(number protowire.Number) bool {
+	return f.number == number && f.wire == protowire.BytesType
+}
+
+func (f *wireField) isVarint(number protowire.Number) bool {
+	return f.number == number && f.wire == protowire.VarintType
+}
+
+// fieldsOf gives the fields of a message that decodes, in the order of the bytes.
+func fieldsOf(text string) func(yield func(wireField) bool) {
+	return func(yield func(wireField) bool) {
+		for text != "" {
+			tag, n := uvarint(text)
+			text = text[n:]
+			f := wireField{number: protowire.Number(tag >> 3), wire: protowire.Type(tag & 7)}
+			switch f.wire {
+			case protowire.VarintType:
+				f.value, n = uvarint(text)
+			case protowire.BytesType:
+				var size uint64
+				size, n = uvarint(text)
+				f.text = text[n : n+int(size)]
+				n += int(size)
+			default:
+				n = protowire.ConsumeFieldValue(f.number, f.wire, []byte(text))
+			}
+			text = text[n:]
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// uvarint gives a varint and how long it is.
+func uvarint(text string) (v uint64, n int) {
+	for i := range len(text) {
+		v |= uint64(text[i]&0x7f) << (7 * i)
+		if text[i] < 0x80 {
+			return v, i + 1
+		}
+	}
+	return v, len(text)
+}
+
+// glanceHistory glances at entries of histories.
+func glanceHistory() func(row string) *holdfastv1.HistoryEntry {
+	e := &holdfastv1.HistoryEntry{}
+	return func(row string) *holdfastv1.HistoryEntry {
+		e.MachineId, e.Sequence = "", 0
+		for f := range fieldsOf(row) {
+			switch {
+			case f.isText(1):
+				e.MachineId = f.text
+			case f.isVarint(2):
+				e.Sequence = f.value
+			}
+		}
+		return e
+	}
+}
+
+// machineGlance has the room for what is read of a machine.
+type machineGlance struct {
+	machine *holdfastv1.Machine
+	changed *timestamppb.Timestamp
+}
+
+// glanceMachine glances at machines.
+func glanceMachine() func(row string) *holdfastv1.Machine {
+	g := &machineGlance{changed: &timestamppb.Timestamp{}, machine: &holdfastv1.Machine{
+		Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}, Status: &holdfastv1.MachineStatus{}, Node: &holdfastv1.NodeRecord{}}}
+	return g.read
+}
+
+func (g *machineGlance) read(row string) *holdfastv1.Machine {
+	m := g.machine
+	macs, conditions := m.Spec.MacAddresses[:0], m.Status.Conditions[:0]
+	clear(m.Labels)
+	m.Spec.Reset()
+	m.Status.Reset()
+	g.changed.Reset()
+	m.MachineId, m.Spec.MacAddresses, m.Status.Conditions, m.Node.StateChangedAt = "", macs, conditions, nil
+	for f := range fieldsOf(row) {
+		switch {
+		case f.isText(1):
+			m.MachineId = f.text
+		case f.isText(2):
+			key, value := mapEntry(f.text)
+			m.Labels[key] = value
+		case f.isText(3):
+			glanceSpec(m.Spec, f.text)
+		case f.isText(4):
+			glanceStatus(m.Status, f.text)
+		case f.isText(53):
+			g.node(f.text)
+		}
+	}
+	return m
+}
+
+// mapEntry reads an entry of a map of texts.
+func mapEntry(text string) (key, value string) {
+	for f := range fieldsOf(text) {
+		switch {
+		case f.isText(1):
+			key = f.text
+		case f.isText(2):
+			value = f.text
+		}
+	}
+	return key, value
+}
+
+func glanceSpec(s *holdfastv1.MachineSpec, text string) {
+	for f := range fieldsOf(text) {
+		if f.wire != protowire.BytesType {
+			continue
+		}
+		switch f.number {
+		case 2:
+			s.BmcEndpoint = f.text
+		case 3:
+			s.TargetClusterRef = f.text
+		case 4:
+			s.MacAddresses = append(s.MacAddresses, f.text)
+		case 50:
+			s.Provider = f.text
+		case 51:
+			s.Location = f.text
+		case 52:
+			s.Rack = f.text
+		case 53:
+			s.Serial = f.text
+		case 54:
+			s.CustomerId = f.text
+		case 55:
+			s.Pool = f.text
+		case 56:
+			s.BmcCredentialsRef = f.text
+		case 57:
+			s.SshCredentialsRef = f.text
+		}
+	}
+}
+
+func glanceStatus(s *holdfastv1.MachineStatus, text string) {
+	for f := range fieldsOf(text) {
+		switch {
+		case f.isVarint(1):
+			s.Phase = holdfastv1.MachineStatus_Phase(f.value)
+		case f.isText(2):
+			s.Conditions = glanceCondition(s.Conditions, f.text)
+		case f.isVarint(52):
+			s.NodeState = holdfastv1.Node_State(f.value)
+		case f.isVarint(53):
+			s.AgentState = holdfastv1.Agent_State(f.value)
+		}
+	}
+}
+
+// glanceCondition adds a condition to the others, in one that was used before if there is one.
+func glanceCondition(all []*holdfastv1.Condition, text string) []*holdfastv1.Condition {
+	if n := len(all); n < cap(all) && all[:n+1][n] != nil {
+		all = all[:n+1]
+		all[n].Reset()
+	} else {
+		all = append(all, &holdfastv1.Condition{})
+	}
+	c := all[len(all)-1]
+	for f := range fieldsOf(text) {
+		switch {
+		case f.isText(1):
+			c.Type = f.text
+		case f.isVarint(2):
+			c.Status = protowire.DecodeBool(f.value)
+		}
+	}
+	return all
+}
+
+func (g *machineGlance) node(text string) {
+	for f := range fieldsOf(text) {
+		if !f.isText(14) {
+			continue
+		}
+		g.machine.Node.StateChangedAt = g.changed
+		for at := range fieldsOf(f.text) {
+			switch {
+			case at.isVarint(1):
+				g.changed.Seconds = int64(at.value)
+			case at.isVarint(2):
+				g.changed.Nanos = int32(at.value)
+			}
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package fsm
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// full gives a message every field of which is set, down to a depth. Texts name their fields, so that no two are alike.
+func full(m protoreflect.Message, depth int) proto.Message {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		switch {
+		case fd.IsMap():
+			value := fd.MapValue()
+			m.Mutable(fd).Map().Set(sample(fd.MapKey(), m, depth).MapKey(), sample(value, m, depth))
+		case fd.IsList():
+			m.Mutable(fd).List().Append(sample(fd, m, depth))
+			m.Mutable(fd).List().Append(sample(fd, m, depth))
+		case fd.Message() == nil || depth > 0:
+			m.Set(fd, sample(fd, m, depth))
+		}
+	}
+	return m.Interface()
+}
+
+func sample(fd protoreflect.FieldDescriptor, m protoreflect.Message, depth int) protoreflect.Value {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(string(fd.FullName()))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte(fd.FullName()))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(fd.Enum().Values().Get(fd.Enum().Values().Len() / 2).Number())
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return protoreflect.ValueOfInt32(int32(-fd.Number()))
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return protoreflect.ValueOfInt64(int64(-fd.Number()))
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return protoreflect.ValueOfUint32(uint32(fd.Number()))
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return protoreflect.ValueOfUint64(uint64(fd.Number()))
+	case protoreflect.FloatKind:
+		return protoreflect.ValueOfFloat32(1.5)
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(2.5)
+	}
+	var sub protoreflect.Message
+	switch {
+	case fd.ContainingMessage().IsMapEntry():
+		sub = dynamicOf(m, fd)
+	case fd.IsList():
+		sub = m.NewField(fd).List().NewElement().Message()
+	default:
+		sub = m.NewField(fd).Message()
+	}
+	full(sub, depth-1)
+	return protoreflect.ValueOfMessage(sub)
+}
+
+// dynamicOf gives an empty value for a map of messages.
+func dynamicOf(m protoreflect.Message, value protoreflect.FieldDescriptor) protoreflect.Message {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		if fd := fields.Get(i); fd.IsMap() && fd.MapValue() == value {
+			return m.NewField(fd).Map().NewValue().Message()
+		}
+	}
+	return nil
+}
+
+// wireSeeds are encodings of messages, cut off and twice, too.
+func wireSeeds(t testing.TB, all ...proto.Message) [][]byte {
+	var seeds [][]byte
+	for _, m := range all {
+		raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(full(m.ProtoReflect(), 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, raw, slices.Concat(raw, raw), raw[:len(raw)/2])
+	}
+	return append(seeds, []byte("\x12\x06\x0a\x01a\x12\x01\xff"), []byte("\x00"), []byte("\x12\x02\x08\x01"), []byte("\x80\x80\x80\x80\x10\x00"))
+}
+
+// oddFields has each field with each type, whole and not.
+func oddFields() [][]byte {
+	var all [][]byte
+	for number := protowire.Number(1); number < 60; number++ {
+		for wire := protowire.VarintType; wire <= protowire.Fixed32Type; wire++ {
+			tag := protowire.AppendTag(nil, number, wire)
+			all = append(all, slices.Concat(tag, []byte("\x04\x0a\x02\xff\x01")), slices.Concat(tag, []byte("\x03abc")), slices.Concat(tag, []byte("\x08\x01\x02\x03\x04\x05\x06\x07\x08")))
+		}
+	}
+	return all
+}
+
+// FuzzShape: bytes fit a shape just when they decode.
+func FuzzShape(f *testing.F) {
+	types := []proto.Message{&holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.Run{}, &holdfastv1.Plan{}, &internalv1.Command{}, &internalv1.Meta{}}
+	for i := range types {
+		for _, raw := range wireSeeds(f, types[i]) {
+			f.Add(i, raw)
+		}
+	}
+	var shapes []*shape
+	for _, m := range types {
+		shapes = append(shapes, shapeOf(m.ProtoReflect().Descriptor()))
+	}
+	same := func(t testing.TB, i int, raw []byte) {
+		m := types[i].ProtoReflect().New().Interface()
+		if err := proto.Unmarshal(raw, m); shapes[i].fits(raw) != (err == nil) {
+			t.Errorf("%s, %x: fits %v, decoding it: %v", m.ProtoReflect().Descriptor().Name(), raw, err != nil, err)
+		}
+	}
+	for _, raw := range oddFields() { // too many to be seeds
+		for i := range types {
+			same(f, i, raw)
+		}
+	}
+	f.Fuzz(func(t *testing.T, i int, raw []byte) { same(t, max(0, i%len(types)), raw) })
+}
+
+// seen is what an intake makes of a row.
+type seen struct {
+	Key    string
+	Index  []indexKey
+	Facets map[[2]string]int
+}
+
+func seenOf[M any, P message[M]](s *schema[M, P], m P) seen {
+	v := seen{Key: s.key(m), Facets: map[[2]string]int{}}
+	if s.index != nil {
+		s.index(m, func(index int, key string) { v.Index = append(v.Index, indexKey{index, key}) })
+	}
+	if s.facets != nil {
+		s.facets(m, func(prefix, name, value string) { v.Facets[[2]string{prefix + name, value}]++ })
+	}
+	return v
+}
+
+// FuzzGlance: a glance at a row sees what the decoded row has, whatever it saw before.
+func FuzzGlance(f *testing.F) {
+	seeds := wireSeeds(f, &holdfastv1.Machine{}, &holdfastv1.HistoryEntry{})
+	for _, state := range holdfastv1.Node_State_value {
+		raw, err := proto.Marshal(&holdfastv1.Machine{MachineId: "m", Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_State(state), AgentState: holdfastv1.Agent_READY,
+			Conditions: []*holdfastv1.Condition{{Type: condDegraded, Status: true}, {Type: "Reachable"}, {Type: condInCluster}}}, Spec: &holdfastv1.MachineSpec{Pool: "p"},
+			Node: &holdfastv1.NodeRecord{StateChangedAt: &timestamppb.Timestamp{Seconds: 1e9, Nanos: 5}}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		seeds = append(seeds, raw)
+	}
+	for i, raw := range seeds {
+		f.Add(raw, seeds[(i+1)%len(seeds)])
+	}
+	for _, raw := range oddFields() {
+		sameSeen(f, machineSchema(), seeds[0], raw)
+		sameSeen(f, historySchema(), seeds[0], raw)
+	}
+	f.Fuzz(func(t *testing.T, before, raw []byte) {
+		sameSeen(t, machineSchema(), before, raw)
+		sameSeen(t, historySchema(), before, raw)
+	})
+}
+
+func sameSeen[M any, P message[M]](t testing.TB, s *schema[M, P], rows ...[]byte) {
+	t.Helper()
+	glance := s.glance()
+	for _, raw := range rows {
+		m := P(new(M))
+		if proto.Unmarshal(raw, m) != nil {
+			continue
+		}
+		if diff := cmp.Diff(seenOf(s, m), seenOf(s, glance(string(raw))), cmp.AllowUnexported(indexKey{})); diff != "" {
+			t.Errorf("%s, %x (-decoded +at a glance):\n%s", m.ProtoReflect().Descriptor().Name(), raw, diff)
+		}
+	}
+}
+
+// TestGlanceMakesNoGarbage: what is read of a row takes no room of its own, but for its text.
+func TestGlanceMakesNoGarbage(t *testing.T) {
+	raw, err := proto.Marshal(full((&holdfastv1.Machine{}).ProtoReflect(), 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, glance, s := string(raw), glanceMachine(), shapeOf((&holdfastv1.Machine{}).ProtoReflect().Descriptor())
+	if got := testing.AllocsPerRun(100, func() { s.fits(raw); glance(row) }); got > 0 {
+		t.Errorf("got %v allocations a row, want none", got)
+	}
+}

@@ -1,0 +1,107 @@
+package fsm
+
+import (
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// shape tells bytes that decode as messages of one type from those that do not, without decoding them: a snapshot has millions of rows, and what a message
+// takes of the collector is most of what it costs to decode one.
+type shape struct{ fields []*fieldShape } // by number; nil where there is none
+
+// fieldShape is what a field wants of its bytes, beyond that they are whole.
+type fieldShape struct {
+	sub    *shape         // it is a message, or an entry of a map
+	text   bool           // it is UTF-8
+	packed protowire.Type // that of its elements, when they may stand together; those of length stand alone
+}
+
+// shapeOf gives the shape of messages of a type.
+func shapeOf(md protoreflect.MessageDescriptor) *shape {
+	return shapeWithin(md, map[protoreflect.FullName]*shape{})
+}
+
+// shapeWithin gives a shape whose parts may have the shapes that are known, those that it is a part of among them.
+func shapeWithin(md protoreflect.MessageDescriptor, known map[protoreflect.FullName]*shape) *shape {
+	if s := known[md.FullName()]; s != nil {
+		return s
+	}
+	s := &shape{}
+	known[md.FullName()] = s
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		f := &fieldShape{text: fd.Kind() == protoreflect.StringKind, packed: protowire.BytesType}
+		if fd.Message() != nil {
+			f.sub = shapeWithin(fd.Message(), known)
+		}
+		if fd.IsList() {
+			f.packed = packedType(fd.Kind())
+		}
+		for len(s.fields) <= int(fd.Number()) {
+			s.fields = append(s.fields, nil)
+		}
+		s.fields[fd.Number()] = f
+	}
+	return s
+}
+
+func packedType(kind protoreflect.Kind) protowire.Type {
+	switch kind {
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind, protoreflect.GroupKind:
+		return protowire.BytesType
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
+		return protowire.Fixed32Type
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
+		return protowire.Fixed64Type
+	default:
+		return protowire.VarintType
+	}
+}
+
+// fits says whether proto.Unmarshal takes the bytes. A field of a type that it should not have is one that is not known, as there.
+func (s *shape) fits(raw []byte) bool {
+	for len(raw) > 0 {
+		number, wire, n := protowire.ConsumeTag(raw)
+		if n < 0 || number > protowire.MaxValidNumber {
+			return false
+		}
+		raw = raw[n:]
+		if wire != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, wire, raw); n < 0 {
+				return false
+			}
+			raw = raw[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(raw)
+		if n < 0 || int(number) < len(s.fields) && !s.fields[number].fits(value) {
+			return false
+		}
+		raw = raw[n:]
+	}
+	return true
+}
+
+// fits says whether a field may have a value of a length.
+func (f *fieldShape) fits(value []byte) bool {
+	switch {
+	case f == nil:
+		return true
+	case f.sub != nil:
+		return f.sub.fits(value)
+	case f.text:
+		return utf8.Valid(value)
+	case f.packed == protowire.BytesType:
+		return true
+	}
+	for len(value) > 0 {
+		n := protowire.ConsumeFieldValue(1, f.packed, value)
+		if n < 0 {
+			return false
+		}
+		value = value[n:]
+	}
+	return true
+}

@@ -1,0 +1,155 @@
+package ironiclab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Config says what an Ironic of one conductor is like.
+type Config struct {
+	Programs string // directory of ironic-api, ironic-conductor and ironic-dbsync; empty: those of $PATH
+	Dir      string // empty or new: for its database, configuration and logs
+	API, RPC string // 127.0.0.1:port each: where its API and its conductor listen
+	Workers  int    // of the API; zero: one
+	Settings string // further sections of ironic.conf; one that is there already is added to
+}
+
+// Lab is an Ironic that can be started.
+type Lab struct {
+	*Client
+
+	cfg  Config
+	file string // ironic.conf
+}
+
+// settings are those of every lab: one conductor without a message bus, no login, the driver for hardware that does not exist.
+const settings = `[DEFAULT]
+auth_strategy = noauth
+rpc_transport = json-rpc
+host = 127.0.0.1
+my_ip = 127.0.0.1
+state_path = DIR/state
+tempdir = DIR/tmp
+enabled_hardware_types = fake-hardware
+enabled_bios_interfaces = fake
+enabled_boot_interfaces = fake
+enabled_console_interfaces = fake
+enabled_deploy_interfaces = fake
+enabled_inspect_interfaces = fake
+enabled_management_interfaces = fake
+enabled_network_interfaces = noop
+enabled_power_interfaces = fake
+enabled_raid_interfaces = fake
+enabled_rescue_interfaces = fake
+enabled_storage_interfaces = noop
+enabled_vendor_interfaces = fake
+default_network_interface = noop
+[api]
+host_ip = 127.0.0.1
+port = API
+api_workers = WORKERS
+[json_rpc]
+auth_strategy = noauth
+host_ip = 127.0.0.1
+port = RPC
+[database]
+connection = sqlite:///DIR/ironic.sqlite
+[oslo_concurrency]
+lock_path = DIR/locks
+`
+
+// render gives the whole of ironic.conf.
+func (c Config) render() (string, error) {
+	ports := map[string]string{}
+	for name, addr := range map[string]string{"API": c.API, "RPC": c.RPC} {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil || host != "127.0.0.1" {
+			return "", errors.Join(fmt.Errorf("set the address of Ironic's %s to 127.0.0.1:port, not %q", name, addr), err)
+		}
+		ports[name] = port
+	}
+	return strings.NewReplacer("DIR", c.Dir, "API", ports["API"], "RPC", ports["RPC"], "WORKERS", strconv.Itoa(max(1, c.Workers))).Replace(settings) + c.Settings, nil
+}
+
+// Prepare writes the configuration of an Ironic and makes its database. Its programs have then to be started (Commands).
+func Prepare(ctx context.Context, cfg Config) (*Lab, error) {
+	text, err := cfg.render()
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"state", "tmp", "locks"} {
+		if err := os.MkdirAll(filepath.Join(cfg.Dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("make a directory for Ironic: %w", err)
+		}
+	}
+	l := &Lab{Client: NewClient("http://" + cfg.API), cfg: cfg, file: filepath.Join(cfg.Dir, "ironic.conf")}
+	if err := os.WriteFile(l.file, []byte(text), 0o600); err != nil {
+		return nil, fmt.Errorf("write the configuration of Ironic: %w", err)
+	}
+	// SQLite cannot be migrated, only made: so the schema is made as of this version.
+	sync := exec.CommandContext(ctx, cfg.program("ironic-dbsync"), "--config-file", l.file, "create_schema") //nolint:gosec // who runs a test or a benchmark names it
+	if out, err := sync.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("make the database of Ironic: %w: %s", err, out)
+	}
+	return l, writeAhead(filepath.Join(cfg.Dir, "ironic.sqlite"))
+}
+
+// writeAhead gives a database of SQLite that nobody has open a log that is written ahead: one sync for a transaction, and readers who do
+// not wait for writers. Bytes 18 and 19 of the file say so (sqlite.org/fileformat2.html, 1.3.3); there is no setting of Ironic for it.
+func writeAhead(file string) error {
+	const magic, at = "SQLite format 3\x00", 18
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open the database of Ironic: %w", err)
+	}
+	head := make([]byte, len(magic))
+	if _, err = f.ReadAt(head, 0); err == nil && string(head) != magic {
+		err = fmt.Errorf("it begins with %q, not with what a database of SQLite begins with", head)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte{2, 2}, at)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("give %s a log that is written ahead: %w", file, err)
+	}
+	return nil
+}
+
+func (c Config) program(name string) string { return filepath.Join(c.Programs, name) }
+
+// Conductor gives the program that does the work, and its arguments.
+func (l *Lab) Conductor() (program string, args []string) {
+	return l.cfg.program("ironic-conductor"), []string{"--config-file", l.file}
+}
+
+// API gives the program that serves the API, and its arguments. It starts as many processes again as there are workers.
+func (l *Lab) API() (program string, args []string) {
+	return l.cfg.program("ironic-api"), []string{"--config-file", l.file}
+}
+
+// Version asks the conductor's program for its version, such as 21.4.4.
+func (c Config) Version(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, c.program("ironic-conductor"), "--version").Output() //nolint:gosec // the same
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", c.program("ironic-conductor"), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Missing says which of Ironic's programs are not there; empty when all are.
+func (c Config) Missing() string {
+	var missing []string
+	for _, name := range []string{"ironic-api", "ironic-conductor", "ironic-dbsync"} {
+		if _, err := exec.LookPath(c.program(name)); err != nil {
+			missing = append(missing, c.program(name))
+		}
+	}
+	return strings.Join(missing, ", ")
+}

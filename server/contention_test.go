@@ -1,0 +1,82 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// contendedForTest holds a lock and lets others run, who have to wait for it.
+func contendedForTest(mu *sync.Mutex) {
+	mu.Lock()
+	runtime.Gosched()
+	mu.Unlock()
+}
+
+// TestContention: who asks for a profile of waiting gets what is waited for while he does, and afterwards nothing is noted any more.
+func TestContention(t *testing.T) {
+	n := newNode()
+	s := New(Config{}, n, n.peer, testProviders())
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					contendedForTest(&mu)
+				}
+			}
+		})
+	}
+	defer all.Wait()
+	defer close(done)
+	for _, profile := range []string{"mutex", "block"} {
+		code, body := get(t, s, "GET", "/debug/pprof/"+profile+"?seconds=1")
+		if code != http.StatusOK {
+			t.Fatalf("%s: got %d %q", profile, code, body)
+		}
+		raw, err := gzip.NewReader(strings.NewReader(body))
+		if err != nil {
+			t.Fatalf("%s: %v", profile, err)
+		}
+		names, err := io.ReadAll(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", profile, err)
+		}
+		if !bytes.Contains(names, []byte("contendedForTest")) {
+			t.Errorf("%s: the lock that was waited for is not in it", profile)
+		}
+		if got := runtime.SetMutexProfileFraction(-1); got != 0 {
+			t.Errorf("%s: waits are noted still, one in %d", profile, got)
+		}
+	}
+	for _, query := range []string{"", "?seconds=0", "?seconds=61", "?seconds=x", "?debug=1"} {
+		if code, body := get(t, s, "GET", "/debug/pprof/mutex"+query); code != http.StatusBadRequest || !strings.Contains(body, "say for how long") {
+			t.Errorf("mutex%s: got %d %q, want 400 and what to do", query, code, body)
+		}
+	}
+}
+
+// TestContentionOfTwo: who ends first does not take the profile from the other one.
+func TestContentionOfTwo(t *testing.T) {
+	var c contention
+	first, second, other := c.note("mutex"), c.note("mutex"), c.note("block")
+	for _, step := range []struct {
+		end  func()
+		want int
+	}{{first, mutexFraction}, {other, mutexFraction}, {second, 0}} {
+		step.end()
+		if got := runtime.SetMutexProfileFraction(-1); got != step.want {
+			t.Errorf("the fraction of waits that are noted is %d, want %d", got, step.want)
+		}
+	}
+}
