@@ -150,6 +150,9 @@ func (c *controller) recall(ctx context.Context) error {
 	} else {
 		c.memo = memo
 	}
+	if path := c.redfish.carryOn(memo.Session); path != "" { // what could not be ended when our last term was over
+		c.memo.Session, c.memo.LoggingIn = path, true
+	}
 	c.recalled, c.kept = true, memo
 	c.refused.recall(c.memo.Refused, c.memo.RefusedWith)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
@@ -49,5 +50,119 @@ func TestSessionWithoutANote(t *testing.T) {
 	l.ok("close", next.Close(l.ctx))
 	if n := l.s.Sessions(); n != 1 {
 		t.Errorf("%d sessions, want the operator's alone", n)
+	}
+}
+
+// killed is the memory of a leader that dies right after the note of its session: what it sends then does not arrive, what it notes is not kept.
+type killed struct {
+	bmc.Memory
+	s    *redfishtest.Service
+	dead bool
+}
+
+func (k *killed) Remember(ctx context.Context, name string, m bmc.Memo) error {
+	if k.dead {
+		return errors.New("the process is dead")
+	}
+	was, err := k.Recall(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := k.Memory.Remember(ctx, name, m); err != nil || m.Session == was.Session {
+		return err
+	}
+	k.dead = true
+	k.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 1 })
+	return nil
+}
+
+// A session that a leader has left is ended, also when the BMC does not serve the first request for that, or the next leader dies before it sends it.
+func TestAFormerSessionIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	idle := func(c *bmc.Config) { redfishOnly(c); c.Idle = 20 * time.Millisecond }
+	for name, tt := range map[string]struct {
+		between func(l *lab) // after the first leader was killed
+		end     func(l *lab, p *bmc.Provider)
+		want    int // before the end
+	}{
+		"the BMC is busy, and the leader stops": {
+			func(l *lab) { l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 1 }) },
+			func(l *lab, p *bmc.Provider) { l.ok("close", p.Close(l.ctx)) }, 2,
+		},
+		"the BMC is busy, and the session is not used": {
+			func(l *lab) { l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 1 }) },
+			func(l *lab, p *bmc.Provider) {
+				ctx, cancel := context.WithCancel(l.ctx)
+				ran := make(chan error, 1)
+				go func() { ran <- p.Run(ctx) }()
+				l.eventually("no session", func() bool { return l.s.Sessions() == 0 })
+				cancel()
+				l.ok("run", <-ran)
+			}, 2,
+		},
+		"a leader dies before it ends that of the first": {
+			func(l *lab) {
+				c := config()
+				idle(&c)
+				p, err := bmc.New(c, bmc.Deps{Credentials: l.acct, Memory: &killed{Memory: l.mem, s: l.s}})
+				l.ok("make the second leader's", err)
+				_, err = p.PowerState(l.ctx, l.m)
+				l.ok("the second leader", err)
+			},
+			func(l *lab, p *bmc.Provider) { l.ok("close", p.Close(l.ctx)) }, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{}, idle)
+			l.power(providers.PowerOn) // and now it is killed
+			tt.between(l)
+			next := l.provider(idle)
+			_, err := next.PowerState(l.ctx, l.m)
+			l.ok("the next leader", err)
+			if n := l.s.Sessions(); n != tt.want {
+				t.Errorf("%d sessions, want %d", n, tt.want)
+			}
+			tt.end(l, next)
+			if n := l.s.Sessions(); n != 0 {
+				t.Errorf("%d sessions are left, want none", n)
+			}
+		})
+	}
+}
+
+// A peer that could not end its session when its term ended, and leads again, goes on with it, and ends that of the leader in between as well: also
+// the leader after it does, if it is killed.
+func TestALeaderAgainWithItsOldSession(t *testing.T) {
+	t.Parallel()
+	for name, dies := range map[string]bool{"it stops": false, "it is killed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{}, redfishOnly)
+			l.power(providers.PowerOn)
+			l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 3 })
+			if err := l.p.Release(l.ctx); err == nil {
+				t.Fatal("the session was ended, though the BMC was busy")
+			}
+			between := l.provider(redfishOnly)
+			_, err := between.PowerState(l.ctx, l.m) // and it is killed
+			l.ok("the leader in between", err)
+			l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 0 })
+			l.p.Recall()
+			l.power(providers.PowerOn)
+			last := l.p
+			if dies {
+				last = l.provider(redfishOnly)
+				_, err := last.PowerState(l.ctx, l.m)
+				l.ok("the last leader", err)
+				if n := l.s.Sessions(); n != 1 {
+					t.Errorf("%d sessions, want that of the last leader alone", n)
+				}
+			}
+			l.ok("close", last.Close(l.ctx))
+			if n := l.s.Sessions(); n != 0 {
+				t.Errorf("%d sessions are left, want none", n)
+			}
+		})
 	}
 }

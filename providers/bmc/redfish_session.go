@@ -131,19 +131,37 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	// failpoint: session-made
 	c.login.refused.done(a, true)
 	former := c.login.former()
-	c.login.noted(ctx, s.path, lost)
+	owed = lost || former != "" && former != s.path
+	c.login.noted(ctx, s.path, owed)
 	// failpoint: session-noted
-	switch {
-	case lost: // ours, and unknown: whatever else this account has open
-		err := c.clear(ctx, s.sign, a.User, s.path)
-		c.setLost(err != nil)
-		if err == nil {
-			c.login.noted(ctx, s.path, false)
-		}
-	case former != "" && former != s.path:
-		_, _ = c.send(ctx, request{method: http.MethodDelete, path: former, auth: s.sign}) // it may have expired
+	if owed {
+		c.endEarlier(ctx, s, former, lost)
 	}
 	return s, nil
+}
+
+// endEarlier ends what earlier logins have left: the session that was on record, or, where it is not known what came of one, whatever else this account
+// has open. What could not be ended stays on record until it is, by the next login or with this session.
+func (c *redfishClient) endEarlier(ctx context.Context, s *session, former string, lost bool) {
+	var err error
+	if lost {
+		err = c.clear(ctx, s.sign, s.account.User, s.path)
+	} else {
+		err = c.remove(ctx, former, s.sign)
+	}
+	c.setLost(err != nil)
+	if err == nil {
+		c.login.noted(ctx, s.path, false)
+	}
+}
+
+// remove ends the session at a path, if there is one.
+func (c *redfishClient) remove(ctx context.Context, path string, sign func(*http.Request)) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path, auth: sign})
+	if statusOf(err) == http.StatusNotFound {
+		return nil // it has expired
+	}
+	return err
 }
 
 // create posts to the collection of sessions.
@@ -206,6 +224,18 @@ func dialFailed(err error) bool {
 	return errors.As(err, &o) && o.Op == "dial"
 }
 
+// carryOn hears, when a term begins, which session the last leader had, and gives ours if it is another one that is still open: a BMC that did not answer
+// kept it. Then the last leader's is to be ended with ours.
+func (c *redfishClient) carryOn(former string) (path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil || c.session.path == former {
+		return ""
+	}
+	c.lost = true
+	return c.session.path
+}
+
 func (c *redfishClient) setLost(lost bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,18 +275,27 @@ func (c *redfishClient) clear(ctx context.Context, sign func(*http.Request), use
 		if s.UserName != user {
 			continue
 		}
-		if _, err := c.send(ctx, request{method: http.MethodDelete, path: m.ID, auth: sign}); err != nil && statusOf(err) != http.StatusNotFound {
+		if err := c.remove(ctx, m.ID, sign); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// idle ends the session when it has not been used for a while.
+// idle ends the session when it has not been used for a while, after those that earlier logins may have left.
 func (c *redfishClient) idle(ctx context.Context, after time.Duration) error {
 	c.mu.Lock()
-	s := c.session
+	s, lost := c.session, c.lost
 	if s == nil || time.Since(s.used) < after {
+		c.mu.Unlock()
+		return nil
+	}
+	c.mu.Unlock()
+	if lost {
+		c.endEarlier(ctx, s, "", true)
+	}
+	c.mu.Lock()
+	if c.session != s || time.Since(s.used) < after { // somebody needs it after all
 		c.mu.Unlock()
 		return nil
 	}
@@ -332,6 +371,8 @@ func (c *redfishClient) end(ctx context.Context, s *session) error {
 	c.mu.Lock()
 	if c.session == nil {
 		c.session = s // to be tried again
+	} else {
+		c.lost = true // with the session that was opened meanwhile
 	}
 	c.mu.Unlock()
 	return fmt.Errorf("end session %s: %w", s.path, err)

@@ -54,6 +54,7 @@ type Quirks struct {
 	TypesByState  bool          // shows and takes only those that make sense in its power state
 	Latency       time.Duration // of every answer
 	ExpireSession bool          // every session ends after its next request
+	KeepSessions  int           // that many requests to end a session are not served: 503, temporarily unavailable
 	ManagerLog    bool          // the event log is below the manager, not the system (Dell)
 }
 
@@ -248,7 +249,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if q.Busy > 0 && n%q.Busy == 0 {
-		write(w, http.StatusServiceUnavailable, nil, refuse(http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable", "The service is busy: try again."))
+		write(w, http.StatusServiceUnavailable, nil, busy())
 		return
 	}
 	s.mu.Lock()
@@ -389,4 +390,8 @@ func notFound(path string) *fault {
 
 func notAllowed() *fault {
 	return refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The resource does not take this method.")
+}
+
+func busy() *fault {
+	return refuse(http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable", "The service is busy: try again.")
 }

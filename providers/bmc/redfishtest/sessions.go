@@ -95,6 +95,9 @@ func (s *Service) sessionService(r *http.Request, parts []string) (*result, *fau
 			return nil, notFound(r.URL.Path)
 		case r.Method == http.MethodGet:
 			return ok(n.show(parts[1])), nil
+		case r.Method == http.MethodDelete && s.quirks.KeepSessions > 0:
+			s.quirks.KeepSessions--
+			return nil, busy()
 		case r.Method == http.MethodDelete:
 			delete(s.sessions, parts[1])
 			return &result{status: http.StatusNoContent}, nil

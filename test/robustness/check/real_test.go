@@ -91,8 +91,8 @@ func TestAtRestAndSessions(t *testing.T) {
 	expect(t, atRest(h, f), "")
 
 	expect(t, sessions(h, f), "")
-	f.Sessions[0] = 2
-	expect(t, sessions(h, f), "2 sessions are left on the BMC of rb-bmc-0")
+	f.Sessions[0] = 1
+	expect(t, sessions(h, f), "1 sessions are left on the BMC of rb-bmc-0")
 }
 
 func TestStarts(t *testing.T) {
