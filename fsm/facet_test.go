@@ -91,7 +91,7 @@ func TestFacetsFollowTheRows(t *testing.T) {
 				for id, m := range now.rows {
 					rows[id] = m
 				}
-				copies = append(copies, copied{tab.freeze(), rows})
+				copies = append(copies, copied{tab.copy(), rows})
 			default:
 				tab.put(m)
 				now.rows[m.GetMachineId()] = m

@@ -24,10 +24,11 @@ type Result struct {
 // FSM applies commands and answers with Views. Apply, Observe, Snapshot and Restore are called by
 // one goroutine (Raft's); everything else by any.
 type FSM struct {
-	mu      sync.Mutex // guards state, and changed when it is swapped
+	mu      sync.Mutex // guards state
 	state   *state
-	view    atomic.Pointer[View] // of the current state; nil after a change
-	changed chan struct{}
+	view    atomic.Pointer[View]          // of what is applied; nil when nobody asked for the one before it
+	asked   atomic.Bool                   // somebody has, since it was made
+	changed atomic.Pointer[chan struct{}] // closed at the next change
 	applied atomic.Uint64
 
 	halted  chan struct{}
@@ -39,14 +40,15 @@ type FSM struct {
 
 // New gives an FSM with an empty state.
 func New() *FSM {
-	return &FSM{
+	f := &FSM{
 		state:   newState(),
-		changed: make(chan struct{}),
 		halted:  make(chan struct{}),
 		codec:   newLogCodec(),
 		own:     newLogCodec(),
 		decoded: newPlanCache(),
 	}
+	f.changed.Store(new(make(chan struct{})))
+	return f
 }
 
 // Apply applies one log entry, an encoded internalv1.Entry, and gives one Result per command. After a
@@ -110,11 +112,19 @@ func (f *FSM) advance(index, term uint64) {
 	f.publish()
 }
 
+// publish shows a change. As long as there are readers, each finds a View: they do not wait for the next Apply, which has the lock.
 func (f *FSM) publish() {
+	if was := f.view.Load(); was != nil && f.asked.Swap(false) {
+		f.view.Store(f.newView(was.state))
+	} else {
+		f.view.Store(nil)
+	}
 	f.applied.Store(f.state.meta.GetAppliedIndex())
-	f.view.Store(nil)
-	close(f.changed)
-	f.changed = make(chan struct{})
+	close(*f.changed.Swap(new(make(chan struct{}))))
+}
+
+func (f *FSM) newView(since *state) *View {
+	return &View{state: f.state.freeze(since), codec: f.codec, decoded: f.decoded}
 }
 
 // halt freezes the state: what was not understood must not be skipped, nor passed over by a snapshot.
@@ -142,11 +152,7 @@ func (f *FSM) Applied() uint64 { return f.applied.Load() }
 
 // Changed gives a channel that is closed at the next change. Get it before the View that is
 // to be compared with the change.
-func (f *FSM) Changed() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.changed
-}
+func (f *FSM) Changed() <-chan struct{} { return *f.changed.Load() }
 
 // WaitApplied waits until Views include an index.
 func (f *FSM) WaitApplied(ctx context.Context, index uint64) error {
@@ -166,17 +172,20 @@ func (f *FSM) WaitApplied(ctx context.Context, index uint64) error {
 	return nil
 }
 
-// View gives the state as it is now. Views are shared until the next change, so asking is cheap.
+// View gives the state as it is now: an Apply that is under way is not in it. Views are shared until the next change, so asking is cheap.
 func (f *FSM) View() *View {
+	if !f.asked.Load() { // most often it is set, and processors share what is only read
+		f.asked.Store(true)
+	}
 	if v := f.view.Load(); v != nil {
 		return v
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if v := f.view.Load(); v != nil {
-		return v
+	v := f.view.Load()
+	if v == nil {
+		v = f.newView(&state{})
+		f.view.Store(v)
 	}
-	v := &View{state: f.state.freeze(), codec: f.codec, decoded: f.decoded}
-	f.view.Store(v)
 	return v
 }

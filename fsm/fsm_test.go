@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -39,6 +40,30 @@ func TestApplyAnswersEachCommand(t *testing.T) {
 	}
 	if rs := p.Propose(); len(rs) != 0 || p.Applied() != p.Index {
 		t.Errorf("an empty entry: got %v, applied %d, want none and %d", rs, p.Applied(), p.Index)
+	}
+}
+
+// What Applied says is in each View that is asked for after it: a linearizable read waits for the one and answers from the other.
+func TestAViewHasWhatIsApplied(t *testing.T) {
+	p := fsmtest.NewPeer()
+	const last = 200_000
+	var g errgroup.Group
+	for range 2 {
+		g.Go(func() error {
+			for seen := uint64(0); seen < last; {
+				seen = p.Applied()
+				if got := p.View().Index(); got < seen {
+					return fmt.Errorf("a View goes to %d after %d was applied", got, seen)
+				}
+			}
+			return nil
+		})
+	}
+	for i := range uint64(last) {
+		p.Observe(i+1, 1)
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	m.LastNews = max(had.GetLastNews(), m.GetLastNews()) + 1
 	m.FirstNews = m.GetLastNews() + 1
 
-	s := b.freeze()
+	s := b.copy()
 	s.meta = m
 	s.events, s.serviceEvents, s.staged = newTable(eventSchema()), newTable(serviceEventSchema()), newTable(stageSchema())
 	s.news = newTable(newsSchema())
@@ -48,21 +48,21 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 		w.Cursor = m.GetLastNews()
 		s.webhooks.put(w)
 	}
-	s.peers = now.peers.freeze()
+	s.peers = now.peers.copy()
 	s.leases = t.restoredLeases(now, b, m.GetLeaseClockMs())
 	own := had.GetClusterId() == b.meta.GetClusterId()
 	if own {
-		s.tokens, s.signingKeys, s.devices = now.tokens.freeze(), now.signingKeys.freeze(), now.devices.freeze()
+		s.tokens, s.signingKeys, s.devices = now.tokens.copy(), now.signingKeys.copy(), now.devices.copy()
 	} else {
 		for tok := range now.tokens.ascend("", "") {
 			s.tokens.put(tok)
 		}
 		if s.signingKeys.len() == 0 {
-			s.signingKeys = now.signingKeys.freeze()
+			s.signingKeys = now.signingKeys.copy()
 		}
 	}
 	if own && now.continues(b) {
-		s.audit = now.audit.freeze()
+		s.audit = now.audit.copy()
 		m.LastAudit, m.FirstAudit, m.AuditHash = had.GetLastAudit(), had.GetFirstAudit(), had.GetAuditHash()
 	}
 	return s

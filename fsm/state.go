@@ -66,33 +66,36 @@ func newState() *state {
 	}
 }
 
-// freeze gives a copy that later writes do not touch.
-func (s *state) freeze() *state {
+// copy gives one that later writes do not touch, and that may be written to.
+func (s *state) copy() *state { return s.freeze(&state{}) }
+
+// freeze gives what is not to be written to, neither by later writes to the state. What has not changed since an earlier one it has in common with that.
+func (s *state) freeze(since *state) *state {
 	return &state{
 		meta:          proto.CloneOf(s.meta),
-		machines:      s.machines.freeze(),
-		hardware:      s.hardware.freeze(),
-		devices:       s.devices.freeze(),
-		plans:         s.plans.freeze(),
-		runs:          s.runs.freeze(),
-		history:       s.history.freeze(),
-		events:        s.events.freeze(),
-		logs:          s.logs.freeze(),
-		peers:         s.peers.freeze(),
-		tokens:        s.tokens.freeze(),
-		secrets:       s.secrets.freeze(),
-		signingKeys:   s.signingKeys.freeze(),
-		audit:         s.audit.freeze(),
-		leases:        s.leases.freeze(),
-		pools:         s.pools.freeze(),
-		providers:     s.providers.freeze(),
-		services:      s.services.freeze(),
-		serviceEvents: s.serviceEvents.freeze(),
-		staged:        s.staged.freeze(),
-		installs:      s.installs.freeze(),
-		images:        s.images.freeze(),
-		news:          s.news.freeze(),
-		webhooks:      s.webhooks.freeze(),
+		machines:      s.machines.freeze(since.machines),
+		hardware:      s.hardware.freeze(since.hardware),
+		devices:       s.devices.freeze(since.devices),
+		plans:         s.plans.freeze(since.plans),
+		runs:          s.runs.freeze(since.runs),
+		history:       s.history.freeze(since.history),
+		events:        s.events.freeze(since.events),
+		logs:          s.logs.freeze(since.logs),
+		peers:         s.peers.freeze(since.peers),
+		tokens:        s.tokens.freeze(since.tokens),
+		secrets:       s.secrets.freeze(since.secrets),
+		signingKeys:   s.signingKeys.freeze(since.signingKeys),
+		audit:         s.audit.freeze(since.audit),
+		leases:        s.leases.freeze(since.leases),
+		pools:         s.pools.freeze(since.pools),
+		providers:     s.providers.freeze(since.providers),
+		services:      s.services.freeze(since.services),
+		serviceEvents: s.serviceEvents.freeze(since.serviceEvents),
+		staged:        s.staged.freeze(since.staged),
+		installs:      s.installs.freeze(since.installs),
+		images:        s.images.freeze(since.images),
+		news:          s.news.freeze(since.news),
+		webhooks:      s.webhooks.freeze(since.webhooks),
 		read:          s.read,
 	}
 }

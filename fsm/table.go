@@ -82,8 +82,16 @@ func newTable[M any, P message[M]](s *schema[M, P]) *table[M, P] {
 	return t
 }
 
-// freeze gives a copy that later writes do not touch.
-func (t *table[M, P]) freeze() *table[M, P] {
+// freeze gives an earlier copy if nothing has changed since, or else another one. It is not to be written to.
+func (t *table[M, P]) freeze(since *table[M, P]) *table[M, P] {
+	if since != nil && since.mark == t.mark {
+		return since
+	}
+	return t.copy()
+}
+
+// copy gives one that later writes do not touch.
+func (t *table[M, P]) copy() *table[M, P] {
 	c := &table[M, P]{schema: t.schema, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
 	for _, ix := range t.indexes {
 		c.indexes = append(c.indexes, ix.Copy())

@@ -94,7 +94,7 @@ func TestTableIndexesFollow(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", key, m, want)
 		}
 	}
-	frozen := tab.freeze()
+	frozen := tab.copy()
 	tab.delete("m")
 	tab.delete("never there")
 	if tab.indexes[0].Len() != 1 || tab.len() != 1 || tab.has("m") {
@@ -115,12 +115,12 @@ func TestTableMarks(t *testing.T) {
 	}{
 		{"new row", func() { tab.put(row("m", "x")) }, true, true},
 		{"change", func() { tab.put(row("m", "y")) }, true, false},
-		{"copy", func() { tab.freeze() }, false, false},
+		{"copy", func() { tab.copy() }, false, false},
 		{"another row", func() { tab.put(row("n")) }, true, true},
 		{"delete", func() { tab.delete("m") }, true, true},
 		{"delete of nothing", func() { tab.delete("m") }, false, false},
 	} {
-		before := tab.freeze()
+		before := tab.copy()
 		step.do()
 		if mark, moved := tab.mark != before.mark, tab.roll != before.roll; mark != step.mark || moved != step.moved {
 			t.Errorf("%s: another mark %v, another roll %v; want %v and %v", step.name, mark, moved, step.mark, step.moved)

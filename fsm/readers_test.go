@@ -1,0 +1,49 @@
+package fsm
+
+import (
+	"testing"
+	"time"
+)
+
+// Who reads does not wait for an Apply that is under way, as long as somebody has read since the one before it; nor does who waits for a change.
+func TestReadersDoNotWaitForApply(t *testing.T) {
+	f := New()
+	f.View()
+	for i := range uint64(3) {
+		f.Observe(i+1, 1)
+		f.mu.Lock() // as Apply has it
+		read := make(chan uint64, 1)
+		go func() {
+			f.Changed()
+			read <- f.View().Index()
+		}()
+		select {
+		case got := <-read:
+			if got != i+1 {
+				t.Errorf("a View while entry %d is applied goes to %d, want %d", i+2, got, i+1)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("a reader waits for an Apply")
+		}
+		f.mu.Unlock()
+	}
+	f.Observe(4, 1)
+	f.Observe(5, 1)
+	if f.view.Load() != nil {
+		t.Error("there is a View though nobody has asked for the one before it: it keeps what is old alive")
+	}
+}
+
+// A View has in common with the one before it what has not changed, and no writable copy has.
+func TestViewsShareWhatHasNotChanged(t *testing.T) {
+	f := New()
+	was := f.View().state
+	f.Observe(1, 1)
+	now := f.View().state
+	if now.machines != was.machines || now.webhooks != was.webhooks {
+		t.Error("tables that have not changed were copied")
+	}
+	if c := f.state.copy(); c.machines == now.machines || c.machines == f.state.machines {
+		t.Error("a copy that may be written to is shared")
+	}
+}
