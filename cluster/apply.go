@@ -41,7 +41,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	}
 	data, err := proto.Marshal(cmd)
 	if err != nil {
-		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("encode command: %w", err)}
+		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
 	}
 	if len(data) > maxEntry {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxEntry)}

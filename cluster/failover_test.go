@@ -304,6 +304,9 @@ func TestNoQuorum(t *testing.T) {
 		}
 	}
 	last := c.Peers[0]
+	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
+	// The leader may have answered the read of a follower, which learns of a commit a moment later.
+	clustertest.Eventually(t, 20*time.Second, "its own state has the machine", func() error { return get(stale, last, "m") })
 	c.Kill(c.Peers[1])
 	c.Kill(c.Peers[2])
 
@@ -316,7 +319,6 @@ func TestNoQuorum(t *testing.T) {
 		}
 	}
 
-	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
 	if err := get(stale, last, "m"); err != nil {
 		t.Errorf("stale read without a quorum: %v", err)
 	}

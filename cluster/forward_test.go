@@ -132,11 +132,52 @@ func TestStrandedStreams(t *testing.T) {
 	}
 }
 
+// boots is the peer's InstallService, which answers without a leader as it can.
+type boots struct {
+	holdfastv1.UnimplementedInstallServiceServer
+	p *clustertest.Peer
+}
+
+func (b boots) LookUpBoot(ctx context.Context, _ *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
+	ctx, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), 500*time.Millisecond)
+	defer cancel()
+	if _, err := b.p.Node.View(ctx); err != nil {
+		return &holdfastv1.BootMachineResponse{Reason: "no leader"}, nil
+	}
+	return &holdfastv1.BootMachineResponse{Reason: "as the leader knows"}, nil
+}
+
+// A machine that restarts while there is no majority is told what to boot by the peer that it asks: it must not hang in its firmware.
+func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
+	c, _, leader, follower := scripted(t, nil)
+	look := func(want string) {
+		t.Helper()
+		err := inTime(t, 5*time.Second, func(ctx context.Context) error {
+			got, err := holdfastv1.NewInstallServiceClient(follower.Conn).LookUpBoot(ctx, &holdfastv1.BootMachineRequest{Mac: "02:00:00:00:00:09"})
+			if err == nil && got.GetReason() != want {
+				err = fmt.Errorf("got %q, want %q", got.GetReason(), want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("look up what to boot: %v", err)
+		}
+	}
+	look("as the leader knows")
+	for _, p := range append(c.Followers(leader), leader) {
+		if p != follower {
+			c.Kill(p)
+		}
+	}
+	look("no leader")
+}
+
 // scripted starts a cluster with the script, and gives its leader and a follower.
 func scripted(t *testing.T, configure func(int, *cluster.Config)) (c *clustertest.Cluster, s *script, leader, follower *clustertest.Peer) {
 	s = &script{}
 	c = clustertest.Start(t, clustertest.Options{Configure: configure, Register: func(_ int, p *clustertest.Peer) {
 		holdfastv1.RegisterRunServiceServer(p.GRPC, runs{script: s, p: p})
+		holdfastv1.RegisterInstallServiceServer(p.GRPC, boots{p: p})
 	}})
 	leader = c.Leader()
 	settled(t, c, 3)

@@ -155,7 +155,11 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 			again = time.After(n.cfg.scale(time.Second))
 		case i := <-n.interludes:
 			if cur == nil {
-				i.done <- n.refusal(n.notReady())
+				err := n.notReady()
+				if err == nil { // it leads, and its work has failed and is about to begin again
+					err = fmt.Errorf("%w yet", ErrNotLeader)
+				}
+				i.done <- n.refusal(err)
 				continue
 			}
 			stop(errors.New("the leader's work is interrupted on purpose"))

@@ -51,6 +51,8 @@ var (
 	ErrNotLeader = errors.New("this peer is not the leader")
 	// ErrTooLarge is in an OutcomeError when a command is larger than a Raft entry may be (512 KiB).
 	ErrTooLarge = errors.New("command is too large")
+	// ErrEncoding is in an OutcomeError when a command cannot be encoded: it has text that is not UTF-8. The same command will never be taken.
+	ErrEncoding = errors.New("command cannot be encoded")
 )
 
 // OutcomeError says that a command was not applied, or that nobody knows whether it was.

@@ -29,6 +29,9 @@ func (r *routes) get(method string) *route {
 	return v.(*route)
 }
 
+// lookUpBoot is answered without a leader, too: a machine that restarts while there is none must get past its network card to its disk.
+const lookUpBoot = "/holdfast.v1.InstallService/LookUpBoot"
+
 func findRoute(method string) *route {
 	service, name, ok := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if !ok || strings.HasPrefix(service, "grpc.") || strings.HasPrefix(service, "holdfast.internal.") {
@@ -50,7 +53,7 @@ func findRoute(method string) *route {
 	if err != nil {
 		return nil
 	}
-	r := &route{out: out, local: service == "holdfast.v1.ClusterService" || service == "holdfast.v1.HeartbeatService"}
+	r := &route{out: out, local: service == "holdfast.v1.ClusterService" || service == "holdfast.v1.HeartbeatService" || method == lookUpBoot}
 	if o, ok := md.Options().(*descriptorpb.MethodOptions); ok {
 		r.read = o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -121,7 +120,7 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 		defer stop()
 		err = a.poll(ctx, "a first look at the machine", func(ctx context.Context) (bool, error) {
 			seen, err := how.before(ctx)
-			a.before = seen
+			a.before = saidAll(seen)
 			return err == nil, err
 		})
 	}
@@ -149,7 +148,7 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 
 // conclude commits the outcome with its evidence and what is left of the log.
 func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*holdfastv1.Run, error) {
-	end := &internalv1.EndAttempt{RunId: a.id, Step: a.step.GetName(), Attempt: a.number, EvidenceAfter: a.seen, Message: a.message, Inventory: a.inventory}
+	end := &internalv1.EndAttempt{RunId: a.id, Step: a.step.GetName(), Attempt: a.number, EvidenceAfter: a.seen, Message: upTo(maxWords, a.message), Inventory: a.inventory}
 	switch {
 	case failure == nil:
 		end.Outcome = holdfastv1.Attempt_SUCCEEDED
@@ -164,7 +163,7 @@ func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*hol
 			class = providers.Timeout
 			failure = fmt.Errorf("gave up after %s waiting for %s%s", time.Since(a.began).Round(time.Millisecond), a.waiting(), cause(failure))
 		}
-		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, clean(failure.Error()), string(class)
+		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, upTo(maxWords, failure.Error()), string(class)
 		end.Permanent = permanent(class, a.status)
 		end.RetryAt = at(time.Now().Add(retryAfter(a.cfg.RetryBase, a.cfg.RetryMax, a.number)))
 		end.Message = end.GetError()
@@ -337,8 +336,9 @@ func (a *attempt) note(ctx context.Context) error {
 // record commits evidence in the middle of an attempt, and what it waits for. It takes no log along, though the command could: notes are
 // rare, and what was said is on record within a LogFlush anyway, many runs in one command.
 func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
+	evidence = saidAll(evidence)
 	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
-		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, WaitingFor: a.waiting(), Evidence: evidence,
+		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, WaitingFor: upTo(maxWords, a.waiting()), Evidence: evidence,
 		NextActionAt: at(time.Now().Add(a.cfg.PollMax))}}})
 	if err != nil {
 		a.broken = err
@@ -355,7 +355,7 @@ func (a *attempt) prove(evidence map[string]string) {
 	if a.seen == nil {
 		a.seen = map[string]string{}
 	}
-	maps.Copy(a.seen, evidence)
+	maps.Copy(a.seen, saidAll(evidence))
 }
 
 func (a *attempt) waiting() string {
@@ -374,17 +374,9 @@ func (a *attempt) write(stream string, data []byte) {
 	a.out.write(&holdfastv1.LogChunk{Ts: at(time.Now()), Stream: stream, Data: data, Step: a.step.GetName(), Attempt: a.number})
 }
 
-// clean keeps what hardware says from breaking the encoding of the record.
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
 // brief is an error in the line that says what a run waits for.
 func brief(err error) string {
-	const most = 300
-	s := clean(err.Error())
-	if len(s) > most {
-		s = clean(s[:most]) + "…"
-	}
-	return s
+	return upTo(300, err.Error())
 }
 
 func suffix(message string) string {

@@ -18,7 +18,7 @@ var (
 	errPlanHeld = errors.New("plan is held")
 )
 
-// propose commits a command of this term. What was not applied is proposed again; an outcome that is
+// propose commits a command of this term. What was not applied is proposed again, unless it never will be; an outcome that is
 // not known ends the term, because only a new look at the state can tell.
 func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	cmd.Epoch, cmd.FeatureLevel = l.epoch, 1
@@ -26,13 +26,18 @@ func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result
 		cmd.Time = nil // of this proposal
 		res, err := l.proposer.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
-		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || errors.Is(err, cluster.ErrTooLarge) {
+		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || neverTaken(err) {
 			return res, err
 		}
 		if err := sleep(ctx, wait); err != nil {
 			return res, err
 		}
 	}
+}
+
+// neverTaken says whether a command was refused for what it is: no other leader will take it either.
+func neverTaken(err error) bool {
+	return errors.Is(err, cluster.ErrTooLarge) || errors.Is(err, cluster.ErrEncoding)
 }
 
 // proposeRun commits a command about a run and gives the run as it is after it. errRunOver, errCanceled and errPlanHeld

@@ -2,11 +2,14 @@ package executor
 
 import (
 	"bytes"
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
@@ -40,5 +43,47 @@ func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	}
 	if got, want := l.log(id, "stdout"), "one\ntwo\nthree\n"; got != want {
 		t.Errorf("output is %q, want %q: each line once", got, want)
+	}
+}
+
+// backlogged is a host that gives what a command has printed in pieces, and says from the first one on that the command was killed.
+type backlogged struct {
+	*fake.Provider
+	pieces []string
+}
+
+func (p *backlogged) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {
+	st, err := p.Provider.CommandStatus(ctx, m, token, offset)
+	if err != nil || st.State == providers.WorkNone {
+		return st, err
+	}
+	st = providers.CommandStatus{State: providers.WorkFailed, Reason: "the host was restarted", Next: offset}
+	at := int64(0)
+	for _, piece := range p.pieces {
+		if at == offset {
+			st.Output, st.Next = []providers.Output{{Stream: "stdout", Data: []byte(piece)}}, offset+int64(len(piece))
+			break
+		}
+		at += int64(len(piece))
+	}
+	return st, nil
+}
+
+// What a command has printed is on record to its end, also of one that did not end by itself: the end says why.
+func TestOutputOfACommandThatWasKilled(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, fake.Config{})
+	l.set = providers.SetOf(map[string]providers.Provider{"fake": &backlogged{fake.New(l.fleet), []string{"one\n", "two\n", "why it ended\n"}}})
+	l.machine("m-1")
+	s := step("s", &holdfastv1.SshCommand{Command: "true"})
+	s.MaxRetries = new(int32)
+	l.plan("p", s)
+	l.lead(quick())
+	run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
+	if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), "the host was restarted") {
+		t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+	}
+	if got, want := l.log(run.GetRunId(), "stdout"), "one\ntwo\nwhy it ended\n"; got != want {
+		t.Errorf("stdout on record is %q, want %q", got, want)
 	}
 }

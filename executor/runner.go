@@ -71,6 +71,10 @@ func (r *runner) drive(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errCanceled):
 			return r.abort(ctx, holdfastv1.Run_CANCELED, nil)
+		case neverTaken(err): // the next leader would come to the same: this run ends, all others go on
+			r.log.Error("what a step has come to cannot be put on record", "step", r.run.GetCurrentStep(), "error", err)
+			return r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "NotRecorded", Step: r.run.GetCurrentStep(),
+				Message: "what the step has come to cannot be put on record, look at the machine: " + upTo(maxWords, err.Error())})
 		case err != nil:
 			return err
 		}

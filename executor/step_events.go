@@ -100,7 +100,7 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 
 // eventKey tells an entry from the others.
 func eventKey(e providers.Event) string {
-	return clean(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
+	return said(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
 }
 
 // showEvents writes entries into the run's log, a line each. What an earlier leader has written of the same is not written again.

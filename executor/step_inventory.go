@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -88,5 +89,5 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 	for _, m := range v.Missing {
 		h.Missing = append(h.Missing, clean(m))
 	}
-	return h
+	return fsm.BoundHardware(h)
 }

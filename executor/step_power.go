@@ -157,7 +157,7 @@ func (a *attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 		return false, err
 	}
 	if old := a.before[proofBootID]; old != "" {
-		if f.BootID == "" || f.BootID == old {
+		if f.BootID == "" || said(f.BootID) == old {
 			return false, nil
 		}
 	} else if a.seen[proofOffSeen] == "" && a.before[proofPower] != string(providers.PowerOff) {

@@ -65,6 +65,14 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		}
 	}
 	stage, since := "", time.Now()
+	// A press that was taken, or not answered, may show late: it is not pressed again before. So may one of an earlier leader, whichever it was.
+	var pressed struct {
+		due string
+		at  time.Time
+	}
+	if a.adopted != nil {
+		pressed.at = a.began
+	}
 	return a.poll(ctx, "the install to finish", func(ctx context.Context) (bool, error) {
 		if err := look(ctx); err != nil {
 			return false, err
@@ -77,7 +85,14 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 			a.waitingFor = "the install to finish (" + clean(stage) + ")" // the next note says so
 		}
 		if st.Due != "" && st.State == providers.WorkRunning {
-			return false, a.effect(ctx, st.Due, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
+			if st.Press && (pressed.due == st.Due || pressed.due == "") && time.Since(pressed.at) <= a.settleTime() {
+				return false, nil
+			}
+			err := a.effect(ctx, st.Due, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
+			if st.Press && (err == nil || a.unanswered(ctx, err)) {
+				pressed.due, pressed.at, err = st.Due, time.Now(), nil
+			}
+			return false, err
 		}
 		switch st.State {
 		case providers.WorkFailed:

@@ -78,13 +78,13 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, wh
 			a.write(o.Stream, o.Data)
 		}
 		offset = st.Next
+		if len(st.Output) > 0 {
+			return false, nil // there may be more, also of a command that has ended
+		}
 		switch st.State {
 		case providers.WorkRunning:
 			return false, nil
 		case providers.WorkDone:
-			if len(st.Output) > 0 {
-				return false, nil // there may be more
-			}
 			a.prove(map[string]string{"exit_code": strconv.Itoa(st.ExitCode)})
 			if st.ExitCode != 0 {
 				return false, &failure{fmt.Errorf("command exited with %d", st.ExitCode)}

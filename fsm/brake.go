@@ -17,7 +17,7 @@ const (
 // noteOutcome puts the end of a run on the record of its plan, and holds the plan when there are too many like it.
 func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	p, ok := t.plans.get(run.GetPlanId())
-	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED || run.GetError().GetReason() == reasonRestored {
+	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED || slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {
 		return // its end says nothing of the plan
 	}
 	o := &holdfastv1.PlanOutcome{RunId: run.GetRunId(), MachineId: run.GetMachineId()}

@@ -43,6 +43,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	t.noteDrained(m, run)
 	switch {
 	case leavesAlone(run):
+		c.node = t.nodeAfterLook(m, run)
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_SUCCEEDED:
 		t.runSucceeded(m, run, c)

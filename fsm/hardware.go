@@ -37,7 +37,7 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 	if !ok || in == nil {
 		return
 	}
-	is := boundHardware(in)
+	is := BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.now, run.GetRunId()
 	if was, ok := t.hardware.get(m.GetMachineId()); ok {
 		if diff := hardwareDiff(was.GetHardware(), is); len(diff) > 0 {
@@ -48,8 +48,9 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 	t.hardware.put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
 }
 
-// boundHardware gives a copy that is not too large.
-func boundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInventory {
+// BoundHardware gives a copy that is not too large: what a BMC says of itself may be anything. Whoever proposes it bounds it, so that it fits into an entry of
+// the log, and Apply does, whoever has.
+func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInventory {
 	h := proto.CloneOf(in)
 	text := func(fields ...*string) {
 		for _, f := range fields {

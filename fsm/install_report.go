@@ -98,7 +98,7 @@ func (t *tx) keepHardwareOfHost(run *holdfastv1.Run, in *holdfastv1.HardwareInve
 	if was, ok := t.hardware.get(run.GetMachineId()); in == nil || ok && was.GetHardware().GetSource() == hardwareFromBMC {
 		return
 	}
-	is := boundHardware(in)
+	is := BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = "installer", t.now, run.GetRunId()
 	t.hardware.put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
 }

@@ -106,6 +106,23 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 	s.NodeState = to
 }
 
+// nodeAfterLook gives the node state that a run which leaves its machine alone has to put back: an install that has failed too often waits for a person, and a look
+// at the machine is none. For all others it is what the phase says.
+func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
+	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE || m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
+		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+	}
+	for e := range t.history.descend(m.GetMachineId()+"/", historyKey(m.GetMachineId(), ^uint64(0))) {
+		switch {
+		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
+			return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+		case e.GetFacet() == "node" && e.GetRunId() == run.GetRunId() && e.GetFrom() == holdfastv1.Node_INSTALL_FAILED.String():
+			return holdfastv1.Node_INSTALL_FAILED
+		}
+	}
+	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+}
+
 // ReasonRunObserved refuses executor commands for a run that reports move.
 const ReasonRunObserved = "RUN_OBSERVED"
 

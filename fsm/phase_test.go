@@ -135,6 +135,31 @@ func TestPhaseAfterALook(t *testing.T) {
 	}
 }
 
+// A machine whose installs have failed three times waits for a person, also when somebody has looked at it meanwhile.
+func TestALookForgivesNoStrikes(t *testing.T) {
+	for _, outcome := range []holdfastv1.Attempt_Outcome{succeeded, failed, canceled} {
+		p := nodeIn(t, installing)
+		for range 3 {
+			report(t, p, "failed")
+		}
+		old := getMachine(t, p, "m-1")
+		plan(t, p, "plan/x", "inspect")
+		start(t, p, "m-1", "request-look", "", "plan/x")
+		finish(t, p, "run-request-look", outcome)
+		got := getMachine(t, p, "m-1")
+		if got.GetStatus().GetNodeState() != installFailed || got.GetStatus().GetPhase() != maintenance || got.GetNode().GetInstallAttempts() != old.GetNode().GetInstallAttempts() {
+			t.Errorf("after a look that was %s: %v, want %v after %d attempts", outcome, got.GetStatus(), installFailed, old.GetNode().GetInstallAttempts())
+		}
+		report(t, p, "started")
+		if now := getMachine(t, p, "m-1"); now.GetStatus().GetActiveRunId() != "" || now.GetStatus().GetNodeState() != installFailed {
+			t.Errorf("an installer that begins again is taken: %v", now.GetStatus())
+		}
+		if err := fsmtest.Check(p.View()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // after is what a run leaves: the phase ("" for the one before), the node state, and the conditions that are set.
 type after struct {
 	phase, node string

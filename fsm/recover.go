@@ -18,7 +18,7 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	ended := t.activeRuns()
 	for _, run := range ended {
 		t.closeSteps(run, why)
-		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Recovered", Message: why, Step: run.GetCurrentStep()})
+		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reasonRecovered, Message: why, Step: run.GetCurrentStep()})
 	}
 	t.clearStage()
 	t.meta.ClusterId = clusterID

@@ -17,6 +17,8 @@ const (
 	maxStagedChunks = 4096
 	// reasonRestored is that of runs which a restore has ended.
 	reasonRestored = "Restored"
+	// reasonRecovered is that of runs which ended with the cluster that they were of.
+	reasonRecovered = "Recovered"
 )
 
 func stageSchema() *schema[internalv1.StagedChunk, *internalv1.StagedChunk] {

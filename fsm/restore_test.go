@@ -156,6 +156,24 @@ func TestRestoreHoldsNoPlan(t *testing.T) {
 	}
 }
 
+// The end of a cluster says nothing of the plans that were at work in it either.
+func TestRecoverHoldsNoPlan(t *testing.T) {
+	p := fsmtest.NewPeer()
+	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
+	plan(t, p, "plan/x", "ssh")
+	for i := range 8 {
+		machine := fmt.Sprint("m-", i)
+		register(t, p, machine, ready)
+		start(t, p, machine, fmt.Sprint("request-", i), "", "plan/x")
+	}
+	if ended, err := p.Recover("c2", "the majority is lost"); err != nil || len(ended) != 8 {
+		t.Fatalf("%d runs have ended, %v, want 8", len(ended), err)
+	}
+	if x, _ := p.View().Plan("plan/x"); x.GetBrake() != nil || len(x.GetRecent()) != 0 {
+		t.Errorf("plan: got %v, want it not held, and nothing on its record", x)
+	}
+}
+
 func mustRun(t testing.TB, p *fsmtest.Peer, id string) *holdfastv1.Run {
 	t.Helper()
 	r, ok := p.View().Run(id)

@@ -161,6 +161,7 @@ type InstallStatus struct {
 	Error    string // when it failed
 	Image    string // what is on the disk, when it is done
 	Due      string // while it is running: what it cannot go on without, e.g. "power on". StartInstall with the same token does that
+	Press    bool   // what is due presses a button of the chassis, which may take its time to show
 }
 
 // Imager installs images. Start with a token that was started before does no more than what is due, and nothing when nothing is.

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -132,6 +135,50 @@ func TestRevokedWhileWatching(t *testing.T) {
 	}
 	_, err = holdfastv1.NewRunServiceClient(c.conn).GetRun(c.ctx(t), &holdfastv1.GetRunRequest{RunId: "run-00a"})
 	wantError(t, err, codes.Unauthenticated, auth.ReasonTokenRevoked)
+}
+
+// incoming is a stream on which messages come when the test says so.
+type incoming struct {
+	grpc.ServerStream
+	ctx  context.Context
+	come chan struct{}
+}
+
+func (s *incoming) Context() context.Context { return s.ctx }
+
+func (s *incoming) RecvMsg(any) error {
+	<-s.come
+	return nil
+}
+
+// TestRevokedWhileSending: what a stream brings after its token was revoked is not taken.
+func TestRevokedWhileSending(t *testing.T) {
+	p := secure(t, auth.Config{})
+	c := p.connect(t, kind{token: &holdfastv1.Token{Name: "o", Role: holdfastv1.Role_OPERATOR}})
+	took := make(chan error, 2)
+	desc := &grpc.StreamServerInfo{FullMethod: holdfastv1.ConsoleService_Attach_FullMethodName}
+	ctx := metadata.NewIncomingContext(testCtx(t), metadata.Pairs("authorization", "Bearer "+c.token))
+	ss := &incoming{ctx: grpcpeer.NewContext(ctx, &grpcpeer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}), come: make(chan struct{})}
+	go func() {
+		err := p.s.cfg.Gate.EdgeStream(nil, ss, desc, func(srv any, s grpc.ServerStream) error {
+			return p.s.cfg.Gate.Stream(srv, s, desc, func(_ any, s grpc.ServerStream) error {
+				for range 2 {
+					took <- s.RecvMsg(nil)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			took <- err
+		}
+	}()
+	ss.come <- struct{}{}
+	if err := <-took; err != nil {
+		t.Fatal(err)
+	}
+	p.do(t, &internalv1.RevokeToken{TokenId: "tok-o"})
+	ss.come <- struct{}{}
+	wantError(t, <-took, codes.Unauthenticated, auth.ReasonTokenRevoked)
 }
 
 // TestBootstrapToken: made once, shown once, and it opens everything.

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -62,14 +64,19 @@ func (s *installService) ListInstalls(ctx context.Context, r *holdfastv1.ListIns
 	return resp, err
 }
 
+// bootTime is how long a peer asks the others what a machine is to boot, before it answers by what it knows itself.
+const bootTime = 2 * time.Second
+
 // LookUpBoot says what a machine is to boot. A peer that knows no leader does not let it install: it waits if it may be about to, and else
 // boots its disk.
 func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
-	if err == nil {
+	// The call is of this peer: it is here that it is found out whether there is a leader, and firmware does not wait for long.
+	asks, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
+	defer cancel()
+	if v, err := s.node.View(asks); err == nil {
 		return s.boots(v, r), nil
 	}
 	answer := s.boots(s.state.View(), r)

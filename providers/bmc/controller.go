@@ -144,7 +144,6 @@ func (c *controller) recall(ctx context.Context) error {
 		return providers.Errorf(providers.Transient, "recall BMC "+c.key, "%w", err)
 	}
 	c.state.Lock()
-	defer c.state.Unlock()
 	if own := c.memo; own != c.kept {
 		c.memo = memo.with(own)
 	} else {
@@ -154,7 +153,9 @@ func (c *controller) recall(ctx context.Context) error {
 		c.memo.Session, c.memo.LoggingIn = path, true
 	}
 	c.recalled, c.kept = true, memo
-	c.refused.recall(c.memo.Refused, c.memo.RefusedWith)
+	refused, with := c.memo.Refused, c.memo.RefusedWith
+	c.state.Unlock()
+	c.refused.recall(refused, with) // which calls back with its own lock held
 	return nil
 }
 

@@ -79,10 +79,11 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 	if a, err = h.account(ctx); err != nil {
 		return a, nil, err
 	}
-	if err := h.refused.allow(a); err != nil {
+	if err = h.refused.begin(ctx, a); err != nil {
 		return a, nil, err
 	}
 	return a, func(err error) {
+		defer h.refused.end()
 		switch {
 		case err == nil:
 			h.refused.done(a, true)

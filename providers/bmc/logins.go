@@ -47,10 +47,59 @@ const maxRefused = 2
 
 // logins counts the logins that one BMC refused, over all protocols.
 type logins struct {
-	mu      sync.Mutex
-	refused int
-	version string // of the account they were tried with
-	changed func(refused int, version string)
+	mu       sync.Mutex
+	refused  int
+	version  string // of the account they were tried with
+	underWay int    // begun and not answered
+	answered chan struct{}
+	changed  func(refused int, version string)
+}
+
+// begin waits until a login can be tried: those that are under way may be refused, too. Call end when it is answered, after done.
+func (l *logins) begin(ctx context.Context, a Account) error {
+	for {
+		if err := l.allow(a); err != nil {
+			return err
+		}
+		answered := l.enter(a)
+		if answered == nil {
+			return nil
+		}
+		select {
+		case <-answered:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for other logins at the BMC: %w", ctx.Err())
+		}
+	}
+}
+
+// enter counts a login as under way, or gives what is closed when one that is has been answered.
+func (l *logins) enter(a Account) (answered <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	most := maxRefused
+	if l.version == a.version() {
+		most -= l.refused
+	}
+	if l.underWay < most {
+		l.underWay++
+		return nil
+	}
+	if l.answered == nil {
+		l.answered = make(chan struct{})
+	}
+	return l.answered
+}
+
+// end is called when a login that was begun is over, however.
+func (l *logins) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underWay--
+	if l.answered != nil {
+		close(l.answered)
+		l.answered = nil
+	}
 }
 
 // allow says no to an account that was refused too often.

@@ -23,6 +23,7 @@ type redfishHost struct {
 
 	mu     sync.Mutex
 	found  *computerSystem // as it was read last
+	picked bool            // it is one of several, by the serial number
 	readAt time.Time
 	media  *virtualMedia       // the slot for it, as it was read last
 	seenAt time.Time           // when that was
@@ -88,18 +89,33 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 		}
 		s := new(computerSystem)
 		a, err := h.c.get(ctx, p, s)
-		if statusOf(err) == http.StatusNotFound && again { // it may have got another path since
-			h.mu.Lock()
-			h.found = nil
-			h.mu.Unlock()
+		if again && (statusOf(err) == http.StatusNotFound || err == nil && h.another(s)) { // it may have got another path since
+			h.lose()
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
+		if h.another(s) {
+			return nil, disagree("the system at %s had the serial number %s a moment ago, and has %q now", p, h.serial, s.SerialNumber)
+		}
 		h.keep(s, a.header.Get("ETag"), p)
 		return s, nil
 	}
+}
+
+// another says whether what is read is not the machine: a sled that was put where the machine was must not get its presses.
+func (h *redfishHost) another(s *computerSystem) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.picked && s.SerialNumber != h.serial
+}
+
+// lose forgets where the system is.
+func (h *redfishHost) lose() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.found, h.picked, h.media, h.reset, h.infos = nil, false, nil, nil, nil
 }
 
 // keep remembers the system as it was read.
@@ -179,6 +195,9 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 				return "", err
 			}
 			if s.SerialNumber == h.serial {
+				h.mu.Lock()
+				h.picked = true
+				h.mu.Unlock()
 				return m.ID, nil
 			}
 		}

@@ -197,6 +197,21 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 	}
 }
 
+// A machine that is known by its serial number is driven where it is, not where it was.
+func TestSledsAreSwapped(t *testing.T) {
+	l := newLab(t, redfishtest.Config{Systems: []string{"node1", "node2"}}, redfishOnly)
+	l.m.Spec.Serial = "SN-0001"
+	l.power(providers.PowerOn)
+	l.s.SwapSleds()
+	l.power(providers.PowerOn) // each step looks before it presses
+	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
+	if e := l.s.Effects("reset"); len(e) != 1 || e[0].System != "node2" {
+		t.Errorf("resets: %v, want one of node2, where the machine is now", e)
+	}
+	l.m.Spec.Serial = "SN-0009"
+	l.class("one that is not there", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn), providers.Unsupported)
+}
+
 // The right one of several systems is driven, or none.
 func TestSystemsBehindOneBMC(t *testing.T) {
 	l := newLab(t, redfishtest.Config{Systems: []string{"node1", "node2"}}, redfishOnly)

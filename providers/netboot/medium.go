@@ -215,10 +215,10 @@ func (p *MediumImager) InstallStatus(ctx context.Context, m providers.Machine, t
 		return providers.InstallStatus{State: providers.WorkNone}, nil
 	}
 	due, err := p.dueNow(ctx, m, i)
-	st := providers.InstallStatus{State: providers.WorkRunning, Progress: int(i.GetProgress()), Image: i.GetImage(), Due: due, Stage: "the machine to start from the virtual medium"}
+	st := providers.InstallStatus{State: providers.WorkRunning, Progress: int(i.GetProgress()), Image: i.GetImage(), Due: due, Press: due == dueCDOff || due == dueOn, Stage: "the machine to start from the virtual medium"}
 	if s := i.GetStage(); s == holdfastv1.Install_WAITING_FOR_PXE {
 		if over := limited(ctx, i, i.GetStageSince(), p.Imager.cfg.Boot).over(p.now()); over != "" {
-			st.State, st.Due = providers.WorkFailed, ""
+			st.State, st.Due, st.Press = providers.WorkFailed, "", false
 			st.Error = fmt.Sprintf("the installer has not reported in %s from the virtual medium%s: look at the machine's console: does it boot from the virtual CD, and does the installer reach %s?",
 				over, lastSaid(err), i.GetMediumServer())
 			return st, nil

@@ -142,6 +142,8 @@ func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Ins
 		return dueOff, nil
 	case on:
 		return "", p.sessions.Note(ctx, i, Seen{PowerOn: true})
+	case state != providers.PowerOff: // on its way, or the BMC does not know
+		return "", nil
 	case !i.GetPowerOffSeen():
 		return "", p.sessions.Note(ctx, i, Seen{PowerOff: true})
 	}
@@ -171,7 +173,7 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 				over, noted(i), strings.Join(i.GetMacs(), ", "))
 		}
 		due, err := p.due(ctx, m, i)
-		st.Due = due
+		st.Due, st.Press = due, due != ""
 		return st, err
 	case holdfastv1.Install_BOOTED_IPXE:
 		st.Stage = "the installer to start"

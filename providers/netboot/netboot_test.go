@@ -133,6 +133,13 @@ func TestButtons(t *testing.T) {
 			}
 		})
 	}
+	on := &site{power: providers.PowerUnknown}
+	if err := on.Open(t.Context(), op(2), providers.InstallSpec{Image: "debian"}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := imager(on, time.Second).InstallStatus(t.Context(), machine(), op(2).Token()); err != nil || st.Due != "" || on.session.GetPowerOffSeen() {
+		t.Errorf("a machine that is on its way: got %+v, %v, off is seen: %t; want nothing due, and nothing seen", st, err, on.session.GetPowerOffSeen())
+	}
 	s := &site{refuses: errors.New("no route to host")}
 	if err := s.Open(t.Context(), op(2), providers.InstallSpec{Image: "debian"}); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -101,7 +102,7 @@ func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 	return next(ctx, req)
 }
 
-// Stream is Unary for streams. It looks at the token again before each message: what was revoked shows nothing any more.
+// Stream is Unary for streams. It looks at the token again at each message: what was revoked shows nothing any more, and does nothing.
 func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := g.Authorize(ss.Context(), call.FullMethod, nil); err != nil {
 		return err
@@ -114,18 +115,37 @@ func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo
 
 type tokenStream struct {
 	grpc.ServerStream
-	g    *Gate
-	id   *holdfastv1.Identity
+	g  *Gate
+	id *holdfastv1.Identity
+
+	mu   sync.Mutex // one goroutine may send while another one receives
 	seen seen
 }
 
 // SendMsg implements grpc.ServerStream.
 func (s *tokenStream) SendMsg(m any) error {
+	if err := s.still(); err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *tokenStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.still() // after it has come: that may take hours
+}
+
+func (s *tokenStream) still() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var err *Error
 	if s.seen, err = s.g.still(s.id, s.seen); err != nil {
 		return err
 	}
-	return s.ServerStream.SendMsg(m)
+	return nil
 }
 
 // Authorize says whether the caller of a method, by its full name, may call it with this request; nil where it has not been read yet. What

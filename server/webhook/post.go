@@ -37,6 +37,7 @@ type post struct {
 	ctx    context.Context // of lead; ends with the post
 	stop   context.CancelFunc
 	done   chan struct{}
+	over   bool // when done is closed: it has found its webhook changed
 	term   cluster.Term
 	hook   *holdfastv1.Webhook
 	filter *filter.Filter
@@ -58,6 +59,16 @@ func (s *Sender) start(ctx context.Context, t cluster.Term, name string) *post {
 	return p
 }
 
+// gone says whether it has ended because its webhook was changed: that may have been changed back since.
+func (p *post) gone() bool {
+	select {
+	case <-p.done:
+		return p.over
+	default:
+		return false
+	}
+}
+
 // run ends with its context. Whatever it could not do, it tries again.
 func (p *post) run() {
 	defer close(p.done)
@@ -68,7 +79,8 @@ func (p *post) run() {
 	}
 	for {
 		changed := p.state.Changed()
-		if p.look() != nil {
+		if err := p.look(); err != nil {
+			p.over = errors.Is(err, errChanged)
 			break
 		}
 		if wait(p.ctx, newsPause, changed) != nil {

@@ -84,7 +84,7 @@ func (m *system) logs() string {
 	return m.path() + "/LogServices"
 }
 
-func (m *system) serial() string { return fmt.Sprintf("SN-%04d", m.number+1) }
+func (m *system) serial() string { return fmt.Sprintf("SN-%04d", m.s.sled(m.number)+1) }
 
 // parts are the resources below a system.
 func (m *system) parts(path string, parts []string) (*result, *fault) {

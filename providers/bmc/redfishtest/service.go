@@ -84,6 +84,7 @@ type Service struct {
 	gone     time.Time // until then the BMC is restarting
 	whole    bool      // see Healthy
 	broken   map[Part]bool
+	swapped  bool   // see SwapSleds
 	inFlight [2]int // reads and writes that are being served
 	most     [2]int
 }
@@ -390,6 +391,21 @@ func notFound(path string) *fault {
 
 func notAllowed() *fault {
 	return refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The resource does not take this method.")
+}
+
+// SwapSleds puts the machines of the first two systems into each other's places: what has a serial number goes, paths stay.
+func (s *Service) SwapSleds() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.swapped = !s.swapped
+}
+
+// sled gives which machine is in a place.
+func (s *Service) sled(place int) int {
+	if s.swapped && place < 2 {
+		return 1 - place
+	}
+	return place
 }
 
 func busy() *fault {

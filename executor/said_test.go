@@ -1,0 +1,170 @@
+package executor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// babbling is a host that says of itself what no record can hold.
+type babbling struct {
+	*fake.Provider
+	id func(boot string) string
+}
+
+func (p *babbling) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
+	f, err := p.Provider.Inspect(ctx, m)
+	if f.BootID != "" {
+		f.BootID = p.id(f.BootID)
+	}
+	f.Image = p.id(f.Image)
+	return f, err
+}
+
+func (p *babbling) Inventory(context.Context, providers.Machine) (*providers.Inventory, error) {
+	huge := strings.Repeat("\xffx", 1<<20)
+	return &providers.Inventory{Serial: huge, Model: huge, CPUs: []providers.CPU{{Model: huge}}, Missing: []string{huge}}, nil
+}
+
+// Whatever a host or a BMC says of itself, its run ends as it should, and no leader falls over it.
+func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
+	for name, id := range map[string]func(string) string{
+		"no UTF-8": func(s string) string { return "\xff\xfe" + s },
+		"too long": func(s string) string { return s + strings.Repeat("x", 1<<20) },
+	} {
+		for kind, s := range map[string]any{
+			"reboot":    &holdfastv1.Reboot{Mode: "bmc"},
+			"in band":   &holdfastv1.Reboot{Mode: "inband"},
+			"inspect":   &holdfastv1.Inspect{},
+			"inventory": &holdfastv1.ReadInventory{},
+		} {
+			t.Run(kind+", "+name, func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond), BootTime: fake.Duration(20 * time.Millisecond)})
+				l.set = providers.SetOf(map[string]providers.Provider{"fake": &babbling{fake.New(l.fleet), id}})
+				l.machine("m-1")
+				l.plan("p", step("s", s))
+				l.lead(quick())
+				run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
+				if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+					t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+				}
+				for _, a := range run.GetSteps()[0].GetAttempts() {
+					for k, v := range a.GetEvidenceAfter() {
+						if len(v) > maxSaid {
+							t.Errorf("%s is %d bytes on record, at most %d are to be", k, len(v), maxSaid)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// What is on record is the same when it goes through once more: it is compared with what is seen later.
+func TestSaid(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                           "",
+		"e3b0":                       "e3b0",
+		"\xff":                       "\uFFFD",
+		strings.Repeat("x", maxSaid): strings.Repeat("x", maxSaid),
+		strings.Repeat("é", maxSaid): strings.Repeat("é", maxSaid/2-2) + "…",
+	} {
+		got := said(in)
+		if got != want || said(got) != got {
+			t.Errorf("said(%.20q…) = %.20q… of %d bytes, want %.20q… of %d; again: %.20q…", in, got, len(got), want, len(want), said(got))
+		}
+	}
+}
+
+// slow is an install by a medium whose presses show late.
+type slow struct {
+	*fake.Provider
+	power providers.PowerState
+	next  providers.PowerState
+	at    time.Time // when next shows
+	done  []string
+	begun bool
+	on    bool
+}
+
+const showTime = 5 * time.Second
+
+func (s *slow) Settle(providers.Machine) time.Duration { return 2 * showTime }
+
+func (s *slow) now() providers.PowerState {
+	if s.next != "" && time.Since(s.at) > showTime {
+		s.power, s.next = s.next, ""
+	}
+	return s.power
+}
+
+func (s *slow) InstallStatus(context.Context, providers.Machine, string) (providers.InstallStatus, error) {
+	st := providers.InstallStatus{State: providers.WorkRunning, Stage: "boots", Image: "default"}
+	switch {
+	case !s.begun:
+		st.State = providers.WorkNone
+	case s.on && s.now() == providers.PowerOn:
+		st.State = providers.WorkDone
+	case s.on || s.now() == providers.PowerOff:
+		st.Due, st.Press = "power on", true
+	default:
+		st.Due, st.Press = "power off", true
+	}
+	return st, nil
+}
+
+func (s *slow) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
+	st, _ := s.InstallStatus(ctx, m, "")
+	if s.done = append(s.done, st.Due); st.State == providers.WorkNone {
+		s.begun = true
+		return nil
+	}
+	s.next, s.at = providers.PowerOff, time.Now()
+	if st.Due == "power on" {
+		s.next, s.on = providers.PowerOn, true
+	}
+	return providers.Errorf(providers.Timeout, "press", "the BMC does not answer")
+}
+
+// An install presses no button again before the first press can have shown, also when nobody has heard whether it was taken, and when another leader goes on.
+func TestInstallPressesOnce(t *testing.T) {
+	for name, dies := range map[string]bool{"one leader": false, "the leader dies after each press": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{})
+				s := &slow{Provider: fake.New(l.fleet), power: providers.PowerOn}
+				l.set = providers.SetOf(map[string]providers.Provider{"fake": s})
+				l.machine("m-1")
+				install := step("s", &holdfastv1.RepaveImage{Image: "default"})
+				install.TimeoutSeconds = 300
+				l.plan("p", install)
+				leader := l.lead(Config{})
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				if dies {
+					for pressed := 2; pressed <= 3; pressed++ {
+						waitFor(t, func() bool { return len(s.done) == pressed })
+						leader.kill()
+						<-leader.done
+						leader = l.lead(Config{})
+					}
+				}
+				run := l.ended(id)
+				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
+					t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+				}
+				if diff := cmp.Diff([]string{"", "power off", "power on"}, s.done); diff != "" {
+					t.Errorf("done (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,69 @@
+package bmc
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// However many want to log in at once, an account that is refused is not tried a third time.
+func TestLoginsUnderWayCount(t *testing.T) {
+	wrong := Account{User: "admin", Password: "wrong"}
+	for before := range maxRefused + 1 {
+		synctest.Test(t, func(t *testing.T) {
+			l := &logins{}
+			l.recall(before, wrong.version())
+			tried, over := 0, 0
+			answers := make(chan struct{})
+			for range 5 {
+				go func() {
+					if err := l.begin(t.Context(), wrong); err != nil {
+						if providers.ClassOf(err) != providers.Auth {
+							t.Errorf("got %v, want class auth", err)
+						}
+						over++
+						return
+					}
+					tried++
+					<-answers // the BMC takes its time
+					l.done(wrong, false)
+					l.end()
+					over++
+				}()
+				synctest.Wait()
+			}
+			if want := maxRefused - before; tried != want {
+				t.Errorf("after %d refusals, %d logins are under way, want %d", before, tried, want)
+			}
+			close(answers)
+			synctest.Wait()
+			if tried != maxRefused-before || over != 5 {
+				t.Errorf("after %d refusals, %d more were tried and %d are over, want %d and 5", before, tried, over, maxRefused-before)
+			}
+			if err := l.begin(t.Context(), Account{User: "admin", Password: "another"}); err != nil {
+				t.Errorf("another password: %v", err)
+			}
+		})
+	}
+}
+
+// One that is not let in yet goes when its caller does, and one whose BMC was silent leaves its place.
+func TestLoginsLeaveTheirPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := Account{User: "admin", Password: "secret"}
+		l := &logins{}
+		for range maxRefused {
+			if err := l.begin(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan error, 1)
+		go func() { done <- l.begin(t.Context(), a) }()
+		synctest.Wait()
+		l.end()
+		if err := <-done; err != nil {
+			t.Errorf("the third, after the first was over: %v", err)
+		}
+	})
+}
