@@ -2,7 +2,9 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +90,7 @@ func TestSaid(t *testing.T) {
 // slow is an install by a medium whose presses show late.
 type slow struct {
 	*fake.Provider
+	mu    sync.Mutex
 	power providers.PowerState
 	next  providers.PowerState
 	at    time.Time // when next shows
@@ -108,6 +111,12 @@ func (s *slow) now() providers.PowerState {
 }
 
 func (s *slow) InstallStatus(context.Context, providers.Machine, string) (providers.InstallStatus, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status(), nil
+}
+
+func (s *slow) status() providers.InstallStatus {
 	st := providers.InstallStatus{State: providers.WorkRunning, Stage: "boots", Image: "default"}
 	switch {
 	case !s.begun:
@@ -119,11 +128,20 @@ func (s *slow) InstallStatus(context.Context, providers.Machine, string) (provid
 	default:
 		st.Due, st.Press = "power off", true
 	}
-	return st, nil
+	return st
 }
 
-func (s *slow) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
-	st, _ := s.InstallStatus(ctx, m, "")
+// asked gives what was done so far.
+func (s *slow) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.done)
+}
+
+func (s *slow) StartInstall(context.Context, providers.Op, providers.Machine, providers.InstallSpec) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status()
 	if s.done = append(s.done, st.Due); st.State == providers.WorkNone {
 		s.begun = true
 		return nil
@@ -151,7 +169,7 @@ func TestInstallPressesOnce(t *testing.T) {
 				id := l.start("m-1", "", "p", nil).GetRunId()
 				if dies {
 					for pressed := 2; pressed <= 3; pressed++ {
-						waitFor(t, func() bool { return len(s.done) == pressed })
+						waitFor(t, func() bool { return len(s.asked()) == pressed })
 						leader.kill()
 						<-leader.done
 						leader = l.lead(Config{})
@@ -161,7 +179,7 @@ func TestInstallPressesOnce(t *testing.T) {
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
 					t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
 				}
-				if diff := cmp.Diff([]string{"", "power off", "power on"}, s.done); diff != "" {
+				if diff := cmp.Diff([]string{"", "power off", "power on"}, s.asked()); diff != "" {
 					t.Errorf("done (-want +got):\n%s", diff)
 				}
 			})

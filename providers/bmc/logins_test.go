@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -14,7 +15,7 @@ func TestLoginsUnderWayCount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := &logins{}
 			l.recall(before, wrong.version())
-			tried, over := 0, 0
+			var tried, over atomic.Int32
 			answers := make(chan struct{})
 			for range 5 {
 				go func() {
@@ -22,24 +23,24 @@ func TestLoginsUnderWayCount(t *testing.T) {
 						if providers.ClassOf(err) != providers.Auth {
 							t.Errorf("got %v, want class auth", err)
 						}
-						over++
+						over.Add(1)
 						return
 					}
-					tried++
+					tried.Add(1)
 					<-answers // the BMC takes its time
 					l.done(wrong, false)
 					l.end()
-					over++
+					over.Add(1)
 				}()
 				synctest.Wait()
 			}
-			if want := maxRefused - before; tried != want {
-				t.Errorf("after %d refusals, %d logins are under way, want %d", before, tried, want)
+			if want := maxRefused - before; int(tried.Load()) != want {
+				t.Errorf("after %d refusals, %d logins are under way, want %d", before, tried.Load(), want)
 			}
 			close(answers)
 			synctest.Wait()
-			if tried != maxRefused-before || over != 5 {
-				t.Errorf("after %d refusals, %d more were tried and %d are over, want %d and 5", before, tried, over, maxRefused-before)
+			if int(tried.Load()) != maxRefused-before || over.Load() != 5 {
+				t.Errorf("after %d refusals, %d more were tried and %d are over, want %d and 5", before, tried.Load(), over.Load(), maxRefused-before)
 			}
 			if err := l.begin(t.Context(), Account{User: "admin", Password: "another"}); err != nil {
 				t.Errorf("another password: %v", err)
