@@ -87,9 +87,9 @@ func keepalives(ctx context.Context, g *growing) (err error) {
 		if g.agents, err = g.machineAgents(ctx, perConn); err != nil {
 			return err
 		}
-		if _, err := g.register(ctx, g.agents); err != nil {
-			return err
-		}
+	}
+	if _, err := g.register(ctx, g.agents); err != nil { // again, too: they may have been away for so long that they have expired
+		return err
 	}
 	wire, err := g.target(followers[0]).Dial(ctx)
 	if err != nil {
