@@ -33,6 +33,7 @@ type lab struct {
 	epoch uint64
 
 	refuse func(*internalv1.Command) *fsm.Error // what the FSM is made to refuse, if it is set
+	huge   func(*internalv1.Command) bool       // what no entry of the log has room for, if it is set
 }
 
 func newLab(t *testing.T, c fake.Config) *lab {
@@ -56,6 +57,9 @@ func (l *lab) Apply(_ context.Context, cmd *internalv1.Command) (fsm.Result, err
 	}
 	if cmd.GetTime() == nil {
 		cmd.Time = timestamppb.Now()
+	}
+	if l.huge != nil && l.huge(cmd) {
+		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}
 	}
 	if l.refuse != nil {
 		if err := l.refuse(cmd); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
@@ -68,6 +69,34 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A run whose step cannot be put on record, before its effect or after it, fails and says so; the leader goes on with all others.
+func TestRunThatCannotBeRecorded(t *testing.T) {
+	t.Parallel()
+	for name, huge := range map[string]func(*internalv1.Command) bool{
+		"intent":  func(c *internalv1.Command) bool { return c.GetBeginAttempt().GetRunId() != "" },
+		"outcome": func(c *internalv1.Command) bool { return c.GetEndAttempt().GetRunId() != "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, fake.Config{})
+			l.machine("m-1")
+			l.machine("m-2")
+			l.plan("p", step("s", &holdfastv1.Inspect{}))
+			bad := l.start("m-1", "", "p", nil).GetRunId()
+			l.huge = func(c *internalv1.Command) bool {
+				return huge(c) && (c.GetBeginAttempt().GetRunId() == bad || c.GetEndAttempt().GetRunId() == bad)
+			}
+			l.lead(quick())
+			if run := l.ended(bad); run.GetPhase() != holdfastv1.Run_FAILED || run.GetError().GetReason() != "NotRecorded" || !strings.Contains(run.GetError().GetMessage(), "too large") {
+				t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+			}
+			if run := l.ended(l.start("m-2", "", "p", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+				t.Errorf("another run is %s: %v", run.GetPhase(), run.GetError())
+			}
+		})
 	}
 }
 

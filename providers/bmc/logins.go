@@ -58,12 +58,9 @@ type logins struct {
 // begin waits until a login can be tried: those that are under way may be refused, too. Call end when it is answered, after done.
 func (l *logins) begin(ctx context.Context, a Account) error {
 	for {
-		if err := l.allow(a); err != nil {
-			return err
-		}
-		answered := l.enter(a)
+		answered, err := l.enter(a)
 		if answered == nil {
-			return nil
+			return err
 		}
 		select {
 		case <-answered:
@@ -74,21 +71,24 @@ func (l *logins) begin(ctx context.Context, a Account) error {
 }
 
 // enter counts a login as under way, or gives what is closed when one that is has been answered.
-func (l *logins) enter(a Account) (answered <-chan struct{}) {
+func (l *logins) enter(a Account) (answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.allowed(a); err != nil {
+		return nil, err
+	}
 	most := maxRefused
 	if l.version == a.version() {
 		most -= l.refused
 	}
 	if l.underWay < most {
 		l.underWay++
-		return nil
+		return nil, nil
 	}
 	if l.answered == nil {
 		l.answered = make(chan struct{})
 	}
-	return l.answered
+	return l.answered, nil
 }
 
 // end is called when a login that was begun is over, however.
@@ -106,6 +106,10 @@ func (l *logins) end() {
 func (l *logins) allow(a Account) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.allowed(a)
+}
+
+func (l *logins) allowed(a Account) error {
 	if l.refused < maxRefused || l.version != a.version() {
 		return nil
 	}

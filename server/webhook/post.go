@@ -59,13 +59,13 @@ func (s *Sender) start(ctx context.Context, t cluster.Term, name string) *post {
 	return p
 }
 
-// gone says whether it has ended because its webhook was changed: that may have been changed back since.
-func (p *post) gone() bool {
+// tells says whether it tells a webhook as that is now. One that has ended because its webhook was changed does not, also when that was changed back since.
+func (p *post) tells(w *holdfastv1.Webhook) bool {
 	select {
 	case <-p.done:
-		return p.over
+		return sameHook(p.hook, w) && !p.over
 	default:
-		return false
+		return sameHook(p.hook, w)
 	}
 }
 

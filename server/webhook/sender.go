@@ -92,7 +92,7 @@ func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 		}
 		maps.DeleteFunc(running, func(name string, p *post) bool {
 			w, ok := want[name]
-			if ok && sameHook(p.hook, w) && !p.gone() {
+			if ok && p.tells(w) {
 				return false
 			}
 			p.stop()

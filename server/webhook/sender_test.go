@@ -34,7 +34,6 @@ type peer struct {
 	mu    sync.Mutex
 	index uint64
 	epoch uint64
-	looks time.Duration // Config.LookEvery; default 1 ms
 }
 
 func newPeer(t *testing.T) *peer {
@@ -116,7 +115,7 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 	epoch := p.epoch
 	p.mu.Unlock()
 	p.do(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: epoch}}})
-	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond, LookEvery: max(p.looks, time.Millisecond), Timeout: 20 * time.Second}, p, p, secrets)
+	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond, LookEvery: time.Millisecond, Timeout: 20 * time.Second}, p, p, secrets)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -328,26 +327,27 @@ func TestWebhookIsChanged(t *testing.T) {
 	}
 }
 
-// A webhook that is disabled and enabled again before anybody has looked which there are goes on being told.
+// A webhook that is disabled and enabled again before anybody has looked which there are is told by another post.
 func TestWebhookIsChangedBack(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
-	p.looks = 2 * time.Second
-	p.lead(nil)
 	hook := &holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases}
 	p.put(hook)
-	p.machine("a")
-	p.wait("the first", told)
+	first := NewSender(Config{}, p, p, nil).start(t.Context(), cluster.NewTerm(p.epoch, func(context.Context) error { return nil }), "h")
+	go first.run()
+	now := func() *holdfastv1.Webhook {
+		w, _ := p.View().Webhook("h")
+		return w
+	}
+	if !first.tells(now()) {
+		t.Error("a webhook that nobody has changed is told by another post")
+	}
 	hook.Disabled = true
 	p.put(hook)
-	asleep := time.NewTimer(10 * newsPause) // it looks more often, and ends
-	defer asleep.Stop()
-	<-asleep.C
+	<-first.done
 	hook.Disabled = false
 	p.put(hook)
-	p.machine("b")
-	p.wait("the second", told)
-	if got := r.machines(); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("told of %v, want a and b", got)
+	if first.tells(now()) {
+		t.Error("the post that has ended is held for the one that tells it")
 	}
 }
 
