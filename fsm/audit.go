@@ -25,8 +25,8 @@ const (
 // auditOK is the outcome of a command that was not refused.
 const auditOK = "OK"
 
-func auditSchema() *schema[holdfastv1.AuditEvent, *holdfastv1.AuditEvent] {
-	return &schema[holdfastv1.AuditEvent, *holdfastv1.AuditEvent]{
+func auditSchema() *schema[*holdfastv1.AuditEvent] {
+	return &schema[*holdfastv1.AuditEvent]{
 		kind: internalv1.SnapshotRecord_AUDIT,
 		key:  func(e *holdfastv1.AuditEvent) string { return ordered(e.GetSequence()) },
 	}

@@ -274,9 +274,6 @@ type TableCount struct {
 // Tables counts the records of each table, in the order of the file.
 func (b *Backup) Tables() []TableCount { return b.tables }
 
-// name gives a table's name as people read it.
-func (t *table[M, P]) name() string { return strings.ToLower(t.kind.String()) }
-
 // View gives the state in the file.
 func (b *Backup) View() *View {
 	return &View{state: b.state, codec: newLogCodec(), decoded: newPlanCache()}

@@ -14,8 +14,8 @@ const (
 	maxDeviceNote = 4 << 10 // bytes
 )
 
-func deviceSchema() *schema[internalv1.DeviceNote, *internalv1.DeviceNote] {
-	return &schema[internalv1.DeviceNote, *internalv1.DeviceNote]{
+func deviceSchema() *schema[*internalv1.DeviceNote] {
+	return &schema[*internalv1.DeviceNote]{
 		kind: internalv1.SnapshotRecord_DEVICE_NOTES,
 		key:  (*internalv1.DeviceNote).GetKey,
 	}

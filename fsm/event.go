@@ -9,8 +9,8 @@ import (
 // keep the same events.
 const maxEvents = 1 << 16
 
-func eventSchema() *schema[holdfastv1.RunEvent, *holdfastv1.RunEvent] {
-	return &schema[holdfastv1.RunEvent, *holdfastv1.RunEvent]{
+func eventSchema() *schema[*holdfastv1.RunEvent] {
+	return &schema[*holdfastv1.RunEvent]{
 		kind: internalv1.SnapshotRecord_EVENTS,
 		key:  func(e *holdfastv1.RunEvent) string { return ordered(e.GetCursor()) },
 	}

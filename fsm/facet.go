@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidwall/btree"
+	"google.golang.org/protobuf/proto"
 )
 
 // Facets are what filters find rows by: a path and a value that a row has under it, such as spec.rack and r7. Many rows share
@@ -46,7 +47,7 @@ func newFacets() *btree.BTreeG[membership] {
 }
 
 // facetsOf gives the facets of a row that takes the place of an old one (nil: of none), and what was kept of that is kept again.
-func (t *table[M, P]) facetsOf(m P, old *record) []*facet {
+func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
 	if old != nil && t.sameFacets(m, old.facets) {
 		return old.facets
 	}
@@ -55,7 +56,7 @@ func (t *table[M, P]) facetsOf(m P, old *record) []*facet {
 		had = old.facets
 	}
 	has = make([]*facet, 0, len(had)+1)
-	t.schema.facets(m, func(prefix, name, value string) {
+	t.rules.facets(m, func(prefix, name, value string) {
 		if i := slices.IndexFunc(had, func(f *facet) bool { return f.is(prefix, name, value) }); i >= 0 {
 			has = append(has, had[i])
 			return
@@ -66,9 +67,9 @@ func (t *table[M, P]) facetsOf(m P, old *record) []*facet {
 }
 
 // sameFacets says whether a row has just these facets. Most changes of a row change none.
-func (t *table[M, P]) sameFacets(m P, had []*facet) bool {
+func (t *rowset) sameFacets(m proto.Message, had []*facet) bool {
 	n, same := 0, true
-	t.schema.facets(m, func(prefix, name, value string) {
+	t.rules.facets(m, func(prefix, name, value string) {
 		n++
 		same = same && slices.ContainsFunc(had, func(f *facet) bool { return f.is(prefix, name, value) })
 	})
@@ -76,7 +77,7 @@ func (t *table[M, P]) sameFacets(m P, had []*facet) bool {
 }
 
 // intern gives the facet as other rows have it already, or else as it is.
-func (t *table[M, P]) intern(f *facet) *facet {
+func (t *rowset) intern(f *facet) *facet {
 	known := f
 	t.facets.Ascend(membership{facet: f}, func(m membership) bool {
 		if m.facet.compare(f) == 0 {
@@ -88,7 +89,7 @@ func (t *table[M, P]) intern(f *facet) *facet {
 }
 
 // refacet brings the memberships of a row up to date. The old one may be nil.
-func (t *table[M, P]) refacet(r, old *record) {
+func (t *rowset) refacet(r, old *record) {
 	var had []*facet
 	if old != nil {
 		had = old.facets

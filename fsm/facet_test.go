@@ -12,7 +12,7 @@ import (
 )
 
 // found lists the machines that a set of facets has.
-func found(t *table[holdfastv1.Machine, *holdfastv1.Machine], s *Facets, after string) []string {
+func found(t *table[*holdfastv1.Machine], s *Facets, after string) []string {
 	var got []string
 	for m := range t.find(Query{Facets: s}, after) {
 		got = append(got, m.GetMachineId())
@@ -75,7 +75,7 @@ func TestFacetsFollowTheRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := newTable(machineSchema())
 		type copied struct {
-			tab  *table[holdfastv1.Machine, *holdfastv1.Machine]
+			tab  *table[*holdfastv1.Machine]
 			rows map[string]*holdfastv1.Machine
 		}
 		now := copied{tab, map[string]*holdfastv1.Machine{}}

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/btree"
 )
 
 // Facets say which rows can match a filter at all: those with one value under a path, those in all of several sets, or those in any. Exactly
@@ -21,17 +23,17 @@ type cursor interface {
 }
 
 // cursor gives the keys of a set.
-func (t *table[M, P]) cursor(s Facets) cursor {
+func (t *rowset) cursor(s Facets) cursor {
 	switch {
 	case s.Path != "":
-		return &having[M, P]{t, t.intern(&facet{s.Path, s.Value})}
+		return &having{t.facets, t.intern(&facet{s.Path, s.Value})}
 	case len(s.All) > 0:
 		return everyOf(t.cursors(s.All))
 	}
 	return anyOf(t.cursors(s.Any))
 }
 
-func (t *table[M, P]) cursors(sets []Facets) []cursor {
+func (t *rowset) cursors(sets []Facets) []cursor {
 	var all []cursor
 	for _, s := range sets {
 		all = append(all, t.cursor(s))
@@ -40,13 +42,13 @@ func (t *table[M, P]) cursors(sets []Facets) []cursor {
 }
 
 // having are the rows with a facet.
-type having[M any, P message[M]] struct {
-	table *table[M, P]
-	facet *facet
+type having struct {
+	memberships *btree.BTreeG[membership]
+	facet       *facet
 }
 
-func (h *having[M, P]) seek(at string) (key string, ok bool) {
-	h.table.facets.Ascend(membership{h.facet, at}, func(m membership) bool {
+func (h *having) seek(at string) (key string, ok bool) {
+	h.memberships.Ascend(membership{h.facet, at}, func(m membership) bool {
 		key, ok = m.row, m.facet.compare(h.facet) == 0
 		return false
 	})
@@ -93,9 +95,9 @@ type Query struct {
 	Texts []string
 }
 
-// find gives the rows with key > after that a query lets through, by key.
-func (t *table[M, P]) find(q Query, after string) iter.Seq[P] {
-	rows := t.scanAll(after)
+// findRows gives the rows with key > after that a query lets through, by key.
+func (t *rowset) findRows(q Query, after string) iter.Seq[*record] {
+	rows := t.rowsFrom("", after)
 	if q.Facets != nil {
 		rows = t.having(t.cursor(*q.Facets), after)
 	}
@@ -103,25 +105,19 @@ func (t *table[M, P]) find(q Query, after string) iter.Seq[P] {
 	for i, text := range q.Texts {
 		texts[i] = []byte(text)
 	}
-	return func(yield func(P) bool) {
+	return func(yield func(*record) bool) {
 		for r := range rows {
 			if slices.ContainsFunc(texts, func(text []byte) bool { return !bytes.Contains(r.value, text) }) {
 				continue
 			}
-			if !yield(t.decode(r)) {
+			if !yield(r) {
 				return
 			}
 		}
 	}
 }
 
-func (t *table[M, P]) scanAll(after string) iter.Seq[*record] {
-	return func(yield func(*record) bool) {
-		t.rows.Ascend(&record{key: after}, func(r *record) bool { return r.key == after || yield(r) })
-	}
-}
-
-func (t *table[M, P]) having(c cursor, after string) iter.Seq[*record] {
+func (t *rowset) having(c cursor, after string) iter.Seq[*record] {
 	return func(yield func(*record) bool) {
 		for {
 			key, ok := c.seek(after + "\x00") // the next key that there can be

@@ -24,8 +24,8 @@ const (
 // hardwareFromBMC is the source of an inventory that a step has read.
 const hardwareFromBMC = "bmc"
 
-func hardwareSchema() *schema[internalv1.MachineHardware, *internalv1.MachineHardware] {
-	return &schema[internalv1.MachineHardware, *internalv1.MachineHardware]{
+func hardwareSchema() *schema[*internalv1.MachineHardware] {
+	return &schema[*internalv1.MachineHardware]{
 		kind: internalv1.SnapshotRecord_MACHINE_HARDWARE,
 		key:  (*internalv1.MachineHardware).GetMachineId,
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func historySchema() *schema[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry] {
-	return &schema[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry]{
+func historySchema() *schema[*holdfastv1.HistoryEntry] {
+	return &schema[*holdfastv1.HistoryEntry]{
 		kind: internalv1.SnapshotRecord_HISTORY,
 		key:  func(e *holdfastv1.HistoryEntry) string { return historyKey(e.GetMachineId(), e.GetSequence()) },
 

@@ -21,8 +21,8 @@ const installerName = "installer"
 // maxImages bounds how many images there are: every peer keeps all of them, and asks for each whether it has its files.
 const maxImages = 10_000
 
-func imageSchema() *schema[holdfastv1.Image, *holdfastv1.Image] {
-	return &schema[holdfastv1.Image, *holdfastv1.Image]{
+func imageSchema() *schema[*holdfastv1.Image] {
+	return &schema[*holdfastv1.Image]{
 		kind:    internalv1.SnapshotRecord_IMAGES,
 		key:     (*holdfastv1.Image).GetName,
 		indexes: 1,

@@ -38,8 +38,8 @@ const (
 // The index of installs.
 const installsByToken = iota
 
-func installSchema() *schema[internalv1.StoredInstall, *internalv1.StoredInstall] {
-	return &schema[internalv1.StoredInstall, *internalv1.StoredInstall]{
+func installSchema() *schema[*internalv1.StoredInstall] {
+	return &schema[*internalv1.StoredInstall]{
 		kind:    internalv1.SnapshotRecord_INSTALLS,
 		key:     func(s *internalv1.StoredInstall) string { return s.GetInstall().GetMachineId() },
 		indexes: 1,

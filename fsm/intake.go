@@ -43,7 +43,7 @@ type following struct {
 	last string
 }
 
-func (f *following) next(t encoded, rows []incoming) error {
+func (f *following) next(t *rowset, rows []incoming) error {
 	for _, r := range rows {
 		if f.any && r.key <= f.last {
 			return fmt.Errorf("snapshot is damaged: record %q of %s comes after %q", r.key, t.name(), f.last)
@@ -54,8 +54,8 @@ func (f *following) next(t encoded, rows []incoming) error {
 }
 
 // filling is the intake of a table that is empty.
-type filling[M any, P message[M]] struct {
-	checking[M, P]
+type filling struct {
+	checking
 	order following
 	rows  []*record
 
@@ -65,31 +65,31 @@ type filling[M any, P message[M]] struct {
 }
 
 // intake gives the intake of a table that is empty. If the rows are not to be kept, they are only checked and counted.
-func (t *table[M, P]) intake(keep bool) intake {
-	c := checking[M, P]{table: t, shape: shapeOf(P(new(M)).ProtoReflect().Descriptor())}
+func (t *rowset) intake(keep bool) intake {
+	c := checking{rowset: t, shape: shapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
 	if !keep {
-		return &counting[M, P]{checking: c}
+		return &counting{checking: c}
 	}
-	return &filling[M, P]{checking: c, known: map[[3]string]*sharing{}}
+	return &filling{checking: c, known: map[[3]string]*sharing{}}
 }
 
-func (in *filling[M, P]) len() int { return len(in.rows) }
+func (in *filling) len() int { return len(in.rows) }
 
-func (in *filling[M, P]) prepare(rows []incoming) error {
+func (in *filling) prepare(rows []incoming) error {
 	var room []*sharing // that all rows use
-	return in.each(rows, func(r *incoming, m P) {
+	return in.each(rows, func(r *incoming, m proto.Message) {
 		r.index = in.keysOf(m)
-		if in.schema.facets != nil {
+		if in.rules.facets != nil {
 			room = in.share(r, m, room[:0])
 		}
 	})
 }
 
 // share finds the facets of a row, each of which is kept once for all rows. It collects them in room, and gives that back.
-func (in *filling[M, P]) share(r *incoming, m P, room []*sharing) []*sharing {
+func (in *filling) share(r *incoming, m proto.Message, room []*sharing) []*sharing {
 	var missing [][3]string
 	in.mu.RLock()
-	in.schema.facets(m, func(prefix, name, value string) {
+	in.rules.facets(m, func(prefix, name, value string) {
 		key := [3]string{prefix, name, value}
 		if s := in.known[key]; s != nil {
 			room = append(room, s)
@@ -120,8 +120,8 @@ func (in *filling[M, P]) share(r *incoming, m P, room []*sharing) []*sharing {
 	return room
 }
 
-func (in *filling[M, P]) add(rows []incoming) error {
-	if err := in.order.next(in.table, rows); err != nil {
+func (in *filling) add(rows []incoming) error {
+	if err := in.order.next(in.rowset, rows); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -135,23 +135,23 @@ func (in *filling[M, P]) add(rows []incoming) error {
 	return nil
 }
 
-func (in *filling[M, P]) trees() []func() {
+func (in *filling) trees() []func() {
 	all := []func(){func() {
 		for _, r := range in.rows {
-			in.table.rows.Load(r)
+			in.rowset.rows.Load(r)
 		}
-		in.table.rows = packed(in.table.rows)
+		in.rowset.rows = packed(in.rowset.rows)
 	}}
-	for i := range in.table.indexes {
+	for i := range in.rowset.indexes {
 		all = append(all, func() { in.fillIndex(i) })
 	}
-	if in.schema.facets != nil {
+	if in.rules.facets != nil {
 		all = append(all, in.fillFacets)
 	}
 	return all
 }
 
-func (in *filling[M, P]) fillIndex(i int) {
+func (in *filling) fillIndex(i int) {
 	n := 0
 	for _, r := range in.rows {
 		for _, k := range r.index {
@@ -175,20 +175,20 @@ func (in *filling[M, P]) fillIndex(i int) {
 		return strings.Compare(a.rec.key, b.rec.key)
 	})
 	for _, e := range entries {
-		in.table.indexes[i].Load(e)
+		in.rowset.indexes[i].Load(e)
 	}
-	in.table.indexes[i] = packed(in.table.indexes[i])
+	in.rowset.indexes[i] = packed(in.rowset.indexes[i])
 }
 
-func (in *filling[M, P]) fillFacets() {
+func (in *filling) fillFacets() {
 	slices.SortFunc(in.shared, func(a, b *sharing) int { return a.facet.compare(b.facet) })
 	for _, s := range in.shared {
 		for _, r := range s.rows {
-			in.table.facets.Load(membership{s.facet, r.key})
+			in.rowset.facets.Load(membership{s.facet, r.key})
 		}
 		s.rows = nil // they are many
 	}
-	in.table.facets = packed(in.table.facets)
+	in.rowset.facets = packed(in.rowset.facets)
 }
 
 // packed gives a tree whose nodes have no more room than they need: those of one that was loaded in order are half empty, and a node is made anew when
@@ -203,13 +203,13 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 }
 
 // checking is what all intakes do: no row comes in that does not decode, or is under another key than its own.
-type checking[M any, P message[M]] struct {
-	*table[M, P]
+type checking struct {
+	*rowset
 	shape *shape
 }
 
 // each checks rows, and has them seen with what is read of them, which is good until the next one.
-func (in *checking[M, P]) each(rows []incoming, see func(*incoming, P)) error {
+func (in *checking) each(rows []incoming, see func(*incoming, proto.Message)) error {
 	read := in.reader()
 	for i := range rows {
 		if i%yieldRows == 0 {
@@ -218,10 +218,10 @@ func (in *checking[M, P]) each(rows []incoming, see func(*incoming, P)) error {
 		r := &rows[i]
 		m, err := read(r.record)
 		if err != nil {
-			return fmt.Errorf("decode record %q of %v: %w", r.key, in.kind, err)
+			return fmt.Errorf("decode record %q of %v: %w", r.key, in.rules.kind, err)
 		}
-		if want := in.key(m); want != r.key {
-			return fmt.Errorf("record of %v is under %q, want %q", in.kind, r.key, want)
+		if want := in.rules.key(m); want != r.key {
+			return fmt.Errorf("record of %v is under %q, want %q", in.rules.kind, r.key, want)
 		}
 		see(r, m)
 	}
@@ -229,16 +229,16 @@ func (in *checking[M, P]) each(rows []incoming, see func(*incoming, P)) error {
 }
 
 // reader gives what reads rows: a glance at those that decode, where the table has one.
-func (in *checking[M, P]) reader() func(*record) (P, error) {
-	decode := func(r *record) (P, error) {
-		m := P(new(M))
+func (in *checking) reader() func(*record) (proto.Message, error) {
+	decode := func(r *record) (proto.Message, error) {
+		m := in.rules.fresh()
 		return m, proto.Unmarshal(r.value, m)
 	}
-	if in.schema.glance == nil {
+	if in.rules.glance == nil {
 		return decode
 	}
-	glance := in.schema.glance()
-	return func(r *record) (P, error) {
+	glance := in.rules.glance()
+	return func(r *record) (proto.Message, error) {
 		if !in.shape.fits(r.value) {
 			return decode(r) // says what is wrong
 		}
@@ -247,21 +247,21 @@ func (in *checking[M, P]) reader() func(*record) (P, error) {
 }
 
 // counting is the intake of who only wants to know that all rows are as they should be.
-type counting[M any, P message[M]] struct {
-	checking[M, P]
+type counting struct {
+	checking
 	order following
 	n     int
 }
 
-func (in *counting[M, P]) len() int { return in.n }
+func (in *counting) len() int { return in.n }
 
-func (in *counting[M, P]) prepare(rows []incoming) error {
-	return in.each(rows, func(*incoming, P) {})
+func (in *counting) prepare(rows []incoming) error {
+	return in.each(rows, func(*incoming, proto.Message) {})
 }
 
-func (in *counting[M, P]) add(rows []incoming) error {
+func (in *counting) add(rows []incoming) error {
 	in.n += len(rows)
-	return in.order.next(in.table, rows)
+	return in.order.next(in.rowset, rows)
 }
 
-func (in *counting[M, P]) trees() []func() { return nil }
+func (in *counting) trees() []func() { return nil }

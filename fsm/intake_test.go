@@ -56,7 +56,7 @@ func TestIntakeFillsAsPutDoes(t *testing.T) {
 }
 
 // trees lists all that the trees of a table have, in order.
-func trees[M any, P message[M]](t *table[M, P]) []string {
+func trees[P proto.Message](t *table[P]) []string {
 	var all []string
 	t.rows.Scan(func(r *record) bool {
 		all = append(all, fmt.Sprintf("%s %x %v", r.key, r.value, r.index))

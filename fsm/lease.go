@@ -38,8 +38,8 @@ const (
 	goneBatch = 64 // forgotten by one command at most
 )
 
-func leaseSchema() *schema[internalv1.Lease, *internalv1.Lease] {
-	return &schema[internalv1.Lease, *internalv1.Lease]{
+func leaseSchema() *schema[*internalv1.Lease] {
+	return &schema[*internalv1.Lease]{
 		kind:    internalv1.SnapshotRecord_LEASES,
 		key:     func(l *internalv1.Lease) string { return leaseKey(l.GetRef()) },
 		indexes: leaseIndexes,

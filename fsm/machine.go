@@ -20,8 +20,8 @@ const (
 	machineIndexes    // how many there are
 )
 
-func machineSchema() *schema[holdfastv1.Machine, *holdfastv1.Machine] {
-	return &schema[holdfastv1.Machine, *holdfastv1.Machine]{
+func machineSchema() *schema[*holdfastv1.Machine] {
+	return &schema[*holdfastv1.Machine]{
 		kind:    internalv1.SnapshotRecord_MACHINES,
 		key:     (*holdfastv1.Machine).GetMachineId,
 		indexes: machineIndexes,

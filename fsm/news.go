@@ -10,8 +10,8 @@ import (
 // maxNews bounds how far back a watcher, and a webhook, can go on. It is a constant because every peer must keep the same events.
 const maxNews = 1 << 16
 
-func newsSchema() *schema[holdfastv1.Event, *holdfastv1.Event] {
-	return &schema[holdfastv1.Event, *holdfastv1.Event]{
+func newsSchema() *schema[*holdfastv1.Event] {
+	return &schema[*holdfastv1.Event]{
 		kind: internalv1.SnapshotRecord_NEWS,
 		key:  func(e *holdfastv1.Event) string { return ordered(e.GetCursor()) },
 	}

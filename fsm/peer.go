@@ -4,8 +4,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func peerSchema() *schema[internalv1.PeerRecord, *internalv1.PeerRecord] {
-	return &schema[internalv1.PeerRecord, *internalv1.PeerRecord]{
+func peerSchema() *schema[*internalv1.PeerRecord] {
+	return &schema[*internalv1.PeerRecord]{
 		kind: internalv1.SnapshotRecord_PEERS,
 		key:  (*internalv1.PeerRecord).GetId,
 	}

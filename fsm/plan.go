@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func planSchema() *schema[holdfastv1.Plan, *holdfastv1.Plan] {
-	return &schema[holdfastv1.Plan, *holdfastv1.Plan]{
+func planSchema() *schema[*holdfastv1.Plan] {
+	return &schema[*holdfastv1.Plan]{
 		kind: internalv1.SnapshotRecord_PLANS,
 		key:  (*holdfastv1.Plan).GetPlanId,
 	}

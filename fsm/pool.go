@@ -30,8 +30,8 @@ const (
 // drainFor is how long a pool that was deregistered is kept before it is archived (specs/README.md, 001).
 const drainFor = 5 * time.Minute
 
-func poolSchema() *schema[holdfastv1.Pool, *holdfastv1.Pool] {
-	return &schema[holdfastv1.Pool, *holdfastv1.Pool]{
+func poolSchema() *schema[*holdfastv1.Pool] {
+	return &schema[*holdfastv1.Pool]{
 		kind: internalv1.SnapshotRecord_POOLS,
 		key:  (*holdfastv1.Pool).GetPoolId,
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func providerSchema() *schema[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider] {
-	return &schema[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider]{
+func providerSchema() *schema[*holdfastv1.PlatformProvider] {
+	return &schema[*holdfastv1.PlatformProvider]{
 		kind: internalv1.SnapshotRecord_PROVIDERS,
 		key:  (*holdfastv1.PlatformProvider).GetProviderId,
 	}

@@ -35,8 +35,8 @@ const (
 
 const servicesGone = 0 // index: those that were deregistered, by when
 
-func serviceSchema() *schema[holdfastv1.Service, *holdfastv1.Service] {
-	return &schema[holdfastv1.Service, *holdfastv1.Service]{
+func serviceSchema() *schema[*holdfastv1.Service] {
+	return &schema[*holdfastv1.Service]{
 		kind:    internalv1.SnapshotRecord_SERVICES,
 		key:     func(s *holdfastv1.Service) string { return s.GetTarget().GetId() },
 		indexes: 1,

@@ -8,8 +8,8 @@ import (
 // maxServiceEvents bounds how far back a watcher can resume. It is a constant because every peer must keep the same events.
 const maxServiceEvents = 1 << 14
 
-func serviceEventSchema() *schema[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent] {
-	return &schema[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent]{
+func serviceEventSchema() *schema[*holdfastv1.ServiceEvent] {
+	return &schema[*holdfastv1.ServiceEvent]{
 		kind: internalv1.SnapshotRecord_SERVICE_EVENTS,
 		key:  func(e *holdfastv1.ServiceEvent) string { return ordered(e.GetCursor()) },
 	}

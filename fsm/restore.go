@@ -21,8 +21,8 @@ const (
 	reasonRecovered = "Recovered"
 )
 
-func stageSchema() *schema[internalv1.StagedChunk, *internalv1.StagedChunk] {
-	return &schema[internalv1.StagedChunk, *internalv1.StagedChunk]{
+func stageSchema() *schema[*internalv1.StagedChunk] {
+	return &schema[*internalv1.StagedChunk]{
 		kind: internalv1.SnapshotRecord_STAGED_BACKUP,
 		key:  func(c *internalv1.StagedChunk) string { return ordered(uint64(c.GetSequence())) },
 	}

@@ -79,7 +79,7 @@ func (s *state) continues(earlier *state) bool {
 }
 
 // restoredLeases gives the snapshot's leases, all heard at the present lease clock.
-func (t *tx) restoredLeases(now, b *state, clock int64) *table[internalv1.Lease, *internalv1.Lease] {
+func (t *tx) restoredLeases(now, b *state, clock int64) *table[*internalv1.Lease] {
 	out := newTable(leaseSchema())
 	for l := range b.leases.ascend("", "") {
 		if have, ok := now.leases.get(leaseKey(l.GetRef())); ok {

@@ -20,9 +20,8 @@ const (
 // rowReader reads the rows of a snapshot into their tables.
 type rowReader struct {
 	in      *summingReader
-	state   *state
-	keep    bool // or the rows are only checked
-	intakes map[encoded]intake
+	tables  []*rowset
+	intakes map[internalv1.SnapshotRecord_Table]intake // of each table
 
 	batch   *rowBatch   // is being filled
 	pending []*rowBatch // are decoded, in the order of the snapshot
@@ -34,6 +33,15 @@ type rowBatch struct {
 	rows  []incoming
 	bytes int
 	done  chan error // buffered
+}
+
+// newRowReader gives what reads rows into a state that is empty, or only checks them.
+func newRowReader(in *summingReader, s *state, keep bool) *rowReader {
+	r := &rowReader{in: in, tables: s.tables(), intakes: map[internalv1.SnapshotRecord_Table]intake{}}
+	for _, t := range r.tables {
+		r.intakes[t.rules.kind] = t.intake(keep)
+	}
+	return r
 }
 
 // read reads the rows up to the end of their list and says how many they are. The first thing that is wrong is told, however far the decoding of
@@ -64,22 +72,17 @@ func (r *rowReader) each() (uint64, error) {
 			return n, nil
 		}
 		n++
-		t := r.state.table(kind)
-		if t == nil {
+		into := r.intakes[kind]
+		if into == nil {
 			return n, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, kind)
 		}
-		if err := r.take(t, rec); err != nil {
+		if err := r.take(into, rec); err != nil {
 			return n, err
 		}
 	}
 }
 
-func (r *rowReader) take(t encoded, rec *record) error {
-	into := r.intakes[t]
-	if into == nil {
-		into = t.intake(r.keep)
-		r.intakes[t] = into
-	}
+func (r *rowReader) take(into intake, rec *record) error {
 	if b := r.batch; b != nil && (b.into != into || len(b.rows) == intakeRows || b.bytes >= intakeBytes) {
 		r.send()
 		if len(r.pending) > intakeAhead {
@@ -121,12 +124,8 @@ func (r *rowReader) receive() {
 func (r *rowReader) build() {
 	var all sync.WaitGroup
 	turn := make(chan struct{}, intakeAhead)
-	for _, t := range r.state.tables() {
-		into := r.intakes[t]
-		if into == nil {
-			continue
-		}
-		for _, grow := range into.trees() {
+	for _, t := range r.tables {
+		for _, grow := range r.intakes[t.rules.kind].trees() {
 			turn <- struct{}{}
 			all.Go(func() {
 				grow()
@@ -139,12 +138,8 @@ func (r *rowReader) build() {
 
 func (r *rowReader) counts() []TableCount {
 	var counts []TableCount
-	for _, t := range r.state.tables() {
-		n := 0
-		if into := r.intakes[t]; into != nil {
-			n = into.len()
-		}
-		counts = append(counts, TableCount{Table: t.name(), Records: uint64(n)})
+	for _, t := range r.tables {
+		counts = append(counts, TableCount{Table: t.name(), Records: uint64(r.intakes[t.rules.kind].len())})
 	}
 	return counts
 }

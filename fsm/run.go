@@ -26,8 +26,8 @@ const (
 	runIndexes             // how many there are
 )
 
-func runSchema() *schema[holdfastv1.Run, *holdfastv1.Run] {
-	return &schema[holdfastv1.Run, *holdfastv1.Run]{
+func runSchema() *schema[*holdfastv1.Run] {
+	return &schema[*holdfastv1.Run]{
 		kind:    internalv1.SnapshotRecord_RUNS,
 		key:     (*holdfastv1.Run).GetRunId,
 		indexes: runIndexes,

@@ -15,8 +15,8 @@ import (
 // MaxRunLog is how many bytes of log a run can have. Then comes a chunk that says so, and no more.
 const MaxRunLog = 1 << 20
 
-func logSchema() *schema[internalv1.StoredLog, *internalv1.StoredLog] {
-	return &schema[internalv1.StoredLog, *internalv1.StoredLog]{
+func logSchema() *schema[*internalv1.StoredLog] {
+	return &schema[*internalv1.StoredLog]{
 		kind: internalv1.SnapshotRecord_RUN_LOGS,
 		key:  func(l *internalv1.StoredLog) string { return logKey(l.GetRunId(), l.GetBlock().GetOffset()) },
 	}

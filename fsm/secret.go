@@ -24,8 +24,8 @@ const (
 // SecretTypes lists the types that secrets have.
 func SecretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }
 
-func secretSchema() *schema[internalv1.StoredSecret, *internalv1.StoredSecret] {
-	return &schema[internalv1.StoredSecret, *internalv1.StoredSecret]{
+func secretSchema() *schema[*internalv1.StoredSecret] {
+	return &schema[*internalv1.StoredSecret]{
 		kind: internalv1.SnapshotRecord_SECRETS,
 		key:  func(s *internalv1.StoredSecret) string { return s.GetSecret().GetName() },
 	}

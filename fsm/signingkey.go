@@ -10,8 +10,8 @@ import (
 // maxSigningKeys bounds the keys of the built-in issuer: the one that signs, the next one, and those whose tokens still live.
 const maxSigningKeys = 16
 
-func signingKeySchema() *schema[internalv1.SigningKey, *internalv1.SigningKey] {
-	return &schema[internalv1.SigningKey, *internalv1.SigningKey]{
+func signingKeySchema() *schema[*internalv1.SigningKey] {
+	return &schema[*internalv1.SigningKey]{
 		kind: internalv1.SnapshotRecord_SIGNING_KEYS,
 		key:  (*internalv1.SigningKey).GetKeyId,
 	}

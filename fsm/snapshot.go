@@ -119,7 +119,7 @@ func readSnapshot(r io.Reader, keep bool) (*state, []TableCount, error) {
 	}
 	s := newState()
 	s.meta = header.GetMeta()
-	rows := &rowReader{in: in, state: s, keep: keep, intakes: map[encoded]intake{}}
+	rows := newRowReader(in, s, keep)
 	n, err := rows.read()
 	if err != nil {
 		return nil, nil, err

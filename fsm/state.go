@@ -10,29 +10,29 @@ import (
 // state is all that is replicated.
 type state struct {
 	meta          *internalv1.Meta
-	machines      *table[holdfastv1.Machine, *holdfastv1.Machine]
-	hardware      *table[internalv1.MachineHardware, *internalv1.MachineHardware]
-	devices       *table[internalv1.DeviceNote, *internalv1.DeviceNote]
-	plans         *table[holdfastv1.Plan, *holdfastv1.Plan]
-	runs          *table[holdfastv1.Run, *holdfastv1.Run]
-	history       *table[holdfastv1.HistoryEntry, *holdfastv1.HistoryEntry]
-	events        *table[holdfastv1.RunEvent, *holdfastv1.RunEvent]
-	logs          *table[internalv1.StoredLog, *internalv1.StoredLog]
-	peers         *table[internalv1.PeerRecord, *internalv1.PeerRecord]
-	tokens        *table[internalv1.StoredToken, *internalv1.StoredToken]
-	secrets       *table[internalv1.StoredSecret, *internalv1.StoredSecret]
-	signingKeys   *table[internalv1.SigningKey, *internalv1.SigningKey]
-	audit         *table[holdfastv1.AuditEvent, *holdfastv1.AuditEvent]
-	leases        *table[internalv1.Lease, *internalv1.Lease]
-	pools         *table[holdfastv1.Pool, *holdfastv1.Pool]
-	providers     *table[holdfastv1.PlatformProvider, *holdfastv1.PlatformProvider]
-	services      *table[holdfastv1.Service, *holdfastv1.Service]
-	serviceEvents *table[holdfastv1.ServiceEvent, *holdfastv1.ServiceEvent]
-	staged        *table[internalv1.StagedChunk, *internalv1.StagedChunk]
-	installs      *table[internalv1.StoredInstall, *internalv1.StoredInstall]
-	images        *table[holdfastv1.Image, *holdfastv1.Image]
-	news          *table[holdfastv1.Event, *holdfastv1.Event]
-	webhooks      *table[holdfastv1.Webhook, *holdfastv1.Webhook]
+	machines      *table[*holdfastv1.Machine]
+	hardware      *table[*internalv1.MachineHardware]
+	devices       *table[*internalv1.DeviceNote]
+	plans         *table[*holdfastv1.Plan]
+	runs          *table[*holdfastv1.Run]
+	history       *table[*holdfastv1.HistoryEntry]
+	events        *table[*holdfastv1.RunEvent]
+	logs          *table[*internalv1.StoredLog]
+	peers         *table[*internalv1.PeerRecord]
+	tokens        *table[*internalv1.StoredToken]
+	secrets       *table[*internalv1.StoredSecret]
+	signingKeys   *table[*internalv1.SigningKey]
+	audit         *table[*holdfastv1.AuditEvent]
+	leases        *table[*internalv1.Lease]
+	pools         *table[*holdfastv1.Pool]
+	providers     *table[*holdfastv1.PlatformProvider]
+	services      *table[*holdfastv1.Service]
+	serviceEvents *table[*holdfastv1.ServiceEvent]
+	staged        *table[*internalv1.StagedChunk]
+	installs      *table[*internalv1.StoredInstall]
+	images        *table[*holdfastv1.Image]
+	news          *table[*holdfastv1.Event]
+	webhooks      *table[*holdfastv1.Webhook]
 	read          *readStage // no part of it: what is known of what is staged
 }
 
@@ -100,72 +100,11 @@ func (s *state) freeze(since *state) *state {
 	}
 }
 
-// encoded is what a snapshot sees of a table.
-type encoded interface {
-	each(func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error
-	intake(keep bool) intake
-	name() string
-	len() int
-}
-
 // tables lists all tables in the order of a snapshot.
-func (s *state) tables() []encoded {
-	return []encoded{
-		s.machines, s.plans, s.runs, s.history, s.events, s.logs, s.peers, s.tokens, s.secrets, s.signingKeys, s.audit,
-		s.leases, s.installs, s.pools, s.providers, s.services, s.serviceEvents, s.devices, s.hardware, s.images,
-		s.news, s.webhooks, s.staged,
+func (s *state) tables() []*rowset {
+	return []*rowset{
+		s.machines.rowset, s.plans.rowset, s.runs.rowset, s.history.rowset, s.events.rowset, s.logs.rowset, s.peers.rowset, s.tokens.rowset,
+		s.secrets.rowset, s.signingKeys.rowset, s.audit.rowset, s.leases.rowset, s.installs.rowset, s.pools.rowset, s.providers.rowset, s.services.rowset,
+		s.serviceEvents.rowset, s.devices.rowset, s.hardware.rowset, s.images.rowset, s.news.rowset, s.webhooks.rowset, s.staged.rowset,
 	}
-}
-
-// table gives the table of a snapshot record, or nil.
-func (s *state) table(kind internalv1.SnapshotRecord_Table) encoded {
-	switch kind {
-	case internalv1.SnapshotRecord_MACHINES:
-		return s.machines
-	case internalv1.SnapshotRecord_PLANS:
-		return s.plans
-	case internalv1.SnapshotRecord_RUNS:
-		return s.runs
-	case internalv1.SnapshotRecord_HISTORY:
-		return s.history
-	case internalv1.SnapshotRecord_EVENTS:
-		return s.events
-	case internalv1.SnapshotRecord_RUN_LOGS:
-		return s.logs
-	case internalv1.SnapshotRecord_PEERS:
-		return s.peers
-	case internalv1.SnapshotRecord_TOKENS:
-		return s.tokens
-	case internalv1.SnapshotRecord_SECRETS:
-		return s.secrets
-	case internalv1.SnapshotRecord_SIGNING_KEYS:
-		return s.signingKeys
-	case internalv1.SnapshotRecord_AUDIT:
-		return s.audit
-	case internalv1.SnapshotRecord_LEASES:
-		return s.leases
-	case internalv1.SnapshotRecord_POOLS:
-		return s.pools
-	case internalv1.SnapshotRecord_PROVIDERS:
-		return s.providers
-	case internalv1.SnapshotRecord_SERVICES:
-		return s.services
-	case internalv1.SnapshotRecord_SERVICE_EVENTS:
-		return s.serviceEvents
-	case internalv1.SnapshotRecord_DEVICE_NOTES:
-		return s.devices
-	case internalv1.SnapshotRecord_MACHINE_HARDWARE:
-		return s.hardware
-	case internalv1.SnapshotRecord_INSTALLS:
-		return s.installs
-	case internalv1.SnapshotRecord_IMAGES:
-		return s.images
-	case internalv1.SnapshotRecord_NEWS:
-		return s.news
-	case internalv1.SnapshotRecord_WEBHOOKS:
-		return s.webhooks
-	case internalv1.SnapshotRecord_STAGED_BACKUP:
-		return s.staged
-	}
-	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // labelled is a table of machines with an index by their labels' values.
-func labelled() *table[holdfastv1.Machine, *holdfastv1.Machine] {
+func labelled() *table[*holdfastv1.Machine] {
 	s := machineSchema()
 	s.indexes, s.index = 1, func(m *holdfastv1.Machine, add func(int, string)) {
 		for _, k := range []string{"a", "b"} {

@@ -31,8 +31,8 @@ const (
 	maxNote       = 1024 // bytes of a comment
 )
 
-func tokenSchema() *schema[internalv1.StoredToken, *internalv1.StoredToken] {
-	return &schema[internalv1.StoredToken, *internalv1.StoredToken]{
+func tokenSchema() *schema[*internalv1.StoredToken] {
+	return &schema[*internalv1.StoredToken]{
 		kind:    internalv1.SnapshotRecord_TOKENS,
 		key:     func(s *internalv1.StoredToken) string { return s.GetToken().GetTokenId() },
 		indexes: tokenIndexes,

@@ -201,7 +201,7 @@ func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 }
 
 // result keeps a nil *Machine from becoming a proto.Message that is not nil.
-func result[M any, P message[M]](m P, err *Error) (proto.Message, *Error) {
+func result[P proto.Message](m P, err *Error) (proto.Message, *Error) {
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ const (
 	maxWebhookText = 4096 // of a filter
 )
 
-func webhookSchema() *schema[holdfastv1.Webhook, *holdfastv1.Webhook] {
-	return &schema[holdfastv1.Webhook, *holdfastv1.Webhook]{kind: internalv1.SnapshotRecord_WEBHOOKS, key: (*holdfastv1.Webhook).GetName}
+func webhookSchema() *schema[*holdfastv1.Webhook] {
+	return &schema[*holdfastv1.Webhook]{kind: internalv1.SnapshotRecord_WEBHOOKS, key: (*holdfastv1.Webhook).GetName}
 }
 
 func webhookNotFound(name string) *Error {

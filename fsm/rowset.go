@@ -1,0 +1,258 @@
+package fsm
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/tidwall/btree"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// record is one encoded row. It never changes once it is in a table.
+type record struct {
+	key    string
+	value  []byte
+	index  []indexKey // those it has in the table's indexes
+	facets []*facet
+}
+
+// indexKey is a key in one of a table's indexes.
+type indexKey struct {
+	index int
+	key   string
+}
+
+// entry is one row of an index: several records may share an index key.
+type entry struct {
+	key string
+	rec *record
+}
+
+// indexing adds the keys that a row has in indexes.
+type indexing[P any] func(m P, add func(index int, key string))
+
+// rules are a schema of which the type of the messages is not known.
+type rules struct {
+	kind    internalv1.SnapshotRecord_Table
+	fresh   func() proto.Message
+	key     func(proto.Message) string
+	indexes int
+	index   indexing[proto.Message]
+	facets  faceting[proto.Message]
+	glance  func() func(row string) proto.Message
+}
+
+// rowset is a table of which the type of the messages is not known: all that can be done without. What has a type parameter is compiled once more for each
+// type, in each package that knows the state.
+type rowset struct {
+	rules   rules
+	rows    *btree.BTreeG[*record]
+	indexes []*btree.BTreeG[entry]
+	facets  *btree.BTreeG[membership]
+	mark    *mark // another one after each change
+	roll    *mark // another one when a row has come or gone
+}
+
+// mark tells the contents of a table from others: as long as it is the same one, they are.
+type mark struct{ _ byte } // of a size: all that have none may be at one address
+
+func newRowset(r rules) *rowset {
+	opts := btree.Options{NoLocks: true}
+	t := &rowset{rules: r, facets: newFacets(), mark: new(mark), roll: new(mark)}
+	t.rows = btree.NewBTreeGOptions(func(a, b *record) bool { return a.key < b.key }, opts)
+	for range r.indexes {
+		t.indexes = append(t.indexes, btree.NewBTreeGOptions(func(a, b entry) bool {
+			if a.key != b.key {
+				return a.key < b.key
+			}
+			return a.rec.key < b.rec.key
+		}, opts))
+	}
+	return t
+}
+
+// copy gives one that later writes do not touch.
+func (t *rowset) copy() *rowset {
+	c := &rowset{rules: t.rules, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
+	for _, ix := range t.indexes {
+		c.indexes = append(c.indexes, ix.Copy())
+	}
+	return c
+}
+
+// name is that of the table as people read it.
+func (t *rowset) name() string { return strings.ToLower(t.rules.kind.String()) }
+
+func (t *rowset) len() int { return t.rows.Len() }
+
+func (t *rowset) has(key string) bool {
+	_, ok := t.rows.Get(&record{key: key})
+	return ok
+}
+
+// decode panics on bytes that do not decode: only put and an intake write records, and that checks them.
+func (t *rowset) decode(r *record) proto.Message {
+	m := t.rules.fresh()
+	if err := proto.Unmarshal(r.value, m); err != nil {
+		panic(fmt.Sprintf("decode record %q of %v: %v", r.key, t.rules.kind, err))
+	}
+	return m
+}
+
+// write inserts or replaces the row of a message.
+func (t *rowset) write(m proto.Message) {
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil { // only a string that is not UTF-8 can do this, and the edge refuses those
+		panic(fmt.Sprintf("encode record of %v: %v", t.rules.kind, err))
+	}
+	t.insert(t.rules.key(m), value, m)
+}
+
+func (t *rowset) insert(key string, value []byte, m proto.Message) {
+	t.mark = new(mark)
+	r := &record{key: key, value: value, index: t.keysOf(m)}
+	old, replaced := t.rows.Set(r)
+	if replaced {
+		r.key = old.key // the indexes hold that one: none of its copies is to stay
+		t.unindex(old, r)
+	} else {
+		t.roll = new(mark)
+	}
+	if t.rules.facets != nil {
+		r.facets = t.facetsOf(m, old)
+		t.refacet(r, old)
+	}
+	for _, k := range r.index {
+		t.indexes[k.index].Set(entry{key: k.key, rec: r}) // in the place of the old record's, where it has the same key
+	}
+}
+
+// keysOf gives the keys of a row in the indexes.
+func (t *rowset) keysOf(m proto.Message) []indexKey {
+	if t.rules.index == nil {
+		return nil
+	}
+	var room [8]indexKey
+	keys := room[:0]
+	t.rules.index(m, func(index int, key string) { keys = append(keys, indexKey{index, key}) })
+	return slices.Clone(keys)
+}
+
+func (t *rowset) delete(key string) {
+	if old, ok := t.rows.Delete(&record{key: key}); ok {
+		t.mark, t.roll = new(mark), new(mark)
+		t.unindex(old, &record{})
+		t.refacet(&record{key: key}, old)
+	}
+}
+
+// unindex removes a record from the indexes, but for the keys that the next one has too: most changes
+// of a record change no index.
+func (t *rowset) unindex(old, next *record) {
+	for _, k := range old.index {
+		if !slices.Contains(next.index, k) {
+			t.indexes[k.index].Delete(entry{key: k.key, rec: old})
+		}
+	}
+}
+
+// each calls f for every encoded row, by key, until f fails.
+func (t *rowset) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
+	var err error
+	t.rows.Scan(func(r *record) bool {
+		err = f(t.rules.kind, r.key, r.value)
+		return err == nil
+	})
+	return err
+}
+
+// keys gives the keys of all rows, in order.
+func (t *rowset) keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		t.rows.Scan(func(r *record) bool { return yield(r.key) })
+	}
+}
+
+// ascend gives the rows with key > after that start with prefix, by key.
+func (t *rowset) rowsFrom(prefix, after string) iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		t.rows.Ascend(&record{key: max(prefix, after)}, func(r *record) bool {
+			if !strings.HasPrefix(r.key, prefix) {
+				return false
+			}
+			return r.key == after || yield(r)
+		})
+	}
+}
+
+// descend gives the rows with key < before that start with prefix, by key, last first.
+func (t *rowset) rowsBack(prefix, before string) iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		t.rows.Descend(&record{key: before}, func(r *record) bool {
+			if r.key >= before {
+				return true
+			}
+			return strings.HasPrefix(r.key, prefix) && yield(r)
+		})
+	}
+}
+
+// scan gives the rows whose index key starts with prefix and is above after, by index key.
+func (t *rowset) scanRows(index int, prefix, after string) iter.Seq2[string, *record] {
+	return func(yield func(string, *record) bool) {
+		t.indexes[index].Ascend(entry{key: max(prefix, after), rec: &record{}}, func(e entry) bool {
+			if !strings.HasPrefix(e.key, prefix) {
+				return false
+			}
+			return (after != "" && e.key == after) || yield(e.key, e.rec)
+		})
+	}
+}
+
+// scanBack gives the rows whose index key starts with prefix and is below before, last first.
+// An empty before starts at the end.
+func (t *rowset) scanRowsBack(index int, prefix, before string) iter.Seq2[string, *record] {
+	if before == "" {
+		before = prefix + "\xff"
+	}
+	return func(yield func(string, *record) bool) {
+		t.indexes[index].Descend(entry{key: before, rec: &record{}}, func(e entry) bool {
+			if e.key >= before {
+				return true
+			}
+			return strings.HasPrefix(e.key, prefix) && yield(e.key, e.rec)
+		})
+	}
+}
+
+// last gives the key of the row with the highest key that starts with prefix and is below before.
+func (t *rowset) last(prefix, before string) (key string, ok bool) {
+	t.rows.Descend(&record{key: before}, func(r *record) bool {
+		if r.key >= before {
+			return true
+		}
+		key, ok = r.key, strings.HasPrefix(r.key, prefix)
+		return false
+	})
+	return key, ok
+}
+
+// indexed says whether a row has a key in an index, without reading it.
+func (t *rowset) indexed(index int, key, row string) bool {
+	_, ok := t.indexes[index].Get(entry{key: key, rec: &record{key: row}})
+	return ok
+}
+
+// count counts the entries of an index whose key is below before, without a walk over them.
+func (t *rowset) count(index int, before string) int {
+	ix := t.indexes[index]
+	return sort.Search(ix.Len(), func(i int) bool {
+		e, _ := ix.GetAt(i)
+		return e.key >= before
+	})
+}
