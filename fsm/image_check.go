@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -91,13 +90,12 @@ func checkImageURL(s string) string {
 	if len(s) > maxImageURL || !singleLine(s) {
 		return fmt.Sprintf("is not one line of at most %d bytes", maxImageURL)
 	}
-	u, err := url.Parse(s)
-	switch {
-	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		return "is not an http or https URL"
-	case u.User != nil:
+	switch u, ok := parseURL(s); {
+	case !ok || !u.isWeb():
+		return "is not an http or https URL (a blank in it is written as %20)"
+	case u.user:
 		return "has a user or a password in it: everybody who may list images would see it"
-	case u.Fragment != "":
+	case u.fragment:
 		return "has a fragment (#…), which servers never see"
 	}
 	return ""

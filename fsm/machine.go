@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"iter"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -57,7 +56,7 @@ func owned(m *holdfastv1.Machine) []string {
 		keys = append(keys, "MAC address "+mac)
 	}
 	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
-		keys = append(keys, "BMC endpoint "+strings.ToLower(e))
+		keys = append(keys, "BMC endpoint "+lower(e))
 	}
 	if s := m.GetSpec().GetSerial(); s != "" {
 		keys = append(keys, "serial "+s)

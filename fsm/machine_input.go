@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"google.golang.org/protobuf/proto"
 
@@ -100,12 +99,7 @@ func validName(s string, most int) bool {
 
 // normalizeMAC accepts six bytes in hex, with colons, dashes, dots or nothing between them.
 func normalizeMAC(s string) (string, bool) {
-	hex := strings.Map(func(r rune) rune {
-		if r == ':' || r == '-' || r == '.' {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, strings.TrimSpace(s))
+	hex := lower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.TrimSpace(s)))
 	if len(hex) != 12 || strings.Trim(hex, "0123456789abcdef") != "" {
 		return "", false
 	}

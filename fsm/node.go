@@ -88,7 +88,7 @@ func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
 		bad = append(bad, FieldViolation{Field: "tags", Description: fmt.Sprintf("are %d, at most %d are allowed", len(n.GetTags()), maxTags)})
 	}
 	for i, tag := range n.GetTags() {
-		tag = strings.ToLower(strings.TrimSpace(tag))
+		tag = lower(strings.TrimSpace(tag))
 		n.Tags[i] = tag
 		if tag == "" || len(tag) > maxTag || strings.ContainsAny(tag, "\x00\n\r/") {
 			bad = append(bad, FieldViolation{Field: fmt.Sprintf("tags[%d]", i), Description: fmt.Sprintf("must be one line of 1 to %d bytes without a slash", maxTag)})

@@ -25,6 +25,10 @@ func (t *tx) initCluster(c *internalv1.InitCluster) *Error {
 		return refuse(AlreadyExists, "CLUSTER_EXISTS", "cluster has the id %s already", id)
 	}
 	t.meta.ClusterId = c.GetClusterId()
+	if t.meta.GetLastNews() == 0 {
+		// Who watches before anything has happened is told of a place to go on from: zero would be from then on.
+		t.meta.LastNews, t.meta.FirstNews = 1, 2
+	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package fsm
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -24,11 +23,10 @@ const (
 // CheckMediaURL says what is wrong with the URL of an image for a virtual drive. It goes on record, and people who may only look can see it:
 // a password has no place in it.
 func CheckMediaURL(s string) error {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil || u.Scheme == "" || u.Host == "":
+	switch u, ok := parseURL(s); {
+	case !ok:
 		return errors.New("is not a URL like https://images.example/rescue.iso")
-	case u.User != nil:
+	case u.user:
 		return errors.New("names a user: it goes on record, where others can read it. Use a URL that needs none, or one that expires")
 	case len(s) > maxMediaURL:
 		return fmt.Errorf("has %d bytes, at most %d are allowed", len(s), maxMediaURL)

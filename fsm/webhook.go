@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"iter"
-	"net/url"
 
 	"google.golang.org/protobuf/proto"
 
@@ -34,10 +33,10 @@ func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	if !validName(w.GetName(), 64) {
 		add("name", "has to be 1 to 64 letters, digits, '.', '_', '-'")
 	}
-	switch u, err := url.Parse(w.GetUrl()); {
-	case err != nil || len(w.GetUrl()) > maxWebhookURL || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+	switch u, ok := parseURL(w.GetUrl()); {
+	case !ok || len(w.GetUrl()) > maxWebhookURL || !u.isWeb():
 		add("url", "has to be an http or https URL of at most 2048 bytes")
-	case u.User != nil:
+	case u.user:
 		add("url", "holds credentials: sign the messages with secret_ref instead")
 	}
 	if len(w.GetFilter()) > maxWebhookText {

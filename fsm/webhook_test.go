@@ -53,10 +53,22 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// A watch that begins in a new cluster, before anything has happened, and is cut off goes on after the cursor that it was told.
+func TestNewsOfANewCluster(t *testing.T) {
+	p := fsmtest.NewPeer()
+	do(t, p, &internalv1.InitCluster{ClusterId: "c-1"})
+	cursor := p.View().LastNews()
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}})
+	events, err := p.View().News(cursor, 10)
+	if cursor == 0 || err != nil || len(events) == 0 || events[0].GetCursor() != cursor+1 {
+		t.Errorf("got %v, %v after cursor %d; want the events of m-1 after one that is not 0", events, err, cursor)
+	}
+}
+
 func TestNewsOfARunIsSmall(t *testing.T) {
 	p := populated(t)
 	v := p.View()
-	events, err := v.News(0, 1000)
+	events, err := v.News(v.FirstNews()-1, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func (a *api) removeTag(w http.ResponseWriter, r *http.Request) {
 // list answers nodes, filtered by ?state=, ?group_id= and ?tag=, all of them or ?limit= from ?offset= on; total counts what matches.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	state, tag := holdfastv1.Node_NODE_STATE_UNSPECIFIED, strings.ToLower(q.Get("tag"))
+	state, tag := holdfastv1.Node_NODE_STATE_UNSPECIFIED, q.Get("tag")
 	if s := q.Get("state"); s != "" {
 		var known bool
 		if state, known = stateOf(s); !known {
@@ -161,7 +161,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		for _, m := range resp.GetMachines() {
 			n := m.GetNode()
 			if state != 0 && m.GetStatus().GetNodeState() != state || q.Get("group_id") != "" && n.GetGroupId() != q.Get("group_id") ||
-				tag != "" && !slices.Contains(n.GetTags(), tag) {
+				tag != "" && !slices.ContainsFunc(n.GetTags(), func(has string) bool { return strings.EqualFold(has, tag) }) {
 				continue
 			}
 			if total >= offset && (limit == 0 || len(all) < limit) {

@@ -1,0 +1,89 @@
+package fsm
+
+import (
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+)
+
+// weburl is what matters to the record of a URL that somebody else will open.
+type weburl struct {
+	scheme   string // small letters
+	user     bool   // it names a user, and maybe a password
+	fragment bool
+}
+
+// parseURL reads SCHEME://HOST[:PORT], and what may follow. Apply reads URLs by this rule and not by net/url, which refuses more with each release of Go: peers of
+// two builds have to take the same ones. All that it takes net/url takes too (FuzzURL).
+func parseURL(s string) (weburl, bool) {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return weburl{}, false
+	}
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || !isScheme(scheme) {
+		return weburl{}, false
+	}
+	rest, fragment, _ := strings.Cut(rest, "#")
+	rest, _, _ = strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	host := authority[strings.LastIndex(authority, "@")+1:]
+	if !isHostPort(host) || !percentEncoded(path) || !percentEncoded(fragment) {
+		return weburl{}, false
+	}
+	return weburl{scheme: lower(scheme), user: host != authority, fragment: fragment != ""}, true
+}
+
+// isWeb says whether it is opened by HTTP or HTTPS.
+func (u weburl) isWeb() bool { return u.scheme == "http" || u.scheme == "https" }
+
+func isScheme(s string) bool {
+	for i := range len(s) {
+		if !isLetter(s[i]) && (i == 0 || !isDigit(s[i]) && strings.IndexByte("+-.", s[i]) < 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isHostPort takes a name, an IPv4 address or an IPv6 address in brackets, and a port.
+func isHostPort(s string) bool {
+	host, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		host, port = s[:i], s[i+1:]
+	}
+	if len(port) > 5 || len(port) == 5 && port > "65535" || strings.Trim(port, "0123456789") != "" {
+		return false
+	}
+	if inner, bracket := strings.CutPrefix(host, "["); bracket {
+		inner, closed := strings.CutSuffix(inner, "]")
+		a, err := netip.ParseAddr(inner)
+		return closed && err == nil && a.Is6() && a.Zone() == ""
+	}
+	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
+		return r < utf8.RuneSelf && !isLetter(byte(r)) && !isDigit(byte(r)) && !strings.ContainsRune("-._~", r)
+	})
+}
+
+// percentEncoded says whether two hexadecimal digits follow each percent sign.
+func percentEncoded(s string) bool {
+	for i, part := range strings.Split(s, "%") {
+		if i > 0 && (len(part) < 2 || strings.Trim(part[:2], "0123456789abcdefABCDEF") != "") {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// lower makes the letters A to Z small, and leaves all others: which of those are capitals depends on the release of Go.
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}
