@@ -9,7 +9,7 @@ import (
 )
 
 // The steps of built-in plans that set a node aside. They are scripts, for hosts with a kubectl; where the machine's cluster is registered, it is done through the API
-// instead, and the host is not asked. A plan of one's own runs what it says.
+// instead, and the host is asked only where the cluster has no node of it. A plan of one's own runs what it says.
 const (
 	stepCordon     = "cordon-node"
 	stepDrain      = "drain-node"
@@ -24,6 +24,7 @@ func (a *attempt) setAside(script action) action {
 		return script
 	}
 	var through func(ctx context.Context, ref string, n providers.NodeStatus) error
+	drains := false
 	switch a.step.GetName() {
 	case stepCordon:
 		through = func(ctx context.Context, ref string, _ providers.NodeStatus) error {
@@ -34,6 +35,7 @@ func (a *attempt) setAside(script action) action {
 			return a.cordon(ctx, d, ref, false)
 		}
 	case stepDrain, stepDrainCheck:
+		drains = true
 		through = func(ctx context.Context, ref string, n providers.NodeStatus) error { return a.drain(ctx, d, ref, n) }
 	default:
 		return script
@@ -47,7 +49,10 @@ func (a *attempt) setAside(script action) action {
 		if err != nil {
 			return err
 		}
-		if !known {
+		if !known || drains && noNode(n) && !a.flag(false, "force") {
+			if known {
+				a.say("the host is asked whether it is a node of another cluster, or under a name of its own: who knows that it is none sets the run's parameter force=true")
+			}
 			return script.do(ctx)
 		}
 		return through(ctx, ref, n)
@@ -93,6 +98,9 @@ func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeS
 	return n, known, err
 }
 
+// noNode says that the cluster has none of the machine. That it runs no pods does not follow: it may be a node of another cluster.
+func noNode(n providers.NodeStatus) bool { return !n.Registered && n.Reason == "NodeNotFound" }
+
 func describeNode(n providers.NodeStatus) string {
 	if !n.Registered {
 		return "the machine has no node there" + suffix(clean(n.Message))
@@ -129,7 +137,7 @@ func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n 
 		st, err = d.Evict(ctx, a.op, a.machine, ref, force)
 		return err
 	}
-	if !n.Registered && n.Reason != "NodeNotFound" {
+	if !n.Registered && !noNode(n) {
 		return providers.Errorf(providers.Unsupported, "drain "+a.machine.GetMachineId(), "%s", clean(n.Message))
 	}
 	if n.Registered {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,7 @@ type cluster struct {
 	nodes   map[string]*corev1.Node
 	pods    map[string]*corev1.Pod // by namespace/name
 	budget  map[string]string      // pods that a budget of that name holds
+	dawdle  time.Duration          // before a pod is asked to leave
 	calls   []string               // what was changed
 	uid     int
 }
@@ -236,6 +238,7 @@ func (c *cluster) listPods(w http.ResponseWriter, r *http.Request) {
 // evict answers as the real API does when a disruption budget allows none.
 func (c *cluster) evict(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("ns") + "/" + r.PathValue("name")
+	time.Sleep(c.dawdle)
 	if c.pods[name] == nil {
 		missing(w, "pods", name)
 		return

@@ -21,7 +21,7 @@ func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine
 	if !on {
 		op = "un" + op
 	}
-	a, n, err := j.nodeOf(ctx, op, m, ref)
+	a, n, err := j.nodeOf(providers.Unhurried(ctx), op, m, ref)
 	if err != nil {
 		return err
 	}
@@ -30,6 +30,9 @@ func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine
 	}
 	if n.Spec.Unschedulable == on {
 		return nil
+	}
+	if ctx, err = providers.Confirmed(ctx, op); err != nil {
+		return err
 	}
 	// The UID: not another node that has the name by now.
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"unschedulable":%t}}`, n.UID, on)
@@ -40,11 +43,12 @@ func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine
 // is said. Pods of daemon sets, of the host itself, and those that have ended stay. One that nothing would make anew is refused, unless forced.
 func (j *Joiner) Evict(ctx context.Context, _ providers.Op, m providers.Machine, ref string, force bool) (providers.DrainStatus, error) {
 	op := fmt.Sprintf("drain the node of %s in %s", m.GetMachineId(), ref)
-	a, n, err := j.nodeOf(ctx, op, m, ref)
+	look := providers.Unhurried(ctx) // in a large cluster that takes longer than an effect may wait
+	a, n, err := j.nodeOf(look, op, m, ref)
 	if err != nil || n == nil {
 		return providers.DrainStatus{}, err
 	}
-	pods, err := a.pods(ctx, n.Name)
+	pods, err := a.pods(look, n.Name)
 	if err != nil {
 		return providers.DrainStatus{}, classify(op, err)
 	}
@@ -52,8 +56,10 @@ func (j *Joiner) Evict(ctx context.Context, _ providers.Op, m providers.Machine,
 	if lost := orphans(pods); len(lost) > 0 && !force {
 		return st, providers.Errorf(providers.Unsupported, op, "nothing would make %s anew: delete what is not needed, or set the run's parameter force=true", list(lost))
 	}
+	if ctx, err = providers.Confirmed(ctx, op); err != nil {
+		return st, err
+	}
 	var leaving, blocked []string
-	sent := 0
 	for i := range pods {
 		p := &pods[i]
 		st.Left++
@@ -62,16 +68,18 @@ func (j *Joiner) Evict(ctx context.Context, _ providers.Op, m providers.Machine,
 			continue
 		}
 		why, err := a.evict(ctx, p)
+		if providers.ClassOf(err) == providers.Late { // what a majority has said is old by now: it is asked again
+			if ctx, err = providers.Confirmed(ctx, op); err == nil {
+				why, err = a.evict(ctx, p)
+			}
+		}
 		switch {
-		case providers.ClassOf(err) == providers.Late && sent > 0:
-			return st, nil // some have left: the next round asks for the others
 		case err != nil:
 			return st, classify(op, err)
 		case why != "":
 			blocked = append(blocked, why)
 			continue
 		}
-		sent++
 		leaving = append(leaving, p.Namespace+"/"+p.Name)
 	}
 	st.Waiting = waiting(n.Name, blocked, leaving)

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,40 @@ func TestDrain(t *testing.T) {
 	}
 	if st, err := j.Evict(t.Context(), op(), nowhere("m-3"), "prod", false); err != nil || st != (providers.DrainStatus{}) {
 		t.Errorf("a machine without a node: %+v, %v", st, err)
+	}
+}
+
+// TestDrainOfASlowCluster: looking at the pods takes longer than an effect may wait, and so does asking for each to leave.
+func TestDrainOfASlowCluster(t *testing.T) {
+	c := newCluster(t)
+	j := kube.New(c, newHost())
+	c.nodes["m-1"] = node("m-1", uuid, "", corev1.ConditionTrue)
+	c.run(pod("a", "m-1", "ReplicaSet"), pod("b", "m-1", "ReplicaSet"), pod("c", "m-1", "ReplicaSet"))
+	const valid = 200 * time.Millisecond
+	c.budget["default/b"], c.dawdle = "keep", valid
+	asked := 0
+	ctx := providers.WithConfirm(providers.WithNotAfter(t.Context(), time.Now().Add(-time.Second)), func(context.Context) (time.Time, error) {
+		asked++
+		return time.Now().Add(valid), nil
+	})
+	if st, err := j.Evict(ctx, op(), machine("m-1"), "prod", false); err != nil || st.Left != 3 {
+		t.Errorf("got %+v, %v; want three pods asked to leave", st, err)
+	}
+	if diff := cmp.Diff([]string{"evict default/a", "evict default/c"}, c.changed()); diff != "" {
+		t.Errorf("evictions (-want +got):\n%s", diff)
+	}
+	if asked < 3 {
+		t.Errorf("a majority was asked %d times, want once for each effect that came after the time", asked)
+	}
+	replaced := providers.WithConfirm(ctx, func(context.Context) (time.Time, error) { return time.Time{}, errors.New("another peer leads") })
+	if _, err := j.Evict(replaced, op(), machine("m-1"), "prod", false); providers.ClassOf(err) != providers.Late {
+		t.Errorf("a leader that was replaced: got %v, want class late", err)
+	}
+	if err := j.Cordon(replaced, op(), machine("m-1"), "prod", true); providers.ClassOf(err) != providers.Late {
+		t.Errorf("a leader that was replaced cordons: got %v, want class late", err)
+	}
+	if err := j.Cordon(ctx, op(), machine("m-1"), "prod", true); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -35,6 +35,9 @@ func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Mac
 	if err != nil {
 		return classify(what, err)
 	}
+	if ctx, err = providers.Confirmed(ctx, what); err != nil {
+		return err
+	}
 	// What has begun must not be begun with another token: the first one is revoked by its name only.
 	if err := j.host.StartCommand(ctx, op, m, attempt, providers.Command{Script: text, Timeout: joinTime}); err != nil {
 		return err
@@ -55,8 +58,11 @@ func (j *Joiner) prepared(ctx context.Context, attempt string, m providers.Machi
 	if err != nil {
 		return "", err
 	}
-	c, err := a.joining(ctx, m, s)
+	c, err := a.joining(providers.Unhurried(ctx), m, s)
 	if err != nil {
+		return "", err
+	}
+	if ctx, err = providers.Confirmed(ctx, "make a token to join "+s.ClusterRef); err != nil {
 		return "", err
 	}
 	if c.Token, err = a.mint(ctx, attempt); err != nil {

@@ -56,6 +56,8 @@ func TestNodeStatus(t *testing.T) {
 			providers.NodeStatus{Reason: "NodeOfAnotherMachine", Message: "node m-1 has system UUID " + otherUUID + ", and machine m-1 has " + uuid}},
 		"of that name, of another machine": {[]*corev1.Node{node("m-1", uuid, "holdfast://m-2", corev1.ConditionTrue)},
 			providers.NodeStatus{Reason: "NodeOfAnotherMachine", Message: "node m-1 belongs to machine m-2 (its provider id is holdfast://m-2)"}},
+		"another that nothing is known of has the name, and ours another": {[]*corev1.Node{node("m-1", "", "", corev1.ConditionTrue), node("host-7", "", "holdfast://m-1", corev1.ConditionTrue)},
+			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
 		"another has the name, and ours another": {[]*corev1.Node{node("m-1", otherUUID, "", corev1.ConditionTrue), node("host-7", uuid, "", corev1.ConditionTrue)},
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
 	} {

@@ -126,8 +126,9 @@ func (a *api) directory(ctx context.Context) (*directory, error) {
 	}
 }
 
-// node finds the machine's node; nil when there is none. Other says of a node that has its name why it is somebody else's.
+// node finds the machine's node; nil when there is none. One that has its name alone is taken where none is proved to be its own. Other says of a node that has its name why it is somebody else's.
 func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, other string, err error) {
+	var named *corev1.Node
 	for _, name := range NodeNames(m) {
 		n, err := a.get(ctx, name)
 		if err != nil {
@@ -136,11 +137,14 @@ func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, ot
 		if n == nil {
 			continue
 		}
-		_, why := whose(m, n)
-		if why == "" {
+		switch proved, why := whose(m, n); {
+		case proved:
 			return n, "", nil
+		case why != "":
+			other = why
+		case named == nil:
+			named = n
 		}
-		other = why
 	}
 	d, err := a.directory(ctx)
 	if err != nil {
@@ -164,6 +168,9 @@ func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, ot
 		if proved, _ := whose(m, n); proved {
 			return n, "", nil
 		}
+	}
+	if named != nil {
+		return named, "", nil
 	}
 	return nil, other, nil
 }
