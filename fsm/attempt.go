@@ -141,7 +141,9 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.now, c.GetError(), c.GetErrorClass()
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
-		t.hostInstalled(run) // however it ended: the next step of this run may have to log in
+		if m, ok := t.machines.get(run.GetMachineId()); ok && t.hostInstalled(m, run) { // however it ended: the next step of this run may have to log in
+			t.putMachine(m)
+		}
 	}
 	t.closeInstall(run)
 	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {

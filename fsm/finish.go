@@ -139,7 +139,7 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	phase := run.GetMachinePhaseBefore()
 	if done["repave"] {
 		phase, c.node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
-		t.hostInstalled(run) // also where an installer has reported it: nobody made an attempt
+		t.hostInstalled(m, run) // also where an installer has reported it: nobody made an attempt
 		t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
 		t.setCondition(m, condInCluster, false, "Repaved")
 	}

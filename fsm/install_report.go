@@ -121,7 +121,7 @@ func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 		t.stage(s, holdfastv1.Install_FAILED, "the installer has failed: "+i.GetError())
 	case status == "complete":
 		i.Progress, i.CompletedAt = 100, t.now
-		t.pinHost(i)
+		t.pinHost(m, i)
 		t.stage(s, holdfastv1.Install_COMPLETE, "the installer is done")
 	case status == "started" && i.GetStage() < holdfastv1.Install_INSTALLER_STARTED:
 		if i.GetStartedAt() == nil {
@@ -139,24 +139,30 @@ func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	return true
 }
 
-// pinHost takes the keys that the installer has made for the ones that the host is known by.
-func (t *tx) pinHost(i *holdfastv1.Install) {
+// pinHost takes the keys that the installer has made for the ones that the host is known by, also where the inventory had those of what was there before.
+// It says whether it has changed the machine.
+func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool) {
 	keys := strings.Join(i.GetHostKeys(), "\n")
 	if keys == "" || len(keys) > maxDeviceNote {
-		t.forgetHost(i.GetMachineId())
-		return
+		t.forgetHost(m.GetMachineId())
+		return false
 	}
-	t.devices.put(&internalv1.DeviceNote{Key: hostNote(i.GetMachineId()), Value: []byte(keys), UpdatedAt: t.now})
+	t.devices.put(&internalv1.DeviceNote{Key: hostNote(m.GetMachineId()), Value: []byte(keys), UpdatedAt: t.now})
+	if had := m.GetSpec().GetSshHostKeys(); len(had) == 0 || slices.Equal(had, i.GetHostKeys()) {
+		return false
+	}
+	m.Spec.SshHostKeys = slices.Clone(i.GetHostKeys())
+	return true
 }
 
-// hostInstalled forgets what a host was known by, and takes what its installer has said, where that has come to an end.
-func (t *tx) hostInstalled(run *holdfastv1.Run) {
+// hostInstalled forgets what a host was known by, and takes what its installer has said, where that has come to an end. It says whether it has changed the machine.
+func (t *tx) hostInstalled(m *holdfastv1.Machine, run *holdfastv1.Run) (changed bool) {
 	s, ok := t.installs.get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil && i.GetStage() != holdfastv1.Install_FAILED {
-		t.pinHost(i)
-		return
+		return t.pinHost(m, i)
 	}
 	t.forgetHost(run.GetMachineId())
+	return false
 }
 
 // appendInstallLog adds to the installer's log. What is there already is skipped, a hole is refused.

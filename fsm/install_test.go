@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,9 +57,13 @@ func TestInstallSession(t *testing.T) {
 	if r := getRun(t, p, "run-q"); fsm.OwnLogBytes(r) != before || r.GetLogBytes() != before+6 || strings.Count(fsmtest.LogText(p.View(), "run-q"), "hello") != 1 {
 		t.Errorf("the executor's offset moved from %d to %d, log %q", before, fsm.OwnLogBytes(r), fsmtest.LogText(p.View(), "run-q"))
 	}
+	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{"ssh-ed25519 OLD"}}}, Paths: []string{"spec.ssh_host_keys"}})
 	do(t, p, say(two, "complete"))
 	do(t, p, say(two, "failed")) // after the end nothing is said
 	stage(holdfastv1.Install_COMPLETE)
+	if got := getMachine(t, p, "m-1").GetSpec().GetSshHostKeys(); !slices.Equal(got, []string{"ssh-ed25519 AAAA"}) {
+		t.Errorf("the inventory has the host key of before the install: %q", got)
+	}
 	if n := getMachine(t, p, "m-1"); n.GetNode().GetInstallAttempts() != 0 || n.GetNode().GetInstallStatus() != "complete" || string(p.View().DeviceNote("host/m-1")) != "ssh-ed25519 AAAA" {
 		t.Errorf("after complete: %v, known by %q", n.GetNode(), p.View().DeviceNote("host/m-1"))
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Duration is a time.Duration that is written as text, e.g. "15s".
@@ -30,6 +32,9 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 type Jump struct {
 	Endpoint       string `json:"endpoint"`        // as Machine.spec.ssh_endpoint
 	CredentialsRef string `json:"credentials_ref"` // default: those of the provider
+
+	// HostKeys are what it is known by, as in authorized_keys. Default: the first one that is seen. A key that changes is put here.
+	HostKeys []string `json:"host_keys"`
 }
 
 // Config of a provider. The zero value is good.
@@ -90,6 +95,11 @@ func (c Config) Validate() error {
 	for i, j := range c.Jump {
 		if _, err := parseEndpoint(j.Endpoint); err != nil {
 			return fmt.Errorf("jump[%d]: %w", i, err)
+		}
+		for k, key := range j.HostKeys {
+			if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil {
+				return fmt.Errorf(`jump[%d]: host_keys[%d] is no public key: want one line such as "ssh-ed25519 AAAA…"`, i, k)
+			}
 		}
 	}
 	return nil

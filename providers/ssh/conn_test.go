@@ -286,7 +286,20 @@ func TestJumpHosts(t *testing.T) {
 
 	impostor := sshexec.NewPinnedInMemory(map[string][]string{"jump/" + second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))}})
 	p = newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, impostor)
-	wantClass(t, look(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr)
+	wantClass(t, look(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr, "host_keys of the jump host")
+
+	// The jump host was installed anew: what the configuration says goes before what was pinned.
+	cfg.Jump[0].HostKeys, cfg.Jump[1].HostKeys = []string{string(ssh.MarshalAuthorizedKey(first.hostKey))}, []string{string(ssh.MarshalAuthorizedKey(second.hostKey))}
+	cfg.HostKeys = sshexec.PinnedOnly
+	impostor = sshexec.NewPinnedInMemory(map[string][]string{"jump/" + second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))}, "m-1": {string(ssh.MarshalAuthorizedKey(target.hostKey))}})
+	p = newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, impostor)
+	if err := look(t, p, machineAt("m-1", target.addr)); err != nil {
+		t.Error(err)
+	}
+	cfg.Jump[0].HostKeys = []string{"ssh-ed25519"}
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "jump[0]: host_keys[0] is no public key") {
+		t.Errorf("a key that is none: got %v", err)
+	}
 }
 
 // TestPasswordIsSentOnce: to a server that asks in both ways, and refuses.

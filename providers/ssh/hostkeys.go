@@ -20,6 +20,24 @@ type HostKeys interface {
 	Pin(ctx context.Context, host, key string) error
 }
 
+// jumpKeys has the keys of jump hosts that the configuration names: these go before what was pinned.
+type jumpKeys struct {
+	HostKeys
+	jumps []Jump
+}
+
+func (j jumpKeys) Get(ctx context.Context, host string) ([]string, error) {
+	for _, to := range j.jumps {
+		if address, err := parseEndpoint(to.Endpoint); err == nil && len(to.HostKeys) > 0 && host == jumpHost(address) {
+			return to.HostKeys, nil
+		}
+	}
+	return j.HostKeys.Get(ctx, host)
+}
+
+// jumpHost names the jump host at an address, among all hosts that have keys.
+func jumpHost(address string) string { return "jump/" + address }
+
 // HostKeyError says that a host is not known by the key that it has shown.
 type HostKeyError struct {
 	Host    string // machine id, or "jump/" and an address
@@ -31,15 +49,23 @@ type HostKeyError struct {
 // Error says which key was seen, which was wanted, and what to do.
 func (e *HostKeyError) Error() string {
 	if len(e.Wanted) == 0 {
-		return fmt.Sprintf("host %s at %s shows the key %s, and none is pinned: compare it with what the host says on its console (ssh-keygen -lf), then pin it, or set host_keys to %s",
-			e.Host, e.Address, fingerprint(e.Seen), FirstSight)
+		return fmt.Sprintf("host %s at %s shows the key %s, and none is pinned: compare it with what the host says on its console (ssh-keygen -lf), then pin it (%s), or set host_keys to %s",
+			e.Host, e.Address, fingerprint(e.Seen), e.where(), FirstSight)
 	}
 	wanted := make([]string, len(e.Wanted))
 	for i, k := range e.Wanted {
 		wanted[i] = fingerprint(k)
 	}
-	return fmt.Sprintf("host %s at %s shows the key %s, and %s is pinned: if the host was installed anew, pin the new key; if not, another host answers at this address, or somebody sits in between",
-		e.Host, e.Address, fingerprint(e.Seen), strings.Join(wanted, " or "))
+	return fmt.Sprintf("host %s at %s shows the key %s, and %s is pinned: if the host was installed anew, pin the new key (%s); if not, another host answers at this address, or somebody sits in between",
+		e.Host, e.Address, fingerprint(e.Seen), strings.Join(wanted, " or "), e.where())
+}
+
+// where says where a key is pinned by hand.
+func (e *HostKeyError) where() string {
+	if strings.HasPrefix(e.Host, jumpHost("")) {
+		return "host_keys of the jump host, in the provider's configuration"
+	}
+	return "the machine's spec.ssh_host_keys"
 }
 
 func fingerprint(authorized string) string {

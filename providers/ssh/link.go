@@ -266,7 +266,7 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 	if ref == "" {
 		ref = p.cfg.CredentialsRef
 	}
-	via, _, err := p.link(ctx, place{host: "jump/" + address, address: address, ref: ref}, jumps[:len(jumps)-1])
+	via, _, err := p.link(ctx, place{host: jumpHost(address), address: address, ref: ref}, jumps[:len(jumps)-1])
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func New(cfg Config, credentials Credentials, keys HostKeys, log *slog.Logger) (
 		return nil, err
 	}
 	return &Provider{
-		cfg: cfg.withDefaults(), credentials: credentials, keys: keys, log: log,
+		cfg: cfg.withDefaults(), credentials: credentials, keys: jumpKeys{keys, cfg.Jump}, log: log,
 		pool:     pool{links: map[place]*link{}, open: map[*link]struct{}{}, dialing: map[place]chan struct{}{}},
 		refusals: refusals{seen: map[place]refusal{}},
 	}, nil
