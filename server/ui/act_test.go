@@ -54,3 +54,16 @@ func TestNoLeader(t *testing.T) {
 	l.LoseLeader(true)
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, nil)
 }
+
+// TestNobodyKnows: who hears "not done" of what was done does it again.
+func TestNobodyKnows(t *testing.T) {
+	l := lab(t)
+	l.LoseOutcomes(true)
+	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, []string{"It is not known whether this was done"}, "Not done")
+	if m, _ := l.State().Machine("m-2"); m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
+		t.Errorf("m-2 is in %s", m.GetStatus().GetPhase())
+	}
+	l.LoseOutcomes(false)
+	l.LoseLeader(true)
+	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 503, nil, "It is not known")
+}

@@ -7,6 +7,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
@@ -35,6 +39,7 @@ type view struct {
 	Now        time.Time
 	Again      string // this page, to come back to
 	Error      string // of what was asked for, in the words of the API
+	Unsure     bool   // whether what was asked for was done
 	MayAudit   bool
 	Body       any
 }
@@ -56,7 +61,7 @@ func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 			dashboard: d, w: w, r: r, ctx: ctx, who: auth.From(r.Context()), read: newClients(reads), write: newClients(&conn{rpc: d.rpc}),
 		}
 		if err := h(v); err != nil {
-			d.show(w, r, httpjson.Status(err), "fault", v.view("", "", &view{Title: http.StatusText(httpjson.Status(err)), Error: httpjson.Message(err)}))
+			d.show(w, r, httpjson.Status(err), "fault", v.view("", "", &view{Title: http.StatusText(httpjson.Status(err)), Error: httpjson.Message(err), Unsure: v.unsure(err)}))
 		}
 	}
 }
@@ -77,10 +82,19 @@ func (v *visit) view(title, nav string, p *view) *view {
 func (v *visit) page(name, title, nav string, body any, shown error) error {
 	code, p := http.StatusOK, &view{Body: body}
 	if shown != nil {
-		code, p.Error = httpjson.Status(shown), httpjson.Message(shown)
+		code, p.Error, p.Unsure = httpjson.Status(shown), httpjson.Message(shown), v.unsure(shown)
 	}
 	v.show(v.w, v.r, code, name, v.view(title, nav, p))
 	return nil
+}
+
+// unsure says whether what was asked for may have been done all the same: a leader died in between, or it took too long.
+func (v *visit) unsure(err error) bool {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Canceled:
+		return v.r.Method == http.MethodPost
+	}
+	return v.r.Method == http.MethodPost && httpjson.Reason(err) == cluster.ReasonOutcomeUnknown
 }
 
 // done leads to where the outcome of an action is to be seen, in a state that includes it.

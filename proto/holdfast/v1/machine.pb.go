@@ -1107,7 +1107,7 @@ func (x *Machine) GetHardware() *HardwareInventory {
 
 type MachineSpec struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
-	SshEndpoint       string                 `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`                      // [user@]host[:port]
+	SshEndpoint       string                 `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`                      // [user@]host[:port]; a user is for other tools, such as Ansible: the provider ssh logs in as the secret of ssh_credentials_ref says
 	BmcEndpoint       string                 `protobuf:"bytes,2,opt,name=bmc_endpoint,json=bmcEndpoint,proto3" json:"bmc_endpoint,omitempty"`                      // host[:port], or a URL whose scheme says the protocol
 	TargetClusterRef  string                 `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"`     // the cluster that it is for
 	MacAddresses      []string               `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"`                   // lower case, colons

@@ -1190,7 +1190,7 @@ type SshCommand struct {
 	Args          []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`                                                                         // its arguments, as they are: no shell
 	Script        string                 `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`                                                                     // instead of command and args
 	Env           map[string]string      `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // added to its environment
-	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`                                                                         // whom it runs as; empty: whoever the SSH secret logs in
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`                                                                         // whom it runs as; empty: root
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -7,6 +7,7 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -40,6 +41,7 @@ type Lab struct {
 	now    time.Time
 	clock  int64 // lease clock, in milliseconds
 	lost   bool  // the leader
+	unsure bool  // nobody hears what has become of a command
 	tokens map[string]string
 }
 
@@ -141,6 +143,13 @@ func (l *Lab) LoseLeader(lost bool) {
 	l.lost = lost
 }
 
+// LoseOutcomes makes the leader do what it is asked, and die before it says so.
+func (l *Lab) LoseOutcomes(lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsure = lost
+}
+
 var errNoLeader = &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader}
 
 // Apply implements server.Proposer.
@@ -162,7 +171,10 @@ func (l *Lab) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error
 		return fsm.Result{}, fmt.Errorf("encode entry: %w", err)
 	}
 	res := l.state.Apply(l.index, 1, data)[0]
-	if res.Err != nil {
+	switch {
+	case l.unsure:
+		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("the leader has died")}
+	case res.Err != nil:
 		return res, res.Err
 	}
 	return res, nil
