@@ -3,8 +3,10 @@ package client
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -17,6 +19,10 @@ const (
 	ReasonNoLeader       = "NO_LEADER"       // there is no leader: it was not applied
 	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN" // it may have been applied, or may still be
 )
+
+// ReasonRateLimit is the reason in a RESOURCE_EXHAUSTED error of a caller who makes too many calls: this one was turned away before anything
+// was done, and is made again a little later.
+const ReasonRateLimit = "RATE_LIMIT"
 
 // CallError is a call that no peer answered: the tries are over because the time is, or because the
 // request must not be repeated. A refusal by the server is not a CallError but its own status error.
@@ -77,6 +83,24 @@ func Reason(err error) string {
 		}
 	}
 	return ""
+}
+
+// tooMany tells that a call was turned away because there were too many.
+func tooMany(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && Reason(err) == ReasonRateLimit
+}
+
+// retryDelay is how long a server that has turned a call away wants to be left alone, 0 if it does not say.
+func retryDelay(err error) time.Duration {
+	if !tooMany(err) {
+		return 0
+	}
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
 }
 
 // FieldViolations lists what is wrong with the fields of a request that was INVALID_ARGUMENT.

@@ -13,6 +13,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -23,6 +24,7 @@ type fakePeer struct {
 	holdfastv1.UnimplementedRunServiceServer
 	holdfastv1.UnimplementedAuditServiceServer
 	holdfastv1.UnimplementedRegistryServiceServer
+	holdfastv1.UnimplementedPlanServiceServer
 
 	addr   string
 	server *grpc.Server
@@ -55,6 +57,7 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 	holdfastv1.RegisterRunServiceServer(p.server, p)
 	holdfastv1.RegisterAuditServiceServer(p.server, p)
 	holdfastv1.RegisterRegistryServiceServer(p.server, p)
+	holdfastv1.RegisterPlanServiceServer(p.server, p)
 	if p.health != nil {
 		healthv1.RegisterHealthServer(p.server, &healthv1.UnimplementedHealthServer{})
 	}
@@ -121,6 +124,10 @@ func (p *fakePeer) StartRun(_ context.Context, r *holdfastv1.StartRunRequest) (*
 	return &holdfastv1.Run{RunId: "run-00000001", RequestId: r.GetRequestId()}, nil
 }
 
+func (p *fakePeer) ProbePlan(context.Context, *holdfastv1.ProbePlanRequest) (*holdfastv1.ProbePlanResponse, error) {
+	return &holdfastv1.ProbePlanResponse{}, nil
+}
+
 func (p *fakePeer) GetRun(context.Context, *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
 	if p.run == nil {
 		return nil, status.Error(codes.NotFound, "run not found")
@@ -166,6 +173,17 @@ func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// tooManyCalls is the error that a peer makes of a call too many.
+func tooManyCalls(t *testing.T, wait time.Duration) error {
+	t.Helper()
+	s, err := status.New(codes.ResourceExhausted, "more than 10 calls a second: slow down").
+		WithDetails(&errdetails.ErrorInfo{Domain: ErrorDomain, Reason: ReasonRateLimit}, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Err()
 }
 
 // unavailable is the error that a peer makes of an outcome class.

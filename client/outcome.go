@@ -29,6 +29,11 @@ func classify(err error, sent bool) outcome {
 		case ReasonOutcomeUnknown:
 			return unknown
 		}
+	case codes.ResourceExhausted:
+		if tooMany(err) {
+			return notApplied
+		}
+		return answered // it is the request that is too much, and will be again
 	case codes.DeadlineExceeded, codes.Canceled:
 		// Also what a server says whose context ended because it is stopping.
 	default:

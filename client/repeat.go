@@ -91,6 +91,22 @@ func isRead(method string) bool {
 	return ok && opts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
+// onlyReads tells that a request changes nothing. Some that only the leader can answer do not have the mark of reads, by which any peer would.
+func onlyReads(method string, req any) bool {
+	switch req.(type) {
+	case *holdfastv1.ProbePlanRequest,
+		*holdfastv1.GetAutopilotRequest:
+		return true
+	}
+	return isRead(method)
+}
+
+// takesLong tells that a peer which is well may need longer for a request than a try has: another peer would only begin anew.
+func takesLong(req any) bool {
+	_, probes := req.(*holdfastv1.ProbePlanRequest) // it waits for BMCs and hosts
+	return probes
+}
+
 // advice is what a caller does about a request whose outcome is unknown.
 func advice(method string) string {
 	switch method[strings.LastIndexByte(method, '/')+1:] {
@@ -104,6 +120,8 @@ func advice(method string) string {
 		return "list the machines of the pool and delete the one that nobody has got the token of, then make another one"
 	case "CreateNode":
 		return "look the node up by its MAC address: if it is there, it was created"
+	case "RestoreSnapshot":
+		return "it goes on without its caller: see in the audit trail whether it was done before you repeat it"
 	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteSecret", "DeleteImage", "DeleteWebhook":
 		return "read it back: NOT_FOUND says that it was deleted"
 	}

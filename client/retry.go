@@ -42,9 +42,10 @@ type call struct {
 
 	started time.Time
 	tries   int
-	addr    string // of the last try that says why
-	err     error  // and its error
-	unknown bool   // one of the tries may have been applied
+	addr    string        // of the last try that says why
+	err     error         // and its error
+	unknown bool          // one of the tries may have been applied
+	pause   time.Duration // that a peer wants before the next try
 	warned  bool
 }
 
@@ -64,9 +65,10 @@ func (c *call) run(ctx context.Context) error {
 			return c.failed(ctx.Err())
 		}
 		c.log(ctx)
-		if ended := sleep(ctx, c.peers.delay(c.tries)); ended != nil {
+		if ended := sleep(ctx, max(c.peers.delay(c.tries), c.pause)); ended != nil {
 			return c.failed(ended)
 		}
+		c.pause = 0
 	}
 }
 
@@ -126,13 +128,14 @@ func (c *call) judge(ctx context.Context, peer *peer, a answer) bool {
 		// A try that the end of the context cut off tells less than the one before it.
 		c.addr, c.err = peer.addr, a.err
 	}
-	c.unknown = c.unknown || a.outcome == unknown && !isRead(c.method)
+	c.unknown = c.unknown || a.outcome == unknown && !onlyReads(c.method, c.req)
+	c.pause = max(c.pause, retryDelay(a.err))
 	c.peers.order.Leave(peer.number)
 	return false
 }
 
 func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
-	if c.rule != once && len(c.peers.all) > 1 {
+	if c.rule != once && len(c.peers.all) > 1 && !takesLong(c.req) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.peers.tryTimeout)
 		defer cancel()

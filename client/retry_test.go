@@ -63,6 +63,9 @@ func TestUnaryRetries(t *testing.T) {
 		{"no detail, delete", remove, plain, false, true, codes.Unavailable},
 		{"canceled by a stopping server, read", get, status.Error(codes.Canceled, "stopping"), true, false, codes.OK},
 		{"canceled by a stopping server, delete", remove, status.Error(codes.Canceled, "stopping"), false, true, codes.Canceled},
+		{"too many calls, delete", remove, tooManyCalls(t, time.Millisecond), true, false, codes.OK},
+		{"too many calls, read", get, tooManyCalls(t, time.Millisecond), true, false, codes.OK},
+		{"too much in a call", get, status.Error(codes.ResourceExhausted, "message larger than max"), false, false, codes.ResourceExhausted},
 		{"a refusal", start("req-1"), status.Error(codes.FailedPrecondition, "busy"), false, false, codes.FailedPrecondition},
 		{"not found", get, status.Error(codes.NotFound, "no such machine"), false, false, codes.NotFound},
 	} {

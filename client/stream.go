@@ -47,7 +47,7 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		}
 		p.order.Leave(peer.number)
 		p.cfg.Logger.DebugContext(ctx, "stream broke, going on with another peer", "method", method, "addr", peer.addr, "err", err)
-		wait := p.delay(tries)
+		wait := max(p.delay(tries), retryDelay(err))
 		if limit := p.cfg.ReconnectTimeout; limit > 0 && time.Since(alone)+wait > limit {
 			return &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
 		}
@@ -81,5 +81,5 @@ func resumable(err error) bool {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
 		return true
 	}
-	return false
+	return tooMany(err)
 }

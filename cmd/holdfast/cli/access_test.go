@@ -91,7 +91,7 @@ func (f *fakeCluster) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest, 
 			return err
 		}
 	}
-	return nil
+	return f.rest(s.Context())
 }
 
 func TestTokenCreate(t *testing.T) {

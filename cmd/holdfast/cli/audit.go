@@ -70,7 +70,7 @@ The trail keeps the last 262144 events: export from where you ended the last tim
 			if flushed := out.Flush(); err == nil {
 				err = flushed
 			}
-			return failed(ended(ctx, err), "export audit events")
+			return failed(err, "export audit events")
 		}),
 	}
 	cmd.Flags().Uint64Var(&from, "from", 0, "start at this sequence number (0: the oldest that is kept)")

@@ -53,7 +53,7 @@ The exit code is 0 when everything verifies, and 1 when something does not.`,
 				defer cancel()
 				err := c.ExportAudit(ctx, v.sequence, v.add)
 				if broken := (*brokenError)(nil); !errors.As(err, &broken) {
-					err = failed(ended(ctx, err), "read the audit trail")
+					err = failed(err, "read the audit trail")
 				}
 				return a.verified(&o, v, err)
 			})(cmd, args)

@@ -21,7 +21,8 @@ func (a *app) contextCommand() *cobra.Command {
 written so that only you can read it, and refused when others can.
 
 Flags come before the environment, which comes before the context. --addr or HOLDFAST_ADDR without
---context leaves the context out altogether: its token is for its own cluster.`,
+--context leaves the context out altogether: its token is for its own cluster. With --context it is the other
+way round: HOLDFAST_ADDR, HOLDFAST_TOKEN, HOLDFAST_CA, HOLDFAST_CERT and HOLDFAST_KEY are left out.`,
 		Example: `  holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400,10.0.0.3:7400 --ca /etc/holdfast/ca.pem
   holdfast context use prod
   holdfast --context lab machine list`,

@@ -27,7 +27,7 @@ type globals struct {
 func (g *globals) register(f *pflag.FlagSet) {
 	f.StringVar(&g.addr, "addr", "", "gRPC addresses of the peers, comma-separated; any of them will do (HOLDFAST_ADDR; default "+defaultAddr+")")
 	f.StringVar(&g.token, "token", "", "access token (better: HOLDFAST_TOKEN, which other users cannot see)")
-	f.StringVar(&g.context, "context", "", "context of the config file to use (HOLDFAST_CONTEXT)")
+	f.StringVar(&g.context, "context", "", "context of the config file to use (HOLDFAST_CONTEXT); beside this flag HOLDFAST_ADDR, _TOKEN, _CA, _CERT and _KEY do not count")
 	f.StringVar(&g.ca, "ca", "", "file with the CA certificates of the cluster, which turns TLS on (HOLDFAST_CA)")
 	f.StringVar(&g.cert, "cert", "", "file with a client certificate (HOLDFAST_CERT)")
 	f.StringVar(&g.key, "key", "", "file with its key (HOLDFAST_KEY)")
@@ -37,7 +37,8 @@ func (g *globals) register(f *pflag.FlagSet) {
 }
 
 // dial connects as flags, environment and context say, in this order. An address from a flag or the
-// environment is used without the current context: its token is for its own cluster.
+// environment is used without the current context: its token is for its own cluster. What the environment says of a cluster is not
+// meant for one whose context is named on the command line.
 func (a *app) dial() (*client.Client, error) {
 	cfg, err := a.clientConfig()
 	if err != nil {
@@ -86,8 +87,12 @@ func (a *app) clientConfig() (client.Config, error) {
 
 func (a *app) target() (profile.Context, error) {
 	g := a.globals
-	name := first(g.context, a.Getenv("HOLDFAST_CONTEXT"))
-	addr := first(g.addr, a.Getenv("HOLDFAST_ADDR"))
+	env := a.Getenv
+	if g.context != "" {
+		env = func(string) string { return "" }
+	}
+	name := first(g.context, env("HOLDFAST_CONTEXT"))
+	addr := first(g.addr, env("HOLDFAST_ADDR"))
 	var c profile.Context
 	if addr == "" || name != "" {
 		path, err := profile.Path(a.Getenv)
@@ -110,10 +115,10 @@ func (a *app) target() (profile.Context, error) {
 	if len(c.Addrs) == 0 {
 		c.Addrs = []string{defaultAddr}
 	}
-	c.Token = first(g.token, a.Getenv("HOLDFAST_TOKEN"), c.Token)
-	c.CA = first(g.ca, a.Getenv("HOLDFAST_CA"), c.CA)
-	c.Cert = first(g.cert, a.Getenv("HOLDFAST_CERT"), c.Cert)
-	c.Key = first(g.key, a.Getenv("HOLDFAST_KEY"), c.Key)
+	c.Token = first(g.token, env("HOLDFAST_TOKEN"), c.Token)
+	c.CA = first(g.ca, env("HOLDFAST_CA"), c.CA)
+	c.Cert = first(g.cert, env("HOLDFAST_CERT"), c.Cert)
+	c.Key = first(g.key, env("HOLDFAST_KEY"), c.Key)
 	return c, nil
 }
 

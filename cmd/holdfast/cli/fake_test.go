@@ -17,7 +17,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -41,6 +43,7 @@ type fakeCluster struct {
 	machines []*holdfastv1.Machine
 	plans    []*holdfastv1.Plan
 	runs     []*holdfastv1.Run
+	stalled  []*holdfastv1.Machine // nil: a node
 	history  []*holdfastv1.HistoryEntry
 	why      *holdfastv1.MachineExplanation
 	cluster  *holdfastv1.ClusterStatus
@@ -57,6 +60,10 @@ type fakeCluster struct {
 	// events are what a watch sends; open says that the stream goes on after them.
 	events []*holdfastv1.RunEvent
 	open   bool
+	// endless says that with open what has an end does not come to it either.
+	endless bool
+	// install answers GetInstall, if it is set. It gets how often it was asked, from 1.
+	install func(asked int) *holdfastv1.Install
 
 	mu       sync.Mutex
 	requests []proto.Message
@@ -257,7 +264,7 @@ func (f *fakeCluster) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, s grpc.S
 	if err := s.Send(chunk); err != nil {
 		return err
 	}
-	if r.GetNoFollow() {
+	if r.GetNoFollow() && !f.endless {
 		return nil
 	}
 	return f.rest(s.Context())
@@ -293,6 +300,17 @@ func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error 
 		if s, err = s.WithDetails(bad); err != nil {
 			t.Fatal(err)
 		}
+	}
+	return s.Err()
+}
+
+// tooMany is what a caller gets who makes too many calls.
+func tooMany(t *testing.T) error {
+	t.Helper()
+	s, err := status.New(codes.ResourceExhausted, "more than 10 calls a second: slow down").WithDetails(
+		&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: client.ReasonRateLimit}, &errdetails.RetryInfo{RetryDelay: durationpb.New(10 * time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return s.Err()
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -151,8 +152,13 @@ func (f *fakeCluster) TransitionNode(_ context.Context, r *holdfastv1.Transition
 	return m, nil
 }
 
-func (f *fakeCluster) ListStalledNodes(context.Context, *holdfastv1.ListStalledNodesRequest) (*holdfastv1.ListStalledNodesResponse, error) {
-	return &holdfastv1.ListStalledNodesResponse{Machines: []*holdfastv1.Machine{fixtureNode("m-1")}}, nil
+func (f *fakeCluster) ListStalledNodes(_ context.Context, r *holdfastv1.ListStalledNodesRequest) (*holdfastv1.ListStalledNodesResponse, error) {
+	nodes := f.stalled
+	if nodes == nil {
+		nodes = []*holdfastv1.Machine{fixtureNode("m-1")}
+	}
+	items, next := page(nodes, (*holdfastv1.Machine).GetMachineId, r.GetPageSize(), r.GetPageToken())
+	return &holdfastv1.ListStalledNodesResponse{Machines: items, NextPageToken: next}, nil
 }
 
 func fixtureNode(id string) *holdfastv1.Machine {
@@ -197,6 +203,25 @@ func TestNodeApprove(t *testing.T) {
 	var bad command
 	bad.wantCode(t, bad.run(t, f, "node", "state", "m-1", "gone"), ExitUsage)
 	wantIn(t, "stderr", bad.err.String(), `"gone" is not one of discovered, pending`)
+}
+
+// TestNodeStalledHasAll: a page is not all there is.
+func TestNodeStalledHasAll(t *testing.T) {
+	f := fixture()
+	for n := range pageSize + 1 {
+		f.stalled = append(f.stalled, fixtureNode(fmt.Sprintf("m-%d", n)))
+	}
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "node", "stalled", "--after", "30m", "-o", "name"), ExitOK)
+	if got := strings.Count(c.out.String(), "\n"); got != pageSize+1 {
+		t.Errorf("%d nodes are listed, want %d", got, pageSize+1)
+	}
+	for _, r := range asked[*holdfastv1.ListStalledNodesRequest](f) {
+		if r.GetOlderThanSeconds() != 30*60 {
+			t.Errorf("asked for %v, want the same for each page", r)
+		}
+	}
 }
 
 func TestNodeTag(t *testing.T) {

@@ -18,6 +18,9 @@ func (f *fakeCluster) GetInstall(_ context.Context, r *holdfastv1.GetInstallRequ
 	i := &holdfastv1.Install{MachineId: r.GetMachineId(), RunId: "run-789", Step: "repave-os", Attempt: 1, Image: "debian-13", Disk: "by=smallest", Stage: holdfastv1.Install_WRITING, Progress: 40,
 		OpenedAt: timestamppb.New(now().Add(-10 * time.Minute)), BootedAt: timestamppb.New(now().Add(-8 * time.Minute)), StageSince: timestamppb.New(now().Add(-8 * time.Minute))}
 	switch {
+	case f.install != nil:
+		return f.install(asked), nil
+	case r.GetMachineId() == "m-slow":
 	case asked > 1 && r.GetMachineId() == "m-bad":
 		i.Stage, i.Error = holdfastv1.Install_FAILED, "2 disks qualify and nothing was written"
 	case asked > 1:

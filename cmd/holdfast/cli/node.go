@@ -147,11 +147,14 @@ func (a *app) nodeStalled() *cobra.Command {
 		Short:   "List nodes that have been on their way for long, longest first",
 		Example: "  holdfast node stalled --after 30m",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			r, err := c.Nodes().ListStalledNodes(ctx, &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(after.Seconds()), PageSize: pageSize})
+			stalled, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
+				r, err := c.Nodes().ListStalledNodes(ctx, &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(after.Seconds()), PageSize: size, PageToken: token})
+				return r.GetMachines(), r.GetNextPageToken(), err
+			})
 			if err != nil {
 				return failed(err, "list stalled nodes")
 			}
-			return printList(a, &o, nodeKind(), r.GetMachines())
+			return printList(a, &o, nodeKind(), stalled)
 		}),
 	}
 	o.register(cmd)

@@ -98,10 +98,7 @@ func (a *app) autopilotState() *cobra.Command {
 			if err != nil {
 				return failed(err, "get autopilot's state")
 			}
-			if o.structured() {
-				return printOne(a, &o, kind[*holdfastv1.Autopilot]{}, s)
-			}
-			if err := printList(a, &o, autopilotKind(), s.GetPeers()); err != nil {
+			if err := a.printAutopilot(&o, s); err != nil {
 				return err
 			}
 			if !s.GetHealthy() {
@@ -112,6 +109,13 @@ func (a *app) autopilotState() *cobra.Command {
 	}
 	o.register(cmd)
 	return cmd
+}
+
+func (a *app) printAutopilot(o *output, s *holdfastv1.Autopilot) error {
+	if o.structured() {
+		return printOne(a, o, kind[*holdfastv1.Autopilot]{}, s)
+	}
+	return printList(a, o, autopilotKind(), s.GetPeers())
 }
 
 func autopilotKind() kind[*holdfastv1.AutopilotPeer] {

@@ -198,17 +198,30 @@ registered, changed and run since is gone.`,
 			if r.Chunks, err = stage(ctx, c, r.GetRestoreId(), data); err != nil {
 				return err
 			}
-			out, err := c.Operator().RestoreSnapshot(ctx, r)
-			if err != nil {
-				return failed(err, "restore snapshot")
-			}
-			return a.printRestored(out)
+			return a.restore(ctx, c, r)
 		}),
 	}
 	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false, "also while runs are active: they stop where they are, and their machines await a person")
 	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false, "also when the snapshot is of another cluster and this one is not empty")
 	cmd.Flags().BoolVar(&r.WithoutKeys, "without-keys", false, "also when the leader lacks keys that secrets in it are sealed under")
 	return cmd
+}
+
+// restoreTimeout is how long a restore may take unless --timeout is given: so long as peers give it themselves. They go on without a caller who
+// leaves sooner, and he would not know what came of it.
+const restoreTimeout = 30 * time.Minute
+
+func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest) error {
+	if !a.timeoutGiven() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
+		defer cancel()
+	}
+	out, err := c.Operator().RestoreSnapshot(ctx, r)
+	if err != nil {
+		return failed(err, "restore snapshot")
+	}
+	return a.printRestored(out)
 }
 
 func (a *app) printRestored(r *holdfastv1.RestoreSnapshotResponse) error {

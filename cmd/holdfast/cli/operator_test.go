@@ -32,6 +32,7 @@ type fakeOperator struct {
 	noted  []*holdfastv1.NoteSnapshotRequest
 	rules  *holdfastv1.AutopilotConfig
 	sick   bool
+	left   time.Duration // that the last restore had
 }
 
 func (f *fakeOperator) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, s grpc.ServerStreamingServer[holdfastv1.SnapshotData]) error {
@@ -60,9 +61,12 @@ func (f *fakeOperator) StageSnapshot(_ context.Context, r *holdfastv1.StageSnaps
 	return &holdfastv1.StageSnapshotResponse{}, nil
 }
 
-func (f *fakeOperator) RestoreSnapshot(context.Context, *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
+func (f *fakeOperator) RestoreSnapshot(ctx context.Context, _ *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if end, ok := ctx.Deadline(); ok {
+		f.left = time.Until(end)
+	}
 	b, err := fsm.ReadBackup(bytes.NewReader(f.staged))
 	if err != nil {
 		return nil, err
@@ -181,6 +185,30 @@ func TestSnapshotVerbs(t *testing.T) {
 	}
 }
 
+// TestRestoreHasTime: the peers go on without a caller, so he stays as long as they do.
+func TestRestoreHasTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.snap")
+	if err := os.WriteFile(path, snapshotFile(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args        string
+		least, most time.Duration
+	}{
+		{"", restoreTimeout - time.Minute, restoreTimeout},
+		{" --timeout 5m", 4 * time.Minute, 5 * time.Minute},
+	} {
+		f := fixture()
+		f.operator = &fakeOperator{}
+		startCluster(t, f)
+		var c command
+		c.wantCode(t, c.run(t, f, strings.Fields("operator snapshot restore "+path+tt.args)...), ExitOK)
+		if got := f.operator.left; got < tt.least || got > tt.most {
+			t.Errorf("restore%s has %v, want %v to %v", tt.args, got, tt.least, tt.most)
+		}
+	}
+}
+
 func TestOperatorVerbs(t *testing.T) {
 	f := fixture()
 	f.operator = &fakeOperator{rules: &holdfastv1.AutopilotConfig{MinQuorum: 3, DeadServerThreshold: durationpb.New(24 * time.Hour)}}
@@ -210,10 +238,12 @@ func TestOperatorVerbs(t *testing.T) {
 		}
 	}
 	f.operator.sick = true
-	var c command
-	c.wantCode(t, c.run(t, f, "operator", "autopilot", "state"), ExitUnavailable)
-	if !strings.Contains(c.out.String(), "does not answer: refused") {
-		t.Errorf("state: got %q", c.out.String())
+	for format, want := range map[string]string{
+		"table": "does not answer: refused", "json": `"failure_tolerance": 0`, "yaml": "does not answer: refused", "name": "p1", "jsonpath=.peers[0].why": "does not answer: refused", "go-template={{len .peers}}": "1",
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, "operator", "autopilot", "state", "-o", format), ExitUnavailable)
+		wantIn(t, "state -o "+format, c.out.String(), want)
 	}
 }
 

@@ -59,5 +59,8 @@ func (a *app) logs(ctx context.Context, c *client.Client, o *output, id string, 
 		_, err := a.Out.Write(chunk.GetData())
 		return err
 	})
-	return failed(ended(ctx, err), "read log of run %s", id)
+	if follow {
+		err = ended(ctx, err)
+	}
+	return failed(err, "read log of run %s", id)
 }

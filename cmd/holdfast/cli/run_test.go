@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -68,6 +69,10 @@ func TestWaiting(t *testing.T) {
 		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed, "FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
 		{"watch, time is up", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "RUNNING", nil},
 		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), ExitRunFailed, "FAILED", nil},
+		{"start, the time of all is up", append(start, "--wait", "--timeout", "1s"), nil, ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
+		{"start, --wait says more", append(start, "--wait=2s", "--timeout", "1s"), nil, ExitTimeout, "", []string{"it is still RUNNING after 2s"}},
+		{"a deed, the time of all is up", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil, ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
+		{"cancel, the time of all is up", []string{"run", "cancel", "run-789", "--wait", "--timeout", "1s"}, nil, ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
 		{"cancel, canceled", []string{"run", "cancel", "run-789", "--wait", "--reason", "wrong rack"}, canceled, ExitOK, "CANCELED", nil},
 		{"cancel, too late", []string{"run", "cancel", "run-789", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED", []string{"it ended before it could be canceled"}},
 	} {
@@ -79,7 +84,9 @@ func TestWaiting(t *testing.T) {
 				f.events = append(f.events, transition(2, tt.end, "it is over"))
 			}
 			startCluster(t, f)
-			var c command
+			ctx, cancel := context.WithCancel(t.Context())
+			defer time.AfterFunc(20*time.Second, cancel).Stop() // of one that waits for ever
+			c := command{ctx: ctx}
 			c.wantCode(t, c.run(t, f, tt.args...), tt.want)
 			wantIn(t, "out", c.out.String(), tt.out)
 			wantIn(t, "stderr", c.err.String(), tt.stderr...)

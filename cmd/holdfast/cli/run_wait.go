@@ -63,11 +63,7 @@ canceled, 6 when --timeout was given and is up. The run goes on whatever happens
 		Example: `  holdfast run wait run-789
   holdfast run wait run-789 --timeout 30m -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			limit := time.Duration(0)
-			if a.timeoutGiven() {
-				limit = a.globals.timeout
-			}
-			r, err := a.await(ctx, c, args[0], limit)
+			r, err := a.await(ctx, c, args[0], 0)
 			var ended *runError
 			if err := unlessRunError(err, &ended); err != nil {
 				return err
@@ -85,10 +81,18 @@ canceled, 6 when --timeout was given and is up. The run goes on whatever happens
 	return cmd
 }
 
+// limit is how long a wait may take: so long as its --wait says, else --timeout if that was given. 0: for ever.
+func (a *app) limit(wait time.Duration) time.Duration {
+	if wait == 0 && a.timeoutGiven() {
+		return a.globals.timeout
+	}
+	return wait
+}
+
 // await waits for a run and shows its progress on standard error where that is a terminal. A run that
 // did not succeed is returned along with a *runError.
 func (a *app) await(ctx context.Context, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
-	if limit > 0 {
+	if limit = a.limit(limit); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()

@@ -58,8 +58,9 @@ func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.Sta
 
 // waveCluster is the cluster as one wave sees it.
 type waveCluster struct {
-	c   *client.Client
-	req *holdfastv1.StartRunRequest
+	c    *client.Client
+	req  *holdfastv1.StartRunRequest
+	call time.Duration // how long a start may take: the limit of the wave is not its
 }
 
 func (w *waveCluster) filter() string { return fmt.Sprintf("request_id = %q", w.req.GetRequestId()) }
@@ -68,6 +69,8 @@ func (w *waveCluster) filter() string { return fmt.Sprintf("request_id = %q", w.
 func (w *waveCluster) Start(ctx context.Context, machine string) (*holdfastv1.Run, error) {
 	req := proto.CloneOf(w.req)
 	req.MachineId = machine
+	ctx, cancel := context.WithTimeout(ctx, w.call)
+	defer cancel()
 	return w.c.Runs().StartRun(ctx, req)
 }
 
@@ -85,13 +88,13 @@ func (w *waveCluster) runs(ctx context.Context) ([]*holdfastv1.Run, error) {
 }
 
 func (a *app) startWave(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, flags waveFlags, limit time.Duration) error {
-	if limit > 0 {
+	if limit = a.limit(limit); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	req.RequestId = first(flags.id, "wave-"+uuid.NewString())
-	cluster := &waveCluster{c: c, req: req}
+	cluster := &waveCluster{c: c, req: req, call: a.globals.timeout}
 	known, err := cluster.runs(ctx)
 	if err != nil {
 		return err
@@ -129,7 +132,14 @@ func unanswered(err error) bool {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unauthenticated:
 		return true
 	}
-	return false
+	return client.Reason(err) == client.ReasonRateLimit // and not let in all the time that a call has
+}
+
+// timeUp tells that it is the time of the context that is up, and not that of a call, which has a limit of its own. What can come to nothing any
+// more before the end is given up a moment earlier.
+func timeUp(ctx context.Context) bool {
+	end, limited := ctx.Deadline()
+	return limited && !errors.Is(ctx.Err(), context.Canceled) && time.Until(end) <= time.Second
 }
 
 // waveEnded prints the runs and says how the wave went.
@@ -137,9 +147,9 @@ func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p 
 	id := cluster.req.GetRequestId()
 	onward := fmt.Sprintf("runs that go on: %d, machines that are not started: %d: go on with the same command and --wave %s", p.Active(), p.Waiting(), id)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case err != nil && timeUp(ctx):
 		return &codeError{ExitTimeout, fmt.Sprintf("wave %s: time is up: %s", id, onward)}
-	case errors.Is(err, context.Canceled):
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return &codeError{ExitError, fmt.Sprintf("wave %s: interrupted: %s", id, onward)}
 	case err != nil:
 		a.note("wave: %s: %s", id, onward)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -93,6 +94,61 @@ func TestWaveInterrupted(t *testing.T) {
 	c.wantCode(t, <-done, ExitError)
 	id := asked[*holdfastv1.StartRunRequest](f)[0].GetRequestId()
 	wantIn(t, "stderr", c.err.String(), "wave "+id+": interrupted: runs that go on: ", "go on with the same command and --wave "+id)
+}
+
+// TestWaveThatCannotGoOn: what a call met is not the end of the wave's time, and the wave's time is not what a call met.
+func TestWaveThatCannotGoOn(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		args   string
+		refuse error // of starts
+		want   int
+		stderr string
+	}{
+		{"no peer answers", "--wait=1m --timeout 1s", refusal(t, codes.Unavailable, "no leader"), ExitUnavailable, "no leader"},
+		{"too many calls", "--wait=1m --timeout 1s", tooMany(t), ExitError, "slow down"},
+		{"time is up", "--wait=1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
+		{"the time of all is up", "--wait --timeout 1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := fixture()
+			f.open = true
+			f.refuse = func(req proto.Message) error {
+				if _, starts := req.(*holdfastv1.StartRunRequest); starts {
+					return tt.refuse
+				}
+				return nil
+			}
+			startCluster(t, f)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer time.AfterFunc(20*time.Second, cancel).Stop() // of one that waits for ever
+			c := command{ctx: ctx}
+			args := strings.Fields("run start --selector x --type REBOOT --max-parallel 1 --max-failures 9 " + tt.args)
+			c.wantCode(t, c.run(t, f, args...), tt.want)
+			wantIn(t, "stderr", c.err.String(), tt.stderr, "go on with the same command and --wave wave-")
+		})
+	}
+}
+
+// TestWaveThatIsTooFast: a start that was turned away is made again, and is no failure.
+func TestWaveThatIsTooFast(t *testing.T) {
+	f := fixture()
+	f.open = true
+	f.events = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED), inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}
+	away, turned := tooMany(t), map[string]bool{}
+	f.refuse = func(req proto.Message) error {
+		if r, ok := req.(*holdfastv1.StartRunRequest); ok && !turned[r.GetMachineId()] {
+			turned[r.GetMachineId()] = true
+			return away
+		}
+		return nil
+	}
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "start", "--selector", "x", "--type", "REBOOT", "--wait"), ExitOK)
+	if got := len(asked[*holdfastv1.StartRunRequest](f)); got != 6 {
+		t.Errorf("%d starts were asked for, want each of three twice", got)
+	}
 }
 
 func TestWaveUsage(t *testing.T) {

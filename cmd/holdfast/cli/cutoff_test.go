@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestCutOffIsNoEnd: what has an end of its own and is interrupted before it has failed, and no verdict is given on what has come so far.
+func TestCutOffIsNoEnd(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		none string // in what is printed
+		err  string
+	}{
+		{"audit verify", "VERIFIED", "error: read the audit trail: "},
+		{"audit verify -o json", "whole", "error: read the audit trail: "},
+		{"audit export", "", "error: export audit events: "},
+		{"run logs run-789", "", "error: read log of run run-789: "},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			f := fixture()
+			f.open, f.endless = true, true
+			startCluster(t, f)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c := command{ctx: ctx}
+			done := make(chan int)
+			go func() { done <- c.run(t, f, strings.Fields(tt.args)...) }()
+			<-f.watching
+			cancel()
+			c.wantCode(t, <-done, ExitError)
+			wantIn(t, "stderr", c.err.String(), tt.err, "interrupted")
+			if tt.none != "" && strings.Contains(c.out.String(), tt.none) {
+				t.Errorf("stdout has a verdict:\n%s", c.out.String())
+			}
+		})
+	}
+}
+
+// TestInstallWatchIsLeft: the install goes on, and nobody is told that it has ended.
+func TestInstallWatchIsLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args string
+		want int
+		err  string
+	}{
+		"interrupted": {"", ExitError, "watch install of m-slow: interrupted while it is at writing: it goes on"},
+		"time is up":  {" --timeout 1s", ExitTimeout, "watch install of m-slow: time is up while it is at writing: it goes on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := startCluster(t, fixture())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c := command{ctx: ctx}
+			done := make(chan int)
+			go func() { done <- c.run(t, f, strings.Fields("install watch m-slow --interval 1h"+tt.args)...) }()
+			eventually(t, "the stage is printed", func() bool { return strings.Contains(c.out.String(), "writing") })
+			if tt.args == "" {
+				cancel()
+			}
+			c.wantCode(t, <-done, tt.want)
+			wantIn(t, "stderr", c.err.String(), tt.err)
+		})
+	}
+}
