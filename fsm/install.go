@@ -169,6 +169,7 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 		i.BootedAt = t.now
 	}
 	i.Progress, i.Detail = 0, ""
+	i.LogBytes = 0 // an installer that starts over begins its log at 0: what it says is not what was said before
 	what := "the machine has its boot script"
 	if i.GetBoots() > 1 {
 		what = fmt.Sprintf("the machine has its boot script again (%d times now)", i.GetBoots())

@@ -75,6 +75,30 @@ func TestInstallSession(t *testing.T) {
 	}
 }
 
+// TestInstallLogOfEachBoot: an installer that starts over in the same session begins its log at 0, and none of it is lost.
+func TestInstallLogOfEachBoot(t *testing.T) {
+	p := nodeIn(t, pending)
+	start(t, p, "m-1", "q", "", "ubuntu")
+	begin(t, p, "run-q")
+	run := getRun(t, p, "run-q")
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: run.GetCurrentStep(), Attempt: 1, Image: "debian"})
+	before, executor := run.GetLogBytes(), fsm.OwnLogBytes(run)
+	for _, boot := range []struct{ token, text string }{{"one", "the first one was cut off\n"}, {"two", "the second one\n"}, {"three", "and a third one, which says more than both of them\n"}} {
+		token := fsmtest.TokenValue(boot.token)
+		do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: token})
+		for range 2 { // the answer to the first was lost
+			do(t, p, &internalv1.AppendInstallLog{Sha256: token, Data: []byte(boot.text)})
+		}
+		if got := strings.Count(fsmtest.LogText(p.View(), "run-q"), boot.text); got != 1 {
+			t.Errorf("boot %s: the log has %q %d times, want once", boot.token, boot.text, got)
+		}
+		before += int64(len(boot.text))
+	}
+	if r := getRun(t, p, "run-q"); r.GetLogBytes() != before || fsm.OwnLogBytes(r) != executor {
+		t.Errorf("the log has %d bytes and the executor's offset is %d, want %d and %d", r.GetLogBytes(), fsm.OwnLogBytes(r), before, executor)
+	}
+}
+
 // TestInstallFailureCountsOnce: an installer that has no answer says the same again; that is one strike.
 func TestInstallFailureCountsOnce(t *testing.T) {
 	p := nodeIn(t, pending)

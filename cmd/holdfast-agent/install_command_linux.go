@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/peers"
@@ -127,9 +128,17 @@ func bootAndInstall(ctx context.Context, s system, sent *peers.Log, log *slog.Lo
 	pid1.Randomness(log)
 	wait, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
-	if err := pid1.Network(wait, l, log); err != nil {
+	lease, err := pid1.Network(wait, l, log)
+	if err != nil {
 		return l.Hold, err
 	}
+	kept, letGo := context.WithCancel(ctx)
+	var leases errgroup.Group
+	leases.Go(func() error { return lease.Run(kept) })
+	defer func() {
+		letGo()
+		_ = leases.Wait() // it has no error
+	}()
 	ca := ""
 	if _, err := os.Stat(installerCA); err == nil {
 		ca = installerCA

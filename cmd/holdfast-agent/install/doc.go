@@ -35,6 +35,9 @@ type Disk interface {
 	io.Closer
 }
 
+// Sectored is a Disk that knows how large its logical sectors are, in bytes. Those of any other have 512.
+type Sectored interface{ SectorSize() int }
+
 // Eraser is a Disk that can be wiped. It gives the means that worked.
 type Eraser interface {
 	Erase(ctx context.Context) (method string, err error)

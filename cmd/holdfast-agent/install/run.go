@@ -29,6 +29,7 @@ const flushTimeout = 10 * time.Second
 type work struct {
 	*Installer
 	order   peers.Order
+	rule    diskrule.Rule
 	stage   atomic.Value // string
 	percent atomic.Int64
 	wiped   []peers.Wiped
@@ -91,8 +92,8 @@ func (w *work) do(ctx context.Context) ([]string, error) {
 	if err := w.order.Check(); err != nil {
 		return nil, err
 	}
-	rule, err := diskrule.Parse(w.order.Disk)
-	if err != nil {
+	var err error
+	if w.rule, err = diskrule.Parse(w.order.Disk); err != nil {
 		return nil, err
 	}
 	if err := w.start(ctx); err != nil {
@@ -107,7 +108,7 @@ func (w *work) do(ctx context.Context) ([]string, error) {
 		}
 		return nil
 	})
-	keys, err := w.install(ctx, rule)
+	keys, err := w.install(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
@@ -157,8 +158,8 @@ func (w *work) progress() peers.Report {
 }
 
 // install is the work itself.
-func (w *work) install(ctx context.Context, rule diskrule.Rule) ([]string, error) {
-	chosen, err := w.choose(ctx, rule)
+func (w *work) install(ctx context.Context) ([]string, error) {
+	chosen, err := w.choose(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,11 +176,14 @@ func (w *work) install(ctx context.Context, rule diskrule.Rule) ([]string, error
 	w.Logger.Info("image written", "image_bytes", got.ImageBytes, "sent_bytes", got.SentBytes, "took", got.Took.Round(time.Millisecond))
 	w.percent.Store(100)
 	w.stage.Store(stageFinish)
+	if err := w.stillThere(chosen); err != nil {
+		return nil, err
+	}
 	return w.machine.Finish(ctx, chosen.Name, w.order)
 }
 
 // choose waits until the list of disks stands still: a controller that is still looking at its ports must not make an ambiguous rule look like a clear one.
-func (w *work) choose(ctx context.Context, rule diskrule.Rule) (diskrule.Disk, error) {
+func (w *work) choose(ctx context.Context) (diskrule.Disk, error) {
 	const look = 100 * time.Millisecond
 	started, changed := time.Now(), time.Now()
 	var last []diskrule.Disk
@@ -191,7 +195,7 @@ func (w *work) choose(ctx context.Context, rule diskrule.Rule) (diskrule.Disk, e
 		if !same(disks, last) {
 			last, changed = disks, time.Now()
 		}
-		chosen, err := rule.Choose(disks)
+		chosen, err := w.rule.Choose(disks)
 		steady := time.Since(changed) >= w.Settle
 		if err == nil && steady {
 			return chosen, nil
@@ -217,29 +221,6 @@ func same(a, b []diskrule.Disk) bool {
 		}
 	}
 	return true
-}
-
-// prepare is the last point at which nothing has been written.
-func (w *work) prepare(ctx context.Context, name string, disk Disk) (zeroed bool, err error) {
-	w.stage.Store(stageWrite)
-	if w.order.Wipe {
-		w.stage.Store(stageWipe)
-	}
-	if err := w.Client.Report(ctx, w.order.ReportURL, w.progress()); err != nil {
-		return false, err
-	}
-	if w.order.Wipe {
-		if err := w.erase(ctx, name, disk); err != nil {
-			return false, err
-		}
-		w.stage.Store(stageWrite)
-		if err := w.Client.Report(ctx, w.order.ReportURL, w.progress()); err != nil {
-			return false, err
-		}
-		zeroed = true
-	}
-	w.Logger.Info("writing the image", "disk", name)
-	return zeroed, nil
 }
 
 // erase wipes the disk: when that was ordered and cannot be done, nothing is installed on it.

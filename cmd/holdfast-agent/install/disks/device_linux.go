@@ -24,7 +24,8 @@ const step = 1 << 30
 // Device is a disk that was opened, alone: the kernel refuses it when it is mounted or part of something.
 type Device struct {
 	*os.File
-	size uint64
+	size   uint64
+	sector int
 }
 
 // Open opens a disk below /dev to write to it.
@@ -37,8 +38,15 @@ func Open(name string) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("find out how large %s is: %w", name, err), f.Close())
 	}
-	return &Device{File: f, size: uint64(size)}, nil
+	sector, err := unix.IoctlGetInt(int(f.Fd()), unix.BLKSSZGET)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("ask %s for its sectors: %w", name, err), f.Close())
+	}
+	return &Device{File: f, size: uint64(size), sector: sector}, nil
 }
+
+// SectorSize is that of a logical sector, in bytes: what the disk counts in.
+func (d *Device) SectorSize() int { return d.sector }
 
 // Size is in bytes.
 func (d *Device) Size() uint64 { return d.size }

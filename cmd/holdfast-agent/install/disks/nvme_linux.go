@@ -17,7 +17,12 @@ const (
 	nvmeIdentify = 0x06       // §5.17
 	nvmeFormat   = 0x80       // §5.14
 	userData     = 1          // secure erase setting: all user data
-	formatWait   = 4 * 60 * 60 * 1000
+	// What Identify is asked for (CNS): one namespace, the controller, the namespaces attached to it, and all that were made.
+	cnsNamespace  = 0x00
+	cnsController = 0x01
+	cnsActive     = 0x02
+	cnsAllocated  = 0x10
+	formatWait    = 4 * 60 * 60 * 1000
 )
 
 // nvmeCommand is struct nvme_admin_cmd.
@@ -32,16 +37,30 @@ type nvmeCommand struct {
 	timeoutMillis, result uint32
 }
 
-// formatNVMe formats the namespace with its present sector size and erases all user data. It fails on what is no NVMe disk.
+// formatNVMe formats the namespace with its present sector size and erases all user data. It fails on what is no NVMe disk, and where the namespace
+// cannot be formatted without others.
 func (d *Device) formatNVMe(context.Context) error {
-	nsid, _, errno := unix.Syscall(unix.SYS_IOCTL, d.Fd(), nvmeID, 0)
+	id, _, errno := unix.Syscall(unix.SYS_IOCTL, d.Fd(), nvmeID, 0)
 	if errno != 0 {
 		return fmt.Errorf("it is no NVMe namespace: %w", errno)
 	}
-	page := make([]byte, 4096)
-	identify := nvmeCommand{opcode: nvmeIdentify, nsid: uint32(nsid), addr: uint64(uintptr(unsafe.Pointer(&page[0]))), dataLen: uint32(len(page))} //nolint:gosec // the command holds the address; page is kept alive below
-	err := d.admin(&identify)
-	runtime.KeepAlive(page)
+	nsid := uint32(id)
+	controller, err := d.identify(0, cnsController)
+	if err != nil {
+		return fmt.Errorf("identify the controller: %w", err)
+	}
+	list := uint32(cnsActive)
+	if managesNamespaces(controller) {
+		list = cnsAllocated
+	}
+	there, err := d.identify(0, list)
+	if err != nil {
+		return fmt.Errorf("list the namespaces: %w", err)
+	}
+	if err := alone(controller, there, nsid); err != nil {
+		return err
+	}
+	page, err := d.identify(nsid, cnsNamespace)
 	if err != nil {
 		return fmt.Errorf("identify the namespace: %w", err)
 	}
@@ -49,7 +68,41 @@ func (d *Device) formatNVMe(context.Context) error {
 		return fmt.Errorf("identify the namespace: it has no size")
 	}
 	flbas := uint32(page[26]) // which format it has: bits 3:0, and 6:5 as the higher ones
-	return d.admin(&nvmeCommand{opcode: nvmeFormat, nsid: uint32(nsid), cdw10: flbas&0xf | (flbas>>5&3)<<12 | userData<<9, timeoutMillis: formatWait})
+	return d.admin(&nvmeCommand{opcode: nvmeFormat, nsid: nsid, cdw10: flbas&0xf | (flbas>>5&3)<<12 | userData<<9, timeoutMillis: formatWait})
+}
+
+// managesNamespaces says whether the controller tells of namespaces that are not attached to it, which a format may reach all the same.
+func managesNamespaces(controller []byte) bool {
+	return binary.LittleEndian.Uint16(controller[256:])&(1<<3) != 0 // OACS
+}
+
+// alone refuses to format a namespace when that would format, or erase, others with it: no rule has chosen those. It goes by the controller's Format NVM
+// Attributes and the list of the namespaces that are there.
+func alone(controller, there []byte, nsid uint32) error {
+	const formatsAll, erasesAll = 1, 2
+	fna := controller[524]
+	if fna&(formatsAll|erasesAll) == 0 {
+		return nil
+	}
+	for ; len(there) >= 4; there = there[4:] {
+		other := binary.LittleEndian.Uint32(there)
+		if other == 0 {
+			break // the end of the list
+		}
+		if other != nsid {
+			return fmt.Errorf("a format of namespace %d would erase namespace %d of this controller too (FNA %#x)", nsid, other, fna)
+		}
+	}
+	return nil
+}
+
+// identify reads one of the controller's pages.
+func (d *Device) identify(nsid, cns uint32) ([]byte, error) {
+	page := make([]byte, 4096)
+	c := nvmeCommand{opcode: nvmeIdentify, nsid: nsid, addr: uint64(uintptr(unsafe.Pointer(&page[0]))), dataLen: uint32(len(page)), cdw10: cns} //nolint:gosec // the command holds the address; page is kept alive below
+	err := d.admin(&c)
+	runtime.KeepAlive(page)
+	return page, err
 }
 
 // admin sends a command. The kernel gives the status of the disk as a positive number.

@@ -62,10 +62,10 @@ func Enter(dir string, l Loader) (name string, err error) {
 		return "", fmt.Errorf("write the boot entry %s: %w", name, err)
 	}
 	at := 0
-	order = slices.DeleteFunc(order, func(o uint16) bool { return o == uint16(n) })
-	if len(order) > 0 && len(current) > 0 && order[0] == current[0] {
+	if len(order) > 0 && len(current) > 0 && order[0] == current[0] && order[0] != uint16(n) {
 		at = 1
 	}
+	order = slices.DeleteFunc(order, func(o uint16) bool { return o == uint16(n) })
 	var b []byte
 	for _, o := range slices.Insert(order, at, uint16(n)) {
 		b = binary.LittleEndian.AppendUint16(b, o)

@@ -45,6 +45,7 @@ func TestEnter(t *testing.T) {
 		{"the disk goes before another disk", map[string][]byte{"Boot0000": other, "Boot0001": other, "BootOrder": order(0, 1), "BootCurrent": order(1)}, "Boot0002", order(2, 0, 1)},
 		{"the network stays first", map[string][]byte{"Boot0000": other, "Boot0001": other, "BootOrder": order(1, 0), "BootCurrent": order(1)}, "Boot0002", order(1, 2, 0)},
 		{"an entry of an earlier installation", map[string][]byte{"Boot0000": other, "Boot0007": old.option(), "BootOrder": order(0, 7), "BootCurrent": order(0)}, "Boot0007", order(0, 7)},
+		{"an entry of an earlier installation that is first stays so", map[string][]byte{"Boot0001": other, "Boot0007": old.option(), "BootOrder": order(7, 1), "BootCurrent": order(1)}, "Boot0007", order(7, 1)},
 		{"a number that only the order has", map[string][]byte{"Boot0000": other, "BootOrder": order(0, 1)}, "Boot0002", order(2, 0, 1)},
 		{"the only entry is the earlier one", map[string][]byte{"Boot0000": old.option(), "BootOrder": order(0), "BootCurrent": order(0)}, "Boot0000", order(0)},
 		{"a variable that is none of the numbered", map[string][]byte{"BootOptionSupport": {1, 0, 0, 0}, "BootOrder": nil}, "Boot0000", order(0)},

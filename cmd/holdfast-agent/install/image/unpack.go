@@ -44,6 +44,7 @@ func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Conte
 		err = archived(first)
 	}
 	if err != nil {
+		closeIt() // a decoder reads ahead by itself, and explain reads the same source
 		return Result{}, j.explain(ctx, src, err)
 	}
 	if j.Prepare != nil {
@@ -54,6 +55,7 @@ func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Conte
 	all := &counted{Reader: in, then: func() { j.report(100*src.Received(), src.Size()) }}
 	if err := into(ctx, all); err != nil {
 		if content := (*ContentError)(nil); errors.As(err, &content) {
+			closeIt()
 			return Result{}, j.explain(ctx, src, err)
 		}
 		return Result{}, fmt.Errorf("write image %s: %w", j.Name, err)

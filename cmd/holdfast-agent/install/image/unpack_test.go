@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +102,36 @@ func TestUnpackJob(t *testing.T) {
 			}
 			if err != nil || got != 512+100000 || r.ImageBytes != int64(len(plain)) || r.SentBytes != int64(len(tt.b)) || percent != 100 {
 				t.Errorf("got %+v, %v, %d bytes unpacked, %d %%", r, err, got, percent)
+			}
+		})
+	}
+}
+
+// dripping gives little at a time, as a network does.
+type dripping struct{ *sent }
+
+func (d dripping) Read(p []byte) (int, error) { return d.sent.Read(p[:min(len(p), 4<<10)]) }
+
+// A decoder reads ahead by itself: whoever says why a tar is none must not read beside it. Under the race detector this shows.
+func TestUnpackStopsTheDecoder(t *testing.T) {
+	noise := make([]byte, 8<<20) // more than the decoder holds
+	_, _ = rand.NewChaCha8([32]byte{4}).Read(noise)
+	tests := []struct {
+		name string
+		b    []byte
+		into error
+		want string
+	}{
+		{"no archive", noise, nil, "is it really a TAR of a root file system"},
+		{"bad contents", slices.Concat(tarball(t), noise), &ContentError{What: "in it", Err: errors.New("bad")}, "in it: bad: its checksum is right"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := packed(t, "ZSTD", tt.b)
+			j := Job{Name: "root", SHA256: sum(b), Compression: "ZSTD", Format: "TAR", DiskSize: 1 << 30}
+			_, err := j.Unpack(t.Context(), dripping{&sent{bytes.NewReader(b), b}}, func(context.Context, io.Reader) error { return tt.into })
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
 	}

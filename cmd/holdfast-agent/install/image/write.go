@@ -30,6 +30,7 @@ type Job struct {
 	Format      string // RAW (default), QCOW2, which is kept whole before anything is written, or TAR, which is for Unpack
 	TempDir     string // where that is kept; default that of the system, which is in memory in the installer
 	DiskSize    uint64 // bytes
+	SectorSize  int    // bytes of a logical sector of the disk; default 512. Unpack does not look at it
 	// Prepare is asked once, when the image is known to fit as far as that can be known, right before the first byte is written: it may erase the
 	// disk, and says whether it reads as zeros now. An error stops the job. Nil: nothing is to be prepared.
 	Prepare func(ctx context.Context) (zeroed bool, err error)
@@ -76,6 +77,10 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 	}
 	if need := max(table.Need(head), uint64(n)); need > j.DiskSize {
 		return Result{}, &TooSmallError{Image: j.Name, Need: need, Have: j.DiskSize}
+	}
+	if j.SectorSize > 0 && !table.Fits(head, j.SectorSize) {
+		return Result{}, fmt.Errorf("write image %s: its partition table is for disks with sectors of 512 bytes, and those of this one have %d: nothing was written: "+
+			"use a disk with 512 (many NVMe can be formatted so: nvme format --lbaf), or an image made for %d", j.Name, j.SectorSize, j.SectorSize)
 	}
 	zeroed := false
 	if j.Prepare != nil {

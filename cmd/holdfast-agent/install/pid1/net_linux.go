@@ -6,27 +6,22 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
 	"github.com/vishvananda/netlink"
 )
 
 const (
 	// linkWait is how long an interface may take to show up, or to find its carrier: switches with spanning tree take half a minute.
 	linkWait = 45 * time.Second
-	// dhcpTry is how long one question may take, and dhcpTries how many are asked before the interfaces are looked at again.
-	dhcpTry   = 3 * time.Second
-	dhcpTries = 3
-	resolver  = "/etc/resolv.conf"
+	resolver = "/etc/resolv.conf"
 )
 
 // Network brings the machine on its network: with the address of the command line, or by DHCP on every interface that has a carrier, until one gets an
-// answer. It goes on until the context ends.
-func Network(ctx context.Context, l Line, log *slog.Logger) error {
+// answer. It goes on until the context ends. Whoever calls it has to run the lease for as long as the network is wanted.
+func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 	if lo, err := netlink.LinkByName("lo"); err == nil {
 		if err := netlink.LinkSetUp(lo); err != nil {
 			log.Warn("lo is not up", "error", err)
@@ -35,17 +30,17 @@ func Network(ctx context.Context, l Line, log *slog.Logger) error {
 	if l.Addr.Prefix.IsValid() {
 		link, err := oneLink(ctx, l.MAC)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return use(link, l.Addr, log)
+		return &Lease{}, use(link, l.Addr, log)
 	}
 	for {
-		err := lease(ctx, l.MAC, log)
+		got, err := lease(ctx, l.MAC, log)
 		if err == nil {
-			return nil
+			return got, nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("get an address: %w (last: %w)", context.Cause(ctx), err)
+			return nil, fmt.Errorf("get an address: %w (last: %w)", context.Cause(ctx), err)
 		}
 		log.Warn("no address yet, trying on", "error", err)
 	}
@@ -114,23 +109,24 @@ func oneLink(ctx context.Context, mac string) (netlink.Link, error) {
 }
 
 // lease asks on all interfaces at once and takes the first answer.
-func lease(ctx context.Context, mac string, log *slog.Logger) error {
+func lease(ctx context.Context, mac string, log *slog.Logger) (*Lease, error) {
 	links, err := waitLinks(ctx, mac)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
 		link netlink.Link
+		from *dhcp
 		addr Addr
 		err  error
 	}
 	answers := make(chan answer, len(links))
 	for _, link := range links {
 		go func() {
-			addr, err := ask(ctx, link.Attrs().Name)
-			answers <- answer{link, addr, err}
+			from, addr, err := ask(ctx, link.Attrs().Name)
+			answers <- answer{link, from, addr, err}
 		}()
 	}
 	var errs []error
@@ -147,37 +143,9 @@ func lease(ctx context.Context, mac string, log *slog.Logger) error {
 		}
 	}
 	if got == nil {
-		return fmt.Errorf("no DHCP server answers: %w", errors.Join(errs...))
+		return nil, fmt.Errorf("no DHCP server answers: %w", errors.Join(errs...))
 	}
-	return use(got.link, got.addr, log)
-}
-
-// ask gets a lease on one interface.
-func ask(ctx context.Context, name string) (addr Addr, err error) {
-	c, err := nclient4.New(name, nclient4.WithTimeout(dhcpTry), nclient4.WithRetry(dhcpTries))
-	if err != nil {
-		return Addr{}, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	lease, err := c.Request(ctx)
-	if err != nil {
-		return Addr{}, err
-	}
-	ip, ok := netip.AddrFromSlice(lease.ACK.YourIPAddr.To4())
-	ones, size := lease.ACK.SubnetMask().Size()
-	if !ok || size == 0 {
-		return Addr{}, fmt.Errorf("the lease has no address or netmask: %s", lease.ACK.Summary())
-	}
-	addr.Prefix = netip.PrefixFrom(ip, ones)
-	if r := lease.ACK.Router(); len(r) > 0 {
-		addr.Gateway, _ = netip.AddrFromSlice(r[0].To4())
-	}
-	for _, d := range lease.ACK.DNS() {
-		if a, ok := netip.AddrFromSlice(d.To4()); ok {
-			addr.DNS = append(addr.DNS, a)
-		}
-	}
-	return addr, nil
+	return &Lease{from: got.from, length: got.from.length(), log: log}, use(got.link, got.addr, log)
 }
 
 // use sets the address, the way out and the name servers.

@@ -34,10 +34,11 @@ func Fstab(root *os.Root, mounts []Mount) error {
 		}
 		text += line + "\n"
 	}
-	if err := write(root, file{name, text, 0o644}); err != nil {
+	l := &labels{root: root}
+	if err := write(root, file{name: name, text: text, mode: 0o644, label: l.of(name, "")}); err != nil {
 		return fmt.Errorf("write /%s: %w", name, err)
 	}
-	return nil
+	return l.mend()
 }
 
 // onDisk says whether a line of an fstab is about a disk.

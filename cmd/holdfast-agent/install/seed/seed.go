@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,9 @@ type file struct {
 	name string
 	text string
 	mode fs.FileMode
+	like string // a pattern of files that have the same label
+	// label is the one that it and the directories that it needs get; "": none. See labels.
+	label string
 }
 
 // Plant writes the files of an order and gives the public half of the host key it made, as in known_hosts, without the name of the host.
@@ -47,28 +51,32 @@ func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 		return nil, err
 	}
 	files := []file{
-		{"etc/ssh/ssh_host_ed25519_key", private, 0o600},
-		{"etc/ssh/ssh_host_ed25519_key.pub", public + "\n", 0o644},
-		{dir + "/meta-data", metaData(o), 0o600},
-		{dir + "/user-data", orElse(o.CloudInit.UserData, "#cloud-config\n{}\n"), 0o600},
+		{name: "etc/ssh/ssh_host_ed25519_key", text: private, mode: 0o600, like: "etc/ssh/ssh_host_*_key"},
+		{name: "etc/ssh/ssh_host_ed25519_key.pub", text: public + "\n", mode: 0o644, like: "etc/ssh/ssh_host_*_key.pub"},
+		{name: dir + "/meta-data", text: metaData(o), mode: 0o600},
+		{name: dir + "/user-data", text: orElse(o.CloudInit.UserData, "#cloud-config\n{}\n"), mode: 0o600},
 	}
 	if o.CloudInit.NetworkConfig != "" {
-		files = append(files, file{dir + "/network-config", o.CloudInit.NetworkConfig, 0o600})
+		files = append(files, file{name: dir + "/network-config", text: o.CloudInit.NetworkConfig, mode: 0o600})
 	}
 	if o.Hostname != "" {
-		files = append(files, file{"etc/hostname", o.Hostname + "\n", 0o644})
+		files = append(files, file{name: "etc/hostname", text: o.Hostname + "\n", mode: 0o644})
 	}
 	if _, err := root.Stat("etc/cloud"); err == nil {
-		files = append(files, file{"etc/cloud/cloud.cfg.d/99-holdfast.cfg", cloudConfig, 0o644})
+		files = append(files, file{name: "etc/cloud/cloud.cfg.d/99-holdfast.cfg", text: cloudConfig, mode: 0o644, like: "etc/cloud/cloud.cfg.d/*.cfg"})
 	}
 	if len(o.AuthorizedKeys) > 0 {
 		text, err := authorized(root, o.AuthorizedKeys)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{authorizedKeys, text, 0o600})
+		files = append(files, file{name: authorizedKeys, text: text, mode: 0o600})
 	}
-	if err := forget(root); err != nil {
+	l := &labels{root: root}
+	for i := range files {
+		files[i].label = l.of(files[i].name, files[i].like) // while the image's own host keys are there
+	}
+	if err := forget(l); err != nil {
 		return nil, err
 	}
 	for _, f := range files {
@@ -76,7 +84,7 @@ func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 			return nil, fmt.Errorf("write /%s: %w", f.name, err)
 		}
 	}
-	return []string{public}, nil
+	return []string{public}, l.mend()
 }
 
 const authorizedKeys = "root/.ssh/authorized_keys"
@@ -97,7 +105,8 @@ func authorized(root *os.Root, keys []string) (string, error) {
 }
 
 // forget takes away what every machine with this image would have in common: host keys, and the machine id, which systemd makes anew when its file is empty.
-func forget(root *os.Root) error {
+func forget(l *labels) error {
+	root := l.root
 	old, err := fs.Glob(root.FS(), "etc/ssh/ssh_host_*_key*")
 	if err != nil {
 		return fmt.Errorf("look for old host keys: %w", err)
@@ -108,7 +117,7 @@ func forget(root *os.Root) error {
 		}
 	}
 	if st, err := root.Lstat("etc/machine-id"); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-		if err := write(root, file{name: "etc/machine-id", mode: 0o444}); err != nil {
+		if err := write(root, file{name: "etc/machine-id", mode: 0o444, label: l.of("etc/machine-id", "")}); err != nil {
 			return fmt.Errorf("empty the machine id: %w", err)
 		}
 	}
@@ -122,7 +131,7 @@ func write(root *os.Root, f file) error {
 		if f.mode == 0o600 && !strings.HasPrefix(f.name, "etc/") {
 			mode = 0o700
 		}
-		if err := root.MkdirAll(f.name[:i], mode); err != nil {
+		if err := mkdirs(root, f.name[:i], mode, f.label); err != nil {
 			return err
 		}
 	}
@@ -134,7 +143,27 @@ func write(root *os.Root, f file) error {
 		return err
 	}
 	_, err = out.WriteString(f.text)
-	return errors.Join(err, out.Chmod(f.mode), out.Sync(), out.Close())
+	return errors.Join(err, out.Chmod(f.mode), setLabel(out, f.label), out.Sync(), out.Close())
+}
+
+// mkdirs makes what is missing of a directory.
+func mkdirs(root *os.Root, dir string, mode fs.FileMode, label string) error {
+	if up := path.Dir(dir); up != "." {
+		if err := mkdirs(root, up, mode, label); err != nil {
+			return err
+		}
+	}
+	if err := root.Mkdir(dir, mode); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	made, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(setLabel(made, label), made.Close())
 }
 
 func hostKey() (private, public string, err error) {

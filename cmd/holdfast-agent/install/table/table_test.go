@@ -77,6 +77,42 @@ func gptImage(t *testing.T) []byte {
 	return b
 }
 
+func TestFits(t *testing.T) {
+	image := gptImage(t)[:mib]
+	large := make([]byte, mib) // the protective MBR, and the GPT behind one large sector
+	copy(large, mbrImage(typeGPT)[:sector])
+	large[mbrEntries+mbrEntrySize+4] = 0
+	copy(large[4096:], "EFI PART")
+	both := bytes.Clone(large)
+	copy(both[sector:], "EFI PART")
+	boot := mbrImage(0x83)[:mib] // of a file system without a table
+	boot[mbrEntries] = 'x'
+	tests := []struct {
+		name  string
+		head  []byte
+		large bool // fits a disk with sectors of 4096 bytes; all fit one of 512
+	}{
+		{"nothing", nil, true},
+		{"a byte", []byte{1}, true},
+		{"no table", make([]byte, mib), true},
+		{"a file system", boot, true},
+		{"MBR", mbrImage(0x83)[:mib], false},
+		{"GPT", image, false},
+		{"GPT for large sectors", large, true},
+		{"both", both, true},
+		{"GPT, without its MBR", append(make([]byte, sector), image[sector:]...), false},
+		{"GPT, cut short", image[:sector+8], false},
+	}
+	for _, tt := range tests {
+		if got := Fits(tt.head, 4096); got != tt.large {
+			t.Errorf("%s: fits sectors of 4096 bytes: %v, want %v", tt.name, got, tt.large)
+		}
+		if !Fits(tt.head, sector) {
+			t.Errorf("%s: does not fit sectors of 512 bytes", tt.name)
+		}
+	}
+}
+
 func TestNeed(t *testing.T) {
 	image := gptImage(t)
 	tests := []struct {

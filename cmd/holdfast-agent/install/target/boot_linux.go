@@ -88,7 +88,10 @@ func mounted(dev, dir, kind string, flags uintptr, do func() error) error {
 	if err := unix.Mount(dev, dir, kind, flags|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount %s as %s: %w", dev, kind, err)
 	}
-	err := do()
+	seen, err := watch(dir)
+	if err == nil {
+		err = errors.Join(do(), seen.flush())
+	}
 	if gone := unix.Unmount(dir, 0); gone != nil {
 		err = errors.Join(err, fmt.Errorf("unmount %s: %w", dev, gone))
 	}

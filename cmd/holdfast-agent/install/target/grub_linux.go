@@ -190,7 +190,11 @@ func within(root *os.Root, system string, do func() error) (err error) {
 		}
 		done = append(done, at)
 	}
-	return do()
+	seen, err := watch(filepath.Join(mountPoint, espDir)) // the last one, and the only one on the disk
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(), seen.flush())
 }
 
 // plainDir makes a directory of the root that no link leads to: what is mounted on it would be elsewhere.

@@ -51,11 +51,15 @@ func Finish(ctx context.Context, disk string, o peers.Order, log *slog.Logger) (
 		return nil, fmt.Errorf("find the root file system of image %s: %w", o.Image.Name, err)
 	}
 	log.Info("root file system found", "partition", part.name, "type", kind)
-	keys, err := fill(part, kind, o, log)
-	if err == nil && o.Image.Format == tarImage {
-		err = bootable(ctx, disk, parts, log)
+	var keys []string
+	seen, err := watch(mountPoint)
+	if err == nil {
+		keys, err = fill(part, kind, o, log)
+		if err == nil && o.Image.Format == tarImage {
+			err = bootable(ctx, disk, parts, log)
+		}
+		err = errors.Join(err, seen.flush())
 	}
-	unix.Sync()
 	if err := errors.Join(err, unix.Unmount(mountPoint, 0)); err != nil {
 		return nil, err
 	}

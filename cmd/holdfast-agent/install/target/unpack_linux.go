@@ -54,12 +54,11 @@ func CanUnpack(disk string) error {
 	if err != nil {
 		return err
 	}
-	bytes, err := unix.IoctlGetInt(int(d.Fd()), unix.BLKSSZGET)
-	if err := errors.Join(err, d.Close()); err != nil {
-		return fmt.Errorf("ask %s for its sectors: %w", disk, err)
+	if err := d.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", disk, err)
 	}
-	if bytes != sectorSize {
-		return fmt.Errorf("disk %s has sectors of %d bytes, and this installer makes tables for those of %d", disk, bytes, sectorSize)
+	if d.SectorSize() != sectorSize {
+		return fmt.Errorf("disk %s has sectors of %d bytes, and this installer makes tables for those of %d", disk, d.SectorSize(), sectorSize)
 	}
 	if d.Size() < table.Least {
 		return fmt.Errorf("disk %s has %d bytes (%s), and it takes %s at least", disk, d.Size(), diskrule.Size(d.Size()), diskrule.Size(table.Least))

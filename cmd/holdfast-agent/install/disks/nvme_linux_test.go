@@ -1,0 +1,58 @@
+package disks
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// A format must not reach a namespace that no rule has chosen.
+func TestFormatReachesNoOther(t *testing.T) {
+	tests := []struct {
+		name  string
+		fna   byte
+		nsid  uint32
+		there []uint32
+		want  string
+	}{
+		{"the only one", 3, 1, []uint32{1}, ""},
+		{"each is formatted alone", 0, 1, []uint32{1, 2}, ""},
+		{"what the other bits say is no matter", 0xfc, 1, []uint32{1, 2}, ""},
+		{"a format is one of all", 1, 1, []uint32{1, 2}, "a format of namespace 1 would erase namespace 2 of this controller too (FNA 0x1)"},
+		{"a secure erase is one of all", 2, 2, []uint32{1, 2}, "a format of namespace 2 would erase namespace 1 of this controller too (FNA 0x2)"},
+		{"a list that is full", 1, 1, full(), "a format of namespace 1 would erase namespace 2 of this controller too (FNA 0x1)"},
+		{"a list that does not have it", 1, 7, []uint32{3}, "a format of namespace 7 would erase namespace 3 of this controller too (FNA 0x1)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			controller, there := make([]byte, 4096), make([]byte, 4096)
+			controller[524] = tt.fna
+			for i, n := range tt.there {
+				binary.LittleEndian.PutUint32(there[4*i:], n)
+			}
+			got := ""
+			if err := alone(controller, there, tt.nsid); err != nil {
+				got = err.Error()
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func full() (all []uint32) {
+	for n := range uint32(1024) {
+		all = append(all, n+1)
+	}
+	return all
+}
+
+func TestManagesNamespaces(t *testing.T) {
+	for oacs, want := range map[uint16]bool{0: false, 1 << 3: true, 0xfff7: false} {
+		controller := make([]byte, 4096)
+		binary.LittleEndian.PutUint16(controller[256:], oacs)
+		if got := managesNamespaces(controller); got != want {
+			t.Errorf("OACS %#x: got %v, want %v", oacs, got, want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package pid1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/dhcpv4/nclient4"
+)
+
+const (
+	// dhcpTry is how long one question may take, and dhcpTries how many are asked before the interfaces are looked at again.
+	dhcpTry   = 3 * time.Second
+	dhcpTries = 3
+	// unsaid is how long a lease is when the server does not say it, which it has to.
+	unsaid = time.Hour
+)
+
+// dhcp is a lease on one interface. It implements lessor.
+type dhcp struct {
+	name  string
+	lease *nclient4.Lease
+}
+
+// ask gets a lease on one interface.
+func ask(ctx context.Context, name string) (*dhcp, Addr, error) {
+	d := &dhcp{name: name}
+	if _, err := d.do(func(c *nclient4.Client) (*nclient4.Lease, error) { return c.Request(ctx) }); err != nil {
+		return nil, Addr{}, err
+	}
+	addr, err := d.addr()
+	return d, addr, err
+}
+
+// do asks a question, and keeps the lease that is the answer.
+func (d *dhcp) do(question func(*nclient4.Client) (*nclient4.Lease, error)) (length time.Duration, err error) {
+	c, err := nclient4.New(d.name, nclient4.WithTimeout(dhcpTry), nclient4.WithRetry(dhcpTries))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	lease, err := question(c)
+	if err != nil {
+		return 0, err
+	}
+	d.lease = lease
+	return d.length(), nil
+}
+
+// length is for how long the address is lent.
+func (d *dhcp) length() time.Duration { return d.lease.ACK.IPAddressLeaseTime(unsaid) }
+
+// addr is what the server has said besides.
+func (d *dhcp) addr() (addr Addr, err error) {
+	ack := d.lease.ACK
+	ip, ok := netip.AddrFromSlice(ack.YourIPAddr.To4())
+	ones, size := ack.SubnetMask().Size()
+	if !ok || size == 0 {
+		return Addr{}, fmt.Errorf("the lease has no address or netmask: %s", ack.Summary())
+	}
+	addr.Prefix = netip.PrefixFrom(ip, ones)
+	if r := ack.Router(); len(r) > 0 {
+		addr.Gateway, _ = netip.AddrFromSlice(r[0].To4())
+	}
+	for _, s := range ack.DNS() {
+		if a, ok := netip.AddrFromSlice(s.To4()); ok {
+			addr.DNS = append(addr.DNS, a)
+		}
+	}
+	return addr, nil
+}
+
+// Renew implements lessor.
+func (d *dhcp) Renew(ctx context.Context) (time.Duration, error) {
+	length, err := d.do(func(c *nclient4.Client) (*nclient4.Lease, error) { return c.Renew(ctx, d.lease) })
+	if err != nil {
+		return 0, fmt.Errorf("renew the lease of %s: %w", d.name, err)
+	}
+	return length, nil
+}
+
+// Again implements lessor. Another address than the one in use is not taken: connections hang on that, and the image comes over them.
+func (d *dhcp) Again(ctx context.Context) (time.Duration, error) {
+	ip := d.lease.ACK.YourIPAddr
+	length, err := d.do(func(c *nclient4.Client) (*nclient4.Lease, error) {
+		offer, err := c.DiscoverOffer(ctx, dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(ip)))
+		if err != nil {
+			return nil, err
+		}
+		if !offer.YourIPAddr.Equal(ip) {
+			return nil, fmt.Errorf("the server offers %s in place of %s", offer.YourIPAddr, ip)
+		}
+		return c.RequestFromOffer(ctx, offer)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ask for %s on %s again: %w", ip, d.name, err)
+	}
+	return length, nil
+}
