@@ -98,8 +98,8 @@ func (p *Imager) session(m providers.Machine, tok string) *holdfastv1.Install {
 func (p *Imager) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
 	i := p.session(m, op.Token())
 	if i == nil {
-		if spec.Image == "" && !spec.Wipe {
-			return providers.Errorf(providers.Unsupported, "install "+m.GetMachineId(), "there is neither an image nor a disk to wipe")
+		if spec.Image == "" { // before any button is pressed: the installer refuses such an order
+			return providers.Errorf(providers.Unsupported, "install "+m.GetMachineId(), "there is no image, and the installer erases a disk only to write one: erase disks from the host (provider datacenter)")
 		}
 		return p.sessions.Open(ctx, op, spec)
 	}
