@@ -195,8 +195,13 @@ func TestForeignSession(t *testing.T) {
 	if st, err := imager(s, 0).InstallStatus(t.Context(), machine(), op(2).Token()); err != nil || st.State != providers.WorkNone {
 		t.Errorf("got %+v, %v, want none", st, err)
 	}
-	err := imager(&site{}, 0).StartInstall(t.Context(), op(1), machine(), providers.InstallSpec{})
-	if providers.ClassOf(err) != providers.Unsupported {
-		t.Errorf("nothing to install: got %v, want it refused", err)
+	for _, spec := range []providers.InstallSpec{{}, {Wipe: true}} {
+		untouched := &site{}
+		if err := imager(untouched, 0).StartInstall(t.Context(), op(1), machine(), spec); providers.ClassOf(err) != providers.Unsupported {
+			t.Errorf("nothing to install: got %v, want it refused", err)
+		}
+		if i := untouched.session; i != nil {
+			t.Errorf("%+v: a session is open: %v", spec, i)
+		}
 	}
 }
