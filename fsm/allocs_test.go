@@ -17,7 +17,7 @@ import (
 const (
 	budgetStart  = 220 // a StartRun applied, with its history, event and audit
 	budgetGet    = 30  // a machine read
-	budgetNobody = 19  // a list whose filter nothing matches, whatever the size of the fleet
+	budgetNobody = 9   // a list whose filter nothing matches, whatever the size of the fleet
 )
 
 func withinBudget(t *testing.T, what string, budget float64, f func()) {

@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"bytes"
-	"iter"
 	"slices"
 	"strings"
 
@@ -95,39 +94,31 @@ type Query struct {
 	Texts []string
 }
 
-// findRows gives the rows with key > after that a query lets through, by key.
-func (t *rowset) findRows(q Query, after string) iter.Seq[*record] {
-	rows := t.rowsFrom("", after)
-	if q.Facets != nil {
-		rows = t.having(t.cursor(*q.Facets), after)
-	}
+// findRows visits the rows with key > after that a query lets through, by key.
+func (t *rowset) findRows(q Query, after string, visit func(*record) bool) {
 	texts := make([][]byte, len(q.Texts))
 	for i, text := range q.Texts {
 		texts[i] = []byte(text)
 	}
-	return func(yield func(*record) bool) {
-		for r := range rows {
-			if slices.ContainsFunc(texts, func(text []byte) bool { return !bytes.Contains(r.value, text) }) {
-				continue
-			}
-			if !yield(r) {
-				return
-			}
-		}
+	see := func(r *record) bool {
+		return slices.ContainsFunc(texts, func(text []byte) bool { return !bytes.Contains(r.value, text) }) || visit(r)
 	}
+	if q.Facets == nil {
+		t.rowsFrom("", after, see)
+		return
+	}
+	t.having(t.cursor(*q.Facets), after, see)
 }
 
-func (t *rowset) having(c cursor, after string) iter.Seq[*record] {
-	return func(yield func(*record) bool) {
-		for {
-			key, ok := c.seek(after + "\x00") // the next key that there can be
-			if !ok {
-				return
-			}
-			after = key
-			if r, ok := t.rows.Get(&record{key: key}); !ok || !yield(r) {
-				return
-			}
+func (t *rowset) having(c cursor, after string, visit func(*record) bool) {
+	for {
+		key, ok := c.seek(after + "\x00") // the next key that there can be
+		if !ok {
+			return
+		}
+		after = key
+		if r, ok := t.rows.Get(&record{key: key}); !ok || !visit(r) {
+			return
 		}
 	}
 }

@@ -178,56 +178,48 @@ func (t *rowset) keys() iter.Seq[string] {
 	}
 }
 
-// ascend gives the rows with key > after that start with prefix, by key.
-func (t *rowset) rowsFrom(prefix, after string) iter.Seq[*record] {
-	return func(yield func(*record) bool) {
-		t.rows.Ascend(&record{key: max(prefix, after)}, func(r *record) bool {
-			if !strings.HasPrefix(r.key, prefix) {
-				return false
-			}
-			return r.key == after || yield(r)
-		})
-	}
+// rowsFrom visits the rows with key > after that start with prefix, by key.
+func (t *rowset) rowsFrom(prefix, after string, visit func(*record) bool) {
+	t.rows.Ascend(&record{key: max(prefix, after)}, func(r *record) bool {
+		if !strings.HasPrefix(r.key, prefix) {
+			return false
+		}
+		return r.key == after || visit(r)
+	})
 }
 
-// descend gives the rows with key < before that start with prefix, by key, last first.
-func (t *rowset) rowsBack(prefix, before string) iter.Seq[*record] {
-	return func(yield func(*record) bool) {
-		t.rows.Descend(&record{key: before}, func(r *record) bool {
-			if r.key >= before {
-				return true
-			}
-			return strings.HasPrefix(r.key, prefix) && yield(r)
-		})
-	}
+// rowsBack visits the rows with key < before that start with prefix, by key, last first.
+func (t *rowset) rowsBack(prefix, before string, visit func(*record) bool) {
+	t.rows.Descend(&record{key: before}, func(r *record) bool {
+		if r.key >= before {
+			return true
+		}
+		return strings.HasPrefix(r.key, prefix) && visit(r)
+	})
 }
 
-// scan gives the rows whose index key starts with prefix and is above after, by index key.
-func (t *rowset) scanRows(index int, prefix, after string) iter.Seq2[string, *record] {
-	return func(yield func(string, *record) bool) {
-		t.indexes[index].Ascend(entry{key: max(prefix, after), rec: &record{}}, func(e entry) bool {
-			if !strings.HasPrefix(e.key, prefix) {
-				return false
-			}
-			return (after != "" && e.key == after) || yield(e.key, e.rec)
-		})
-	}
+// scanRows visits the rows whose index key starts with prefix and is above after, by index key.
+func (t *rowset) scanRows(index int, prefix, after string, visit func(string, *record) bool) {
+	t.indexes[index].Ascend(entry{key: max(prefix, after), rec: &record{}}, func(e entry) bool {
+		if !strings.HasPrefix(e.key, prefix) {
+			return false
+		}
+		return (after != "" && e.key == after) || visit(e.key, e.rec)
+	})
 }
 
-// scanBack gives the rows whose index key starts with prefix and is below before, last first.
+// scanRowsBack visits the rows whose index key starts with prefix and is below before, last first.
 // An empty before starts at the end.
-func (t *rowset) scanRowsBack(index int, prefix, before string) iter.Seq2[string, *record] {
+func (t *rowset) scanRowsBack(index int, prefix, before string, visit func(string, *record) bool) {
 	if before == "" {
 		before = prefix + "\xff"
 	}
-	return func(yield func(string, *record) bool) {
-		t.indexes[index].Descend(entry{key: before, rec: &record{}}, func(e entry) bool {
-			if e.key >= before {
-				return true
-			}
-			return strings.HasPrefix(e.key, prefix) && yield(e.key, e.rec)
-		})
-	}
+	t.indexes[index].Descend(entry{key: before, rec: &record{}}, func(e entry) bool {
+		if e.key >= before {
+			return true
+		}
+		return strings.HasPrefix(e.key, prefix) && visit(e.key, e.rec)
+	})
 }
 
 // last gives the key of the row with the highest key that starts with prefix and is below before.

@@ -71,55 +71,47 @@ func (t *table[P]) put(m P) { t.write(m) }
 
 // lookup gives the row that an index has under exactly key.
 func (t *table[P]) lookup(index int, key string) (m P, ok bool) {
-	for k, r := range t.scanRows(index, key, "") {
-		if k == key {
-			return t.decode(r), true
+	t.scanRows(index, key, "", func(k string, r *record) bool {
+		if ok = k == key; ok { // or a longer one
+			m = t.decode(r)
 		}
-		break // a longer one
-	}
-	return m, false
+		return false
+	})
+	return m, ok
 }
 
 // ascend gives the rows with key > after that start with prefix, by key.
 func (t *table[P]) ascend(prefix, after string) iter.Seq[P] {
-	return t.decoded(t.rowsFrom(prefix, after))
+	return func(yield func(P) bool) {
+		t.rowsFrom(prefix, after, func(r *record) bool { return yield(t.decode(r)) })
+	}
 }
 
 // descend gives the rows with key < before that start with prefix, by key, last first.
 func (t *table[P]) descend(prefix, before string) iter.Seq[P] {
-	return t.decoded(t.rowsBack(prefix, before))
+	return func(yield func(P) bool) {
+		t.rowsBack(prefix, before, func(r *record) bool { return yield(t.decode(r)) })
+	}
 }
 
 // find gives the rows with key > after that a query lets through, by key.
-func (t *table[P]) find(q Query, after string) iter.Seq[P] { return t.decoded(t.findRows(q, after)) }
-
-func (t *table[P]) decoded(rows iter.Seq[*record]) iter.Seq[P] {
+func (t *table[P]) find(q Query, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		for r := range rows {
-			if !yield(t.decode(r)) {
-				return
-			}
-		}
+		t.findRows(q, after, func(r *record) bool { return yield(t.decode(r)) })
 	}
 }
 
 // scan gives the rows whose index key starts with prefix and is above after, by index key.
 func (t *table[P]) scan(index int, prefix, after string) iter.Seq2[string, P] {
-	return t.decodedBy(t.scanRows(index, prefix, after))
+	return func(yield func(string, P) bool) {
+		t.scanRows(index, prefix, after, func(key string, r *record) bool { return yield(key, t.decode(r)) })
+	}
 }
 
 // scanBack gives the rows whose index key starts with prefix and is below before, last first.
 // An empty before starts at the end.
 func (t *table[P]) scanBack(index int, prefix, before string) iter.Seq2[string, P] {
-	return t.decodedBy(t.scanRowsBack(index, prefix, before))
-}
-
-func (t *table[P]) decodedBy(rows iter.Seq2[string, *record]) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {
-		for key, r := range rows {
-			if !yield(key, t.decode(r)) {
-				return
-			}
-		}
+		t.scanRowsBack(index, prefix, before, func(key string, r *record) bool { return yield(key, t.decode(r)) })
 	}
 }
