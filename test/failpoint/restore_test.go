@@ -160,7 +160,7 @@ func (r *restored) told(t *testing.T, d death, out string, err error) {
 		t.Errorf("the restore has succeeded, and its leader had died before it:\n%s", out)
 	case err != nil && d.succeeds:
 		t.Errorf("the restore has failed: %v\n%s", err, out)
-	case err != nil && !strings.Contains(out, "begin anew") && !strings.Contains(out, "read the state back before you repeat it"):
+	case err != nil && !strings.Contains(out, "begin anew") && !strings.Contains(out, "before you repeat it"):
 		t.Errorf("the restore has failed without saying what to do: %v\n%s", err, out)
 	}
 	t.Logf("the operator was told (%v):\n%s", err, out)
