@@ -49,10 +49,11 @@ func (a *attempt) setAside(script action) action {
 		if err != nil {
 			return err
 		}
-		if !known || drains && noNode(n) && !a.flag(false, "force") {
-			if known {
-				a.say("the host is asked whether it is a node of another cluster, or under a name of its own: who knows that it is none sets the run's parameter force=true")
-			}
+		if known && drains && noNode(n) && !a.flag(false, "force") {
+			a.say("the host is asked whether it is a node of another cluster, or under a name of its own: who knows that it is none sets the run's parameter force=true")
+			known = false
+		}
+		if !known {
 			return script.do(ctx)
 		}
 		return through(ctx, ref, n)

@@ -238,7 +238,10 @@ func (c *cluster) listPods(w http.ResponseWriter, r *http.Request) {
 // evict answers as the real API does when a disruption budget allows none.
 func (c *cluster) evict(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("ns") + "/" + r.PathValue("name")
-	time.Sleep(c.dawdle) // sleep: the API is slow
+	select {
+	case <-time.After(c.dawdle):
+	case <-r.Context().Done():
+	}
 	if c.pods[name] == nil {
 		missing(w, "pods", name)
 		return
