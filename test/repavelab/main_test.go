@@ -75,13 +75,9 @@ func diskImage() string { return filepath.Join(cacheDir(), "disk.raw.zst") }
 // netbootDir has the kernel and the initramfs that make netboot builds.
 func netbootDir() string { return filepath.Join("..", "..", "bin", "netboot") }
 
-// programs are what this lab needs beyond that of the BMCs, with the Debian package of each.
+// programs are what this lab needs beyond that of the BMCs, with the Debian package of each. What its image takes to make, image.sh installs.
 func programs() map[string]string {
-	return map[string]string{
-		"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/sbin/debootstrap": "debootstrap", "/usr/sbin/mkfs.vfat": "dosfstools", "/usr/bin/mcopy": "mtools",
-		"/usr/sbin/sfdisk": "fdisk", "/usr/bin/syslinux": "syslinux", "/usr/lib/syslinux/mbr/mbr.bin": "syslinux-common", "/usr/bin/zstd": "zstd",
-		"/usr/lib/systemd/boot/efi/systemd-bootx64.efi": "systemd-boot-efi", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf", "/usr/lib/ipxe/ipxe.efi": "ipxe",
-	}
+	return map[string]string{"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf", "/usr/lib/ipxe/ipxe.efi": "ipxe"}
 }
 
 // install installs the packages of programs that are not there. Their services are not started.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a root file system as tar, with a kernel and GRUB for BIOS and UEFI, of the root that image.sh has made: tar.sh DIR writes DIR/root.tar.zst. Needs what image.sh needs, and zstd.
+# Makes a root file system as tar, with a kernel and GRUB for BIOS and UEFI, of the root that image.sh makes: tar.sh DIR writes DIR/root.tar.zst. Needs what image.sh needs.
 set -euo pipefail
 dir=$1
 here=$(cd "$(dirname "$0")" && pwd)
