@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -18,6 +19,8 @@ const (
 	budgetStart  = 220 // a StartRun applied, with its history, event and audit
 	budgetGet    = 30  // a machine read
 	budgetNobody = 9   // a list whose filter nothing matches, whatever the size of the fleet
+	budgetRead   = 13  // a machine of a snapshot file that is read, with its entry of history and its event
+	budgetCheck  = 8   // the same when the file is only checked
 )
 
 func withinBudget(t *testing.T, what string, budget float64, f func()) {
@@ -30,12 +33,8 @@ func withinBudget(t *testing.T, what string, budget float64, f func()) {
 }
 
 func TestAllocsOfApply(t *testing.T) {
-	p := fsmtest.NewPeer()
+	p := registered(128)
 	p.Do(createToken("t-1", holdfastv1.Role_OPERATOR))
-	for i := range 128 {
-		p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Labels: map[string]string{"env": "prod", "provider": "fake"},
-			Spec: &holdfastv1.MachineSpec{Rack: "r7", BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i), Serial: fmt.Sprintf("S%04d", i)}}})
-	}
 	var entries [][]byte
 	for i := range 110 {
 		c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", i), MachineId: fmt.Sprintf("m-%d", i),
@@ -56,12 +55,55 @@ func TestAllocsOfApply(t *testing.T) {
 	})
 }
 
-func TestAllocsOfReads(t *testing.T) {
+// registered gives a peer with some machines.
+func registered(n int) *fsmtest.Peer {
 	p := fsmtest.NewPeer()
-	for i := range 2000 {
+	for i := range n {
 		p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Labels: map[string]string{"env": "prod", "provider": "fake"},
 			Spec: &holdfastv1.MachineSpec{Rack: "r7", BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i), Serial: fmt.Sprintf("S%04d", i)}}})
 	}
+	return p
+}
+
+// TestAllocsOfSnapshots: what every row of millions costs is what a restore, a start and the check of a backup cost.
+func TestAllocsOfSnapshots(t *testing.T) {
+	files := map[int][]byte{}
+	for _, n := range []int{1000, 2000} {
+		s, err := registered(n).Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file bytes.Buffer
+		if err := s.WriteBackup(&file, fsm.BackupInfo{}); err != nil {
+			t.Fatal(err)
+		}
+		files[n] = file.Bytes()
+	}
+	for _, c := range []struct {
+		what   string
+		budget float64
+		read   func([]byte) error
+	}{
+		{"a machine of a snapshot that is read", budgetRead, func(file []byte) error { _, err := fsm.ReadBackup(bytes.NewReader(file)); return err }},
+		{"a machine of a snapshot that is checked", budgetCheck, func(file []byte) error { _, err := fsm.CheckBackup(bytes.NewReader(file)); return err }},
+	} {
+		allocs := func(n int) float64 {
+			return testing.AllocsPerRun(3, func() {
+				if err := c.read(files[n]); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		if got := (allocs(2000) - allocs(1000)) / 1000; got > c.budget { // without what a file costs
+			t.Errorf("%s allocates %.1f times, want at most %v", c.what, got, c.budget)
+		} else {
+			t.Logf("%s allocates %.1f times of %v", c.what, got, c.budget)
+		}
+	}
+}
+
+func TestAllocsOfReads(t *testing.T) {
+	p := registered(2000)
 	withinBudget(t, "a machine read", budgetGet, func() {
 		if _, ok := p.View().Machine("m-77"); !ok {
 			t.Fatal("not found")

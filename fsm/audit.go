@@ -29,6 +29,10 @@ func auditSchema() *schema[*holdfastv1.AuditEvent] {
 	return &schema[*holdfastv1.AuditEvent]{
 		kind: internalv1.SnapshotRecord_AUDIT,
 		key:  func(e *holdfastv1.AuditEvent) string { return ordered(e.GetSequence()) },
+		glance: func() func(string) *holdfastv1.AuditEvent {
+			e := &holdfastv1.AuditEvent{}
+			return glanceNumber(e, 1, &e.Sequence)
+		},
 	}
 }
 

@@ -2,14 +2,16 @@ package fsm
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // A glance at a row reads what its key, its indexes and its facets look at, and nothing else: what the intake of a snapshot wants to know of a row. The
 // row decodes, as its shape says. What it gives is good until the next one, and its texts are parts of the row's: who keeps one makes a copy.
-// The numbers are those of machine.proto. What a key, an index or a facet begins to look at has to be read here too: FuzzGlance fails until it is.
+// The numbers are those of the .proto files. What a key, an index or a facet begins to look at has to be read here too: FuzzGlance fails until it is.
 
 // wireField is one field of an encoded message.
 type wireField struct {
@@ -63,6 +65,65 @@ func uvarint(text string) (v uint64, n int) {
 		}
 	}
 	return v, len(text)
+}
+
+// glanceNumber glances at rows of which only a number is looked at, which is kept at a place in m.
+func glanceNumber[P proto.Message](m P, number protowire.Number, at *uint64) func(row string) P {
+	return func(row string) P {
+		*at = 0
+		for f := range fieldsOf(row) {
+			if f.isVarint(number) {
+				*at = f.value
+			}
+		}
+		return m
+	}
+}
+
+// glanceLease glances at leases.
+func glanceLease() func(row string) *internalv1.Lease {
+	l, expired := &internalv1.Lease{Ref: &internalv1.LeaseRef{}}, &timestamppb.Timestamp{}
+	return func(row string) *internalv1.Lease {
+		l.Ref.Reset()
+		expired.Reset()
+		l.ExpiredAt, l.Revision, l.Gone = nil, 0, false
+		for f := range fieldsOf(row) {
+			switch {
+			case f.isText(1):
+				glanceLeaseRef(l.Ref, f.text)
+			case f.isText(5):
+				l.ExpiredAt = expired
+				glanceTime(expired, f.text)
+			case f.isVarint(7):
+				l.Revision = f.value
+			case f.isVarint(11):
+				l.Gone = protowire.DecodeBool(f.value)
+			}
+		}
+		return l
+	}
+}
+
+func glanceLeaseRef(r *internalv1.LeaseRef, text string) {
+	for f := range fieldsOf(text) {
+		switch {
+		case f.isVarint(1):
+			r.Kind = internalv1.LeaseRef_Kind(f.value)
+		case f.isText(2):
+			r.Id = f.text
+		}
+	}
+}
+
+func glanceTime(t *timestamppb.Timestamp, text string) {
+	for f := range fieldsOf(text) {
+		switch {
+		case f.isVarint(1):
+			t.Seconds = int64(f.value)
+		case f.isVarint(2):
+			t.Nanos = int32(f.value)
+		}
+	}
 }
 
 // glanceHistory glances at entries of histories.
@@ -207,13 +268,6 @@ func (g *machineGlance) node(text string) {
 			continue
 		}
 		g.machine.Node.StateChangedAt = g.changed
-		for at := range fieldsOf(f.text) {
-			switch {
-			case at.isVarint(1):
-				g.changed.Seconds = int64(at.value)
-			case at.isVarint(2):
-				g.changed.Nanos = int32(at.value)
-			}
-		}
+		glanceTime(g.changed, f.text)
 	}
 }

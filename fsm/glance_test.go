@@ -151,7 +151,7 @@ func seenOf[P proto.Message](s *schema[P], m P) seen {
 
 // FuzzGlance: a glance at a row sees what the decoded row has, whatever it saw before.
 func FuzzGlance(f *testing.F) {
-	seeds := wireSeeds(f, &holdfastv1.Machine{}, &holdfastv1.HistoryEntry{})
+	seeds := wireSeeds(f, &holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.AuditEvent{}, &holdfastv1.Event{}, &holdfastv1.RunEvent{}, &internalv1.Lease{})
 	for _, state := range holdfastv1.Node_State_value {
 		raw, err := proto.Marshal(&holdfastv1.Machine{MachineId: "m", Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_State(state), AgentState: holdfastv1.Agent_READY,
 			Conditions: []*holdfastv1.Condition{{Type: condDegraded, Status: true}, {Type: "Reachable"}, {Type: condInCluster}}}, Spec: &holdfastv1.MachineSpec{Pool: "p"},
@@ -165,13 +165,22 @@ func FuzzGlance(f *testing.F) {
 		f.Add(raw, seeds[(i+1)%len(seeds)])
 	}
 	for _, raw := range oddFields() {
-		sameSeen(f, machineSchema(), seeds[0], raw)
-		sameSeen(f, historySchema(), seeds[0], raw)
+		sameSeenByAll(f, seeds[0], raw)
 	}
 	f.Fuzz(func(t *testing.T, before, raw []byte) {
-		sameSeen(t, machineSchema(), before, raw)
-		sameSeen(t, historySchema(), before, raw)
+		sameSeenByAll(t, before, raw)
 	})
+}
+
+// sameSeenByAll tries rows on all tables that glance.
+func sameSeenByAll(t testing.TB, rows ...[]byte) {
+	t.Helper()
+	sameSeen(t, machineSchema(), rows...)
+	sameSeen(t, historySchema(), rows...)
+	sameSeen(t, auditSchema(), rows...)
+	sameSeen(t, newsSchema(), rows...)
+	sameSeen(t, eventSchema(), rows...)
+	sameSeen(t, leaseSchema(), rows...)
 }
 
 func sameSeen[P proto.Message](t testing.TB, s *schema[P], rows ...[]byte) {

@@ -76,48 +76,53 @@ func (t *rowset) intake(keep bool) intake {
 func (in *filling) len() int { return len(in.rows) }
 
 func (in *filling) prepare(rows []incoming) error {
-	var room []*sharing // that all rows use
-	return in.each(rows, func(r *incoming, m proto.Message) {
-		r.index = in.keysOf(m)
-		if in.rules.facets != nil {
-			room = in.share(r, m, room[:0])
+	var keys parts[indexKey]
+	var shared parts[*sharing]
+	addKey := func(index int, key string) { keys.all = append(keys.all, indexKey{index, key}) }
+	addFacet := func(prefix, name, value string) {
+		shared.all = append(shared.all, in.share([3]string{prefix, name, value}))
+	}
+	err := in.each(rows, func(m proto.Message) {
+		if in.rules.index != nil {
+			in.rules.index(m, addKey)
 		}
+		if in.rules.facets != nil {
+			in.rules.facets(m, addFacet)
+		}
+		keys.end()
+		shared.end()
 	})
+	if err != nil {
+		return err
+	}
+	keys.pack()
+	facets := parts[*facet]{ends: shared.ends, all: make([]*facet, len(shared.all))}
+	for i, s := range shared.all {
+		facets.all[i] = s.facet
+	}
+	for i, r := range rows {
+		r.index, r.facets, rows[i].shared = keys.part(i), facets.part(i), shared.part(i)
+	}
+	return nil
 }
 
-// share finds the facets of a row, each of which is kept once for all rows. It collects them in room, and gives that back.
-func (in *filling) share(r *incoming, m proto.Message, room []*sharing) []*sharing {
-	var missing [][3]string
+// share gives a facet as it is kept, once for all rows.
+func (in *filling) share(key [3]string) *sharing {
 	in.mu.RLock()
-	in.rules.facets(m, func(prefix, name, value string) {
-		key := [3]string{prefix, name, value}
-		if s := in.known[key]; s != nil {
-			room = append(room, s)
-		} else {
-			missing = append(missing, key)
-		}
-	})
+	s := in.known[key]
 	in.mu.RUnlock()
-	if len(missing) > 0 {
-		in.mu.Lock()
-		for _, key := range missing {
-			s := in.known[key]
-			if s == nil {
-				key[1], key[2] = strings.Clone(key[1]), strings.Clone(key[2]) // they may be parts of the row
-				s = &sharing{facet: &facet{key[0] + key[1], key[2]}}
-				in.known[key] = s
-				in.shared = append(in.shared, s)
-			}
-			room = append(room, s)
-		}
-		in.mu.Unlock()
+	if s != nil {
+		return s
 	}
-	r.shared = slices.Clone(room)
-	r.facets = make([]*facet, len(r.shared))
-	for i, s := range r.shared {
-		r.facets[i] = s.facet
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if s = in.known[key]; s == nil {
+		key[1], key[2] = strings.Clone(key[1]), strings.Clone(key[2]) // they may be parts of the row
+		s = &sharing{facet: &facet{key[0] + key[1], key[2]}}
+		in.known[key] = s
+		in.shared = append(in.shared, s)
 	}
-	return room
+	return s
 }
 
 func (in *filling) add(rows []incoming) error {
@@ -209,7 +214,7 @@ type checking struct {
 }
 
 // each checks rows, and has them seen with what is read of them, which is good until the next one.
-func (in *checking) each(rows []incoming, see func(*incoming, proto.Message)) error {
+func (in *checking) each(rows []incoming, see func(proto.Message)) error {
 	read := in.reader()
 	for i := range rows {
 		if i%yieldRows == 0 {
@@ -223,7 +228,7 @@ func (in *checking) each(rows []incoming, see func(*incoming, proto.Message)) er
 		if want := in.rules.key(m); want != r.key {
 			return fmt.Errorf("record of %v is under %q, want %q", in.rules.kind, r.key, want)
 		}
-		see(r, m)
+		see(m)
 	}
 	return nil
 }
@@ -242,7 +247,7 @@ func (in *checking) reader() func(*record) (proto.Message, error) {
 		if !in.shape.fits(r.value) {
 			return decode(r) // says what is wrong
 		}
-		return glance(string(r.value)), nil
+		return glance(textOf(r.value)), nil
 	}
 }
 
@@ -256,7 +261,7 @@ type counting struct {
 func (in *counting) len() int { return in.n }
 
 func (in *counting) prepare(rows []incoming) error {
-	return in.each(rows, func(*incoming, proto.Message) {})
+	return in.each(rows, func(proto.Message) {})
 }
 
 func (in *counting) add(rows []incoming) error {

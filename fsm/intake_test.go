@@ -149,15 +149,15 @@ func FuzzRecord(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		kind, rec, err := parseRecord(raw)
+		kind, key, value, err := parseRecord(raw)
 		var want internalv1.SnapshotRecord
 		if werr := proto.Unmarshal(raw, &want); (err == nil) != (werr == nil) {
 			t.Fatalf("%x: got %v, want %v", raw, err, werr)
 		} else if err != nil {
 			return
 		}
-		if kind != want.GetTable() || rec.key != want.GetKey() || !bytes.Equal(rec.value, want.GetValue()) {
-			t.Fatalf("%x: got %v, %q, %x, want %v", raw, kind, rec.key, rec.value, &want)
+		if kind != want.GetTable() || string(key) != want.GetKey() || !bytes.Equal(value, want.GetValue()) {
+			t.Fatalf("%x: got %v, %q, %x, want %v", raw, kind, key, value, &want)
 		}
 		if kind < 0 {
 			return
@@ -167,7 +167,7 @@ func FuzzRecord(f *testing.F) {
 		if _, err := protodelim.MarshalTo(&b, &want); err != nil {
 			t.Fatal(err)
 		}
-		if got := appendRecord(nil, kind, rec.key, rec.value); !bytes.Equal(got, b.Bytes()) {
+		if got := appendRecord(nil, kind, string(key), value); !bytes.Equal(got, b.Bytes()) {
 			t.Fatalf("wrote %x, want %x", got, b.Bytes())
 		}
 	})

@@ -49,6 +49,7 @@ func leaseSchema() *schema[*internalv1.Lease] {
 				add(leasesGone, orderedTime(l.GetExpiredAt(), ""))
 			}
 		},
+		glance: glanceLease,
 	}
 }
 

@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"bytes"
 	"fmt"
 	"sync"
 	"unicode/utf8"
@@ -22,6 +21,8 @@ type rowReader struct {
 	in      *summingReader
 	tables  []*rowset
 	intakes map[internalv1.SnapshotRecord_Table]intake // of each table
+
+	keys, values room // of the rows that were read
 
 	batch   *rowBatch   // is being filled
 	pending []*rowBatch // are decoded, in the order of the snapshot
@@ -64,7 +65,7 @@ func (r *rowReader) each() (uint64, error) {
 		if err != nil {
 			return n, fmt.Errorf("read record %d: %w", n+1, wholeness(err))
 		}
-		kind, rec, err := parseRecord(raw)
+		kind, key, value, err := parseRecord(raw)
 		if err != nil {
 			return n, fmt.Errorf("read record %d: %w", n+1, err)
 		}
@@ -76,13 +77,14 @@ func (r *rowReader) each() (uint64, error) {
 		if into == nil {
 			return n, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, kind)
 		}
-		if err := r.take(into, rec); err != nil {
+		if err := r.take(into, key, value); err != nil {
 			return n, err
 		}
 	}
 }
 
-func (r *rowReader) take(into intake, rec *record) error {
+// take puts a copy of a row into a batch. Keys lie together, because they stay when their rows are replaced.
+func (r *rowReader) take(into intake, key, value []byte) error {
 	if b := r.batch; b != nil && (b.into != into || len(b.rows) == intakeRows || b.bytes >= intakeBytes) {
 		r.send()
 		if len(r.pending) > intakeAhead {
@@ -94,8 +96,9 @@ func (r *rowReader) take(into intake, rec *record) error {
 	if r.batch == nil {
 		r.batch = &rowBatch{into: into, rows: make([]incoming, 0, intakeRows), done: make(chan error, 1)}
 	}
+	rec := &record{key: textOf(r.keys.keep(key)), value: r.values.keep(value)}
 	r.batch.rows = append(r.batch.rows, incoming{record: rec})
-	r.batch.bytes += len(rec.value)
+	r.batch.bytes += len(value)
 	return nil
 }
 
@@ -151,43 +154,36 @@ const (
 	recordValue protowire.Number = 3
 )
 
-// parseRecord reads a row as proto.Unmarshal reads an internalv1.SnapshotRecord. Nothing of raw is kept.
-func parseRecord(raw []byte) (internalv1.SnapshotRecord_Table, *record, error) {
-	kind, rec := internalv1.SnapshotRecord_TABLE_UNSPECIFIED, &record{}
+// parseRecord reads a row as proto.Unmarshal reads an internalv1.SnapshotRecord. Key and value are parts of raw.
+func parseRecord(raw []byte) (kind internalv1.SnapshotRecord_Table, key, value []byte, _ error) {
 	for len(raw) > 0 {
 		field, wire, n := protowire.ConsumeTag(raw)
 		if n < 0 {
-			return 0, nil, fmt.Errorf("decode it: %w", protowire.ParseError(n))
+			return 0, nil, nil, fmt.Errorf("decode it: %w", protowire.ParseError(n))
 		}
 		raw = raw[n:]
 		switch {
 		case field > protowire.MaxValidNumber: // ConsumeTag takes it
-			return 0, nil, fmt.Errorf("decode it: field %d is above %d, the highest there is", field, protowire.MaxValidNumber)
+			return 0, nil, nil, fmt.Errorf("decode it: field %d is above %d, the highest there is", field, protowire.MaxValidNumber)
 		case field == recordTable && wire == protowire.VarintType:
 			var v uint64
 			v, n = protowire.ConsumeVarint(raw)
 			kind = internalv1.SnapshotRecord_Table(v)
-		case (field == recordKey || field == recordValue) && wire == protowire.BytesType:
-			var b []byte
-			b, n = protowire.ConsumeBytes(raw)
-			switch {
-			case n < 0:
-			case field == recordValue:
-				rec.value = bytes.Clone(b)
-			case !utf8.Valid(b):
-				return 0, nil, fmt.Errorf("decode it: its key %q is not UTF-8", b)
-			default:
-				rec.key = string(b)
+		case field == recordValue && wire == protowire.BytesType:
+			value, n = protowire.ConsumeBytes(raw)
+		case field == recordKey && wire == protowire.BytesType:
+			if key, n = protowire.ConsumeBytes(raw); !utf8.Valid(key) {
+				return 0, nil, nil, fmt.Errorf("decode it: its key %q is not UTF-8", key)
 			}
 		default:
 			n = protowire.ConsumeFieldValue(field, wire, raw)
 		}
 		if n < 0 {
-			return 0, nil, fmt.Errorf("decode it: %w", protowire.ParseError(n))
+			return 0, nil, nil, fmt.Errorf("decode it: %w", protowire.ParseError(n))
 		}
 		raw = raw[n:]
 	}
-	return kind, rec, nil
+	return kind, key, value, nil
 }
 
 // appendRecord appends a row as it stands in a snapshot, its length first: the bytes that protodelim makes of an internalv1.SnapshotRecord.
