@@ -28,7 +28,9 @@ func (r *room) keep(b []byte) []byte {
 }
 
 // textOf gives bytes that never change as a text, without a copy.
-func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func textOf(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // nobody writes to them
+}
 
 // parts are slices that follow on each other in one.
 type parts[T any] struct {

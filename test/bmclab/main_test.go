@@ -28,9 +28,8 @@ func run(m *testing.M) int {
 	}
 	b, err := Open(context.Background())
 	if err != nil {
-		why = err.Error()
 		fmt.Fprintln(os.Stderr, "NOT TESTED:", err)
-		return m.Run()
+		return 1
 	}
 	bench = b
 	defer func() { _ = b.Close() }()

@@ -238,14 +238,14 @@ func drained(t *testing.T, plane *Plane, s *site) {
 	}
 }
 
-// prepared skips a test unless it was asked for, and gives the programs of a control plane and a directory for a plane and a host.
+// prepared skips a test unless it was asked for, fails it when that was for nothing, and gives the programs of a control plane and a directory for a plane and a host.
 func prepared(t *testing.T) (bin, dir string) {
 	t.Helper()
 	if os.Getenv("E2E_KUBE") == "" {
 		t.Skip("NOT TESTED against a real Kubernetes API: run make e2e-kube")
 	}
 	if m := sshd.Missing(); m != "" || os.Geteuid() != 0 {
-		t.Skip("NOT TESTED against a real Kubernetes API: it needs root, and sshd: " + m)
+		t.Fatal("NOT TESTED against a real Kubernetes API: it needs root, and sshd: " + m)
 	}
 	bin, err := Build(t.Context())
 	if err != nil {

@@ -36,7 +36,8 @@ func run(m *testing.M) int {
 	case os.Getenv("E2E_REPAVE") == "":
 		why = "it boots machines in QEMU: run make e2e-repave"
 	case os.Geteuid() != 0:
-		why = "it makes network interfaces and a root file system, and that takes root"
+		fmt.Fprintln(os.Stderr, "NOT TESTED: it makes network interfaces and a root file system, and that takes root")
+		return 1
 	case os.Getenv(inside) == "":
 		return enter(prepare)
 	}
