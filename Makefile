@@ -117,14 +117,15 @@ e2e-dhcp: ## Let dnsmasq and Kea answer firmware by the configurations of docs/n
 e2e-repave-fails: netboot ## Let everything fail that can on the way of a bare machine (QEMU), and then install it (10 minutes)
 	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepaveFails$$' ./test/repavelab
 
-# Needs root, Debian's systemd-container, debootstrap and a mirror; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).
+# Needs Debian, root and a mirror, and installs systemd-container and debootstrap; the root of the host is built once, into /var/cache/holdfast (E2E_SSH_ROOT=dir).
 .PHONY: e2e-ssh
 e2e-ssh: ## Run the provider ssh against a real sshd on a real systemd host, in a container (4 minutes)
 	E2E_SSH=1 go test -count=1 -timeout 15m -v -run '^TestSystemdHost$$' ./providers/ssh
 
-# Needs chromium (Debian: apt-get install chromium). Pictures of all pages are left in test/e2e/ui/out.
+# Needs chromium, or Chrome: it installs Debian's chromium where there is neither. Pictures of all pages are left in test/e2e/ui/out.
 .PHONY: e2e-ui
 e2e-ui: ## Go through the dashboard in a real browser, against three peers, one of which dies (3 minutes)
+	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium
 	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
 
 # Any git reference that a cluster may have: the newest tag when nothing is said.
@@ -134,9 +135,10 @@ e2e-previous: ## Bring three peers from an earlier build to this one and one of 
 	@[ -n '$(PREVIOUS)' ] || { echo 'e2e-previous: from which build? there is no tag: make e2e-previous PREVIOUS=REF' >&2; exit 2; }
 	E2E_PREVIOUS='$(PREVIOUS)' go test -count=1 -timeout 30m -v -run '^TestPreviousBuild$$' ./test/mixed
 
-# Needs root, Debian's systemd-container, debootstrap, a mirror and ansible-core; the root of the hosts is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
+# Needs Debian, root and a mirror, and installs systemd-container, debootstrap and ansible-core; the root of the hosts is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
 .PHONY: e2e-ansible
 e2e-ansible: ## Roll out by Ansible to three real systemd hosts, in containers: site, upgrade, a lost host, growth to five; then monitoring, backup, restore, new keys, teardown (15 minutes)
+	tools/debs.sh /usr/bin/systemd-nspawn:systemd-container /usr/sbin/debootstrap:debootstrap /usr/bin/ansible-playbook:ansible-core
 	E2E_ANSIBLE=1 go test -count=1 -timeout 30m -v -run '^Test(Rollout|Recovery)$$' ./test/rollout
 
 # Needs ansible-lint (Debian: apt-get install ansible-lint). What it checks by is deploy/ansible/.ansible-lint.
@@ -157,10 +159,11 @@ e2e-s3: build-s3server ## Archive runs to a real S3 server, read them through ev
 e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake hardware (5 minutes)
 	E2E_IRONIC=1 go test -count=1 -timeout 10m -v -run '^TestDebian' ./providers/ironic
 
-# Needs Debian and root: etcd-server, which it installs, sshd, and overlay mounts. kube-apiserver, kube-controller-manager and kubeadm are built once from tools/kube, into
+# Needs Debian and root: etcd-server and sshd, which it installs, and overlay mounts. kube-apiserver, kube-controller-manager and kubeadm are built once from tools/kube, into
 # /var/cache/holdfast/kube (E2E_KUBE_CACHE=dir): about eight minutes of CPU.
 .PHONY: e2e-kube
 e2e-kube: ## Join, verify and drain a machine in a real Kubernetes cluster, and join a control plane (2 minutes, and 8 more the first time)
+	tools/debs.sh /usr/sbin/sshd:openssh-server
 	E2E_KUBE=1 go test -count=1 -timeout 40m -v -run '^(TestMachineInACluster|TestControlPlaneJoins)$$' ./test/kubelab
 
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.

@@ -3,15 +3,8 @@
 # with BIOS and with UEFI. Needs root (debootstrap) and a mirror, and installs the programs that it needs. No mounts, no loop devices.
 set -euo pipefail
 dir=$1
-missing=()
-for need in usr/sbin/debootstrap:debootstrap sbin/mkfs.vfat:dosfstools sbin/mkfs.ext4:e2fsprogs usr/bin/mcopy:mtools sbin/sfdisk:fdisk usr/bin/syslinux:syslinux \
-	usr/lib/syslinux/mbr/mbr.bin:syslinux-common usr/bin/zstd:zstd usr/lib/systemd/boot/efi/systemd-bootx64.efi:systemd-boot-efi; do
-	[ -e "/${need%:*}" ] || missing+=("${need#*:}")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-	install=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}")
-	"${install[@]}" || { apt-get -q -o DPkg::Lock::Timeout=300 update && "${install[@]}"; } # the lists may be old, or not there
-fi
+"$(dirname "$0")/../../tools/debs.sh" /usr/sbin/debootstrap:debootstrap /sbin/mkfs.vfat:dosfstools /sbin/mkfs.ext4:e2fsprogs /usr/bin/mcopy:mtools /sbin/sfdisk:fdisk /usr/bin/syslinux:syslinux \
+	/usr/lib/syslinux/mbr/mbr.bin:syslinux-common /usr/bin/zstd:zstd /usr/lib/systemd/boot/efi/systemd-bootx64.efi:systemd-boot-efi
 root=$dir/root
 mkdir -p "$dir"
 mirror=$(sed -n 's/^URIs: *\(\S*\).*/\1/p; s/^deb \(http\S*\).*/\1/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -1 || true)

@@ -3,18 +3,7 @@
 # that it and the container need.
 set -e
 dir=$1
-missing=
-command -v debootstrap >/dev/null || missing=debootstrap
-command -v systemd-nspawn >/dev/null || missing="$missing systemd-container"
-command -v ip >/dev/null || missing="$missing iproute2"
-if [ -n "$missing" ]; then
-	export DEBIAN_FRONTEND=noninteractive
-	# The lists may be old, or not there.
-	apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing || {
-		apt-get -q -o DPkg::Lock::Timeout=300 update
-		apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing
-	}
-fi
+"$(dirname "$0")/../../../tools/debs.sh" /usr/sbin/debootstrap:debootstrap /usr/bin/systemd-nspawn:systemd-container /bin/ip:iproute2
 [ -e "$dir/.complete" ] && exit 0
 mirror=$(awk '/^URIs:/ { print $2; exit } /^deb / { print $2; exit }' /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)
 rm -rf "$dir"

@@ -225,7 +225,11 @@
     filter.focus();
     filter.select();
   });
-  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  const here = document.querySelector(".top nav [aria-current]")?.getBoundingClientRect();
+  if (here) { // not scrollIntoView: from where that leads to, the tab key goes on, past the link that skips all this
+    const nav = document.querySelector(".top nav"), room = nav.getBoundingClientRect();
+    nav.scrollLeft += here.left + here.width / 2 - room.left - room.width / 2;
+  }
   if (location.search.includes("at=")) {
     const url = new URL(location.href);
     url.searchParams.delete("at");
