@@ -71,33 +71,33 @@ func (p *MediumImager) StartInstall(ctx context.Context, op providers.Op, m prov
 	if i == nil {
 		return p.Imager.StartInstall(ctx, op, m, spec)
 	}
-	due, err := p.dueNow(ctx, m, i)
+	due, err := p.dueNow(providers.Unhurried(ctx), m, i)
 	if err != nil {
 		return err
 	}
 	switch due {
 	case dueEmpty:
-		return hide(p.drive.EjectMedia(ctx, op, m))
+		return p.eject(ctx, op, m)
 	case dueOut:
 		// failpoint: medium-leaving
-		err := hide(p.drive.EjectMedia(ctx, op, m))
+		err := p.eject(ctx, op, m)
 		// failpoint: medium-out
 		return err
 	case dueInsert:
 		return p.insert(ctx, op, m, i)
 	case dueCDOff, dueCD:
-		uefi := m.GetNode().GetBootMode() == "uefi"
-		if now, err := p.drive.BootDevice(ctx, m); err == nil {
-			uefi = uefi || now.UEFI
-		}
-		if err := p.drive.SetBootDevice(ctx, op, m, providers.BootDevice{Mode: "VIRTUAL_MEDIA", UEFI: uefi}); err != nil || due == dueCD {
+		if err := bootFrom(ctx, p.drive, op, m, "VIRTUAL_MEDIA"); err != nil || due == dueCD {
 			return err
 		}
-		return p.drive.SetPower(ctx, op, m, providers.ActionHardOff)
+		return press(ctx, p.drive, op, m, providers.ActionHardOff)
 	case dueOn:
-		return p.drive.SetPower(ctx, op, m, providers.ActionOn)
+		return press(ctx, p.drive, op, m, providers.ActionOn)
 	}
 	return nil
+}
+
+func (p *MediumImager) eject(ctx context.Context, op providers.Op, m providers.Machine) error {
+	return hide(confirmed(ctx, "eject the medium", func(ctx context.Context) error { return p.drive.EjectMedia(ctx, op, m) }))
 }
 
 // insert makes a medium good, and inserts it. One that was late, or whose answer did not come, is the same the next time, as long as the session is of it.
@@ -116,7 +116,9 @@ func (p *MediumImager) insert(ctx context.Context, op providers.Op, m providers.
 		p.made[token(i)] = secret
 		p.mu.Unlock()
 	}
-	return hide(p.drive.InsertMedia(ctx, op, m, providers.MediumURL(p.cfg.Servers[n], secret)))
+	return hide(confirmed(ctx, "insert the boot medium", func(ctx context.Context) error {
+		return p.drive.InsertMedia(ctx, op, m, providers.MediumURL(p.cfg.Servers[n], secret))
+	}))
 }
 
 // hide takes the secret of a medium out of what a BMC has said.
@@ -243,9 +245,9 @@ func lastSaid(err error) string {
 
 // EndInstall takes the medium out of the drive, of whichever attempt it is: after the end of an attempt nobody may boot it.
 func (p *MediumImager) EndInstall(ctx context.Context, op providers.Op, m providers.Machine) error {
-	_, _, ours, err := p.inDrive(ctx, m, nil)
+	_, _, ours, err := p.inDrive(providers.Unhurried(ctx), m, nil)
 	if err == nil && ours {
-		err = hide(p.drive.EjectMedia(ctx, op, m))
+		err = p.eject(ctx, op, m)
 	}
 	if err != nil {
 		return err

@@ -103,20 +103,16 @@ func (p *Imager) StartInstall(ctx context.Context, op providers.Op, m providers.
 		}
 		return p.sessions.Open(ctx, op, spec)
 	}
-	switch due, err := p.due(ctx, m, i); {
+	switch due, err := p.due(providers.Unhurried(ctx), m, i); {
 	case err != nil:
 		return err
 	case due == dueOff:
-		uefi := m.GetNode().GetBootMode() == "uefi"
-		if now, err := p.buttons.BootDevice(ctx, m); err == nil {
-			uefi = uefi || now.UEFI
-		}
-		if err := p.buttons.SetBootDevice(ctx, op, m, providers.BootDevice{Mode: cmp.Or(spec.Boot, "PXE"), UEFI: uefi}); err != nil {
+		if err := bootFrom(ctx, p.buttons, op, m, cmp.Or(spec.Boot, "PXE")); err != nil {
 			return err
 		}
-		return p.buttons.SetPower(ctx, op, m, providers.ActionHardOff)
+		return press(ctx, p.buttons, op, m, providers.ActionHardOff)
 	case due == dueOn:
-		return p.buttons.SetPower(ctx, op, m, providers.ActionOn)
+		return press(ctx, p.buttons, op, m, providers.ActionOn)
 	}
 	return nil
 }
