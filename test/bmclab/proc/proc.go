@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Starter starts processes, all from one thread: the kernel kills a child when the thread that started it ends, and threads of the Go
@@ -91,8 +93,37 @@ func (p *Process) Kill() error {
 	return err
 }
 
-// Stop stops the process where it is (SIGSTOP).
-func (p *Process) Stop() error { return p.signal(syscall.SIGSTOP) }
+// Stop stops the process where it is (SIGSTOP), and waits until it is: on a busy machine a thread goes on for a moment after the signal was sent, and may answer.
+func (p *Process) Stop() error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for late := time.Now().Add(10 * time.Second); ; {
+		select {
+		case <-p.done:
+			return nil
+		case <-time.After(time.Millisecond):
+		}
+		if stopped(p.PID()) {
+			return nil
+		}
+		if time.Now().After(late) {
+			return fmt.Errorf("stop %s: its threads go on", p.cmd.Args[0])
+		}
+	}
+}
+
+// stopped says whether all threads of a process are.
+func stopped(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, f := range stats {
+		stat, err := os.ReadFile(f)
+		if _, state, ok := strings.Cut(string(stat), ") "); err == nil && (!ok || state[0] != 'T') {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
 
 // Resume lets it go on (SIGCONT).
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
