@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -40,7 +41,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	}
 	m.Status.ActiveRunId = ""
 	c := change{by: t.runTrigger(), run: run.GetRunId(), comment: msg}
-	t.noteDrained(m, run)
+	t.noteProved(m, run)
 	switch {
 	case leavesAlone(run):
 		c.node = t.nodeAfterLook(m, run)
@@ -62,14 +63,17 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		if !condition(m, condNeedsIntervention).GetStatus() {
 			t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Reason: "Canceled"})
 		}
+		if m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLING && installed(run) {
+			c.node = holdfastv1.Node_INSTALLED
+		}
 		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	}
 	t.putMachine(m)
 }
 
-// noteDrained takes over what the steps of a run have proved of the machine's workloads, however the run has ended: a node that was drained stays so
-// when the step after it fails.
-func (t *tx) noteDrained(m *holdfastv1.Machine, run *holdfastv1.Run) {
+// noteProved takes over what the steps of a run have proved of the machine, however the run has ended: a node that was drained stays so, and a disk that was written
+// has the new image and nothing of a cluster on it, when the step after it fails.
+func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_SUCCEEDED {
 			continue
@@ -81,8 +85,11 @@ func (t *tx) noteDrained(m *holdfastv1.Machine, run *holdfastv1.Run) {
 			t.setCondition(m, condDrained, false, "Uncordoned")
 		case s.GetKind() == "repave":
 			t.setCondition(m, condDrained, false, "Repaved")
-		case s.GetKind() == "join":
+			t.setCondition(m, condInCluster, false, "Repaved")
+			t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
+		case s.GetKind() == "join": // workloads may come from now on, also while it is not verified
 			t.setCondition(m, condDrained, false, "Joined")
+			t.observe(m, &holdfastv1.Condition{Type: condInCluster, Status: true, Reason: "Joined"})
 		}
 	}
 }
@@ -122,12 +129,17 @@ func nodeAfterFailure(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Nod
 	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	}
-	for _, s := range run.GetSteps() {
-		if s.GetKind() == "repave" && s.GetState() == holdfastv1.StepStatus_SUCCEEDED {
-			return holdfastv1.Node_INSTALLED
-		}
+	if installed(run) {
+		return holdfastv1.Node_INSTALLED
 	}
 	return holdfastv1.Node_INSTALL_FAILED
+}
+
+// installed says whether a run has written the disk.
+func installed(run *holdfastv1.Run) bool {
+	return slices.ContainsFunc(run.GetSteps(), func(s *holdfastv1.StepStatus) bool {
+		return s.GetKind() == "repave" && s.GetState() == holdfastv1.StepStatus_SUCCEEDED
+	})
 }
 
 // runSucceeded moves the machine to where its steps have brought it (specs/README.md, 002: "Phase after success").
@@ -140,12 +152,9 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	if done["repave"] {
 		phase, c.node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
 		t.hostInstalled(m, run) // also where an installer has reported it: nobody made an attempt
-		t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
-		t.setCondition(m, condInCluster, false, "Repaved")
 	}
 	if done["join"] { // and verified, where the plan says so: every step has succeeded
 		phase, c.node = holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.Node_NODE_STATE_UNSPECIFIED
-		t.observe(m, &holdfastv1.Condition{Type: condInCluster, Status: true, Reason: "Joined"})
 	}
 	if done["rma"] || run.GetType() == "RMA" {
 		phase = holdfastv1.MachineStatus_RMA

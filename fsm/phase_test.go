@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,6 +167,38 @@ type after struct {
 	conds       map[string]bool
 }
 
+// wantProved checks what the steps of a run that did not come to its end have left: all but the last have succeeded.
+func wantProved(t *testing.T, m *holdfastv1.Machine, steps []string) {
+	t.Helper()
+	done := steps[:len(steps)-1]
+	if got, want := cond(m, "Provisioned").GetStatus(), slices.Contains(done, "repave"); got != want {
+		t.Errorf("Provisioned is %v after %v, want %v", got, done, want)
+	} else if want && (cond(m, "Provisioned").GetReason() != "Repaved" || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED) {
+		t.Errorf("the disk was written, and the machine says %v", m.GetStatus())
+	}
+	if got, want := cond(m, "InCustomerCluster").GetStatus(), slices.Contains(done, "join"); got != want {
+		t.Errorf("InCustomerCluster is %v after %v, want %v", got, done, want)
+	}
+}
+
+// A machine that was in service is in no cluster once its disk was written, also when the run goes no further.
+func TestRepavedAndNotJoined(t *testing.T) {
+	p := machineIn(t, inService)
+	plan(t, p, "plan/first", "repave", "join")
+	start(t, p, "m", "request-0", "REPAVE", "plan/first")
+	finish(t, p, "run-request-0", succeeded)
+	plan(t, p, "plan/x", "repave", "join")
+	for _, outcome := range []holdfastv1.Attempt_Outcome{failed, canceled} {
+		id := "request-" + outcome.String()
+		start(t, p, "m", id, "REPAVE", "plan/x")
+		finish(t, p, "run-"+id, outcome)
+		m := getMachine(t, p, "m")
+		if cond(m, "InCustomerCluster").GetStatus() || !cond(m, "Provisioned").GetStatus() || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED {
+			t.Errorf("after a join that was %s: %v", outcome, m.GetStatus())
+		}
+	}
+}
+
 func TestPhasesAfterRuns(t *testing.T) {
 	const unchanged = ""
 	tests := []struct {
@@ -233,7 +266,10 @@ func TestPhasesAfterRuns(t *testing.T) {
 					t.Errorf("after failure: got %v, want MAINTENANCE, %s and the reason", m.GetStatus(), wantNode)
 				}
 
+				wantProved(t, m, tt.steps)
+
 				p, _, m := run(t, canceled)
+				wantProved(t, m, tt.steps)
 				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || c.GetStatus() || c.GetReason() != "Canceled" {
 					t.Errorf("after cancel: got %v, want MAINTENANCE and the reason Canceled", m.GetStatus())
 				}
