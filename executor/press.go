@@ -7,17 +7,23 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// press presses a button of the chassis.
-func (a *attempt) press(ctx context.Context, power providers.PowerController, action providers.PowerAction) error {
-	return a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
-		return power.SetPower(ctx, a.op, a.machine, action)
+// press presses a button of the chassis. It gives when that was, also where nobody knows whether it was done; zero when nothing was sent.
+func (a *attempt) press(ctx context.Context, power providers.PowerController, action providers.PowerAction) (sent time.Time, err error) {
+	err = a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
+		err := power.SetPower(ctx, a.op, a.machine, action)
+		if err == nil || providers.ClassOf(err) != providers.Late {
+			sent = time.Now()
+		}
+		return err
 	})
+	return sent, err
 }
 
 // pressed presses a button and waits until it shows. A press whose answer did not come may have been done, and is no failure: the machine is
 // looked at for as long as a press may take to show. Only then is the attempt given up, and a next one presses again.
 func (a *attempt) pressed(ctx context.Context, power providers.PowerController, action providers.PowerAction, what string, shown func(context.Context) (bool, error)) error {
-	lost := a.press(ctx, power, action)
+	sent, lost := a.press(ctx, power, action)
+	defer a.letShow(ctx, &sent, shown)
 	if lost == nil {
 		return a.poll(ctx, what, shown)
 	}
@@ -37,6 +43,21 @@ func (a *attempt) pressed(ctx context.Context, power providers.PowerController, 
 		}
 		return false, nil
 	})
+}
+
+// letShow waits, when the attempt was canceled or is out of time, until a press has shown or cannot any more: before that the hand is on the button, and the machine must
+// not be another run's (decision 0008). When it is only the term that is over, the next leader does that.
+func (a *attempt) letShow(ctx context.Context, sent *time.Time, shown func(context.Context) (bool, error)) {
+	if ctx.Err() == nil || sent.IsZero() || a.broken != nil {
+		return
+	}
+	ctx, stop := context.WithDeadline(a.whole, sent.Add(a.settleTime())) //nolint:contextcheck // the attempt's context has ended, the term's goes on
+	defer stop()
+	for {
+		if ok, err := shown(ctx); ok && err == nil || sleep(ctx, a.cfg.PollMax) != nil {
+			return
+		}
+	}
 }
 
 // unanswered says whether an error means that nobody knows what became of an effect, and puts that into the log.

@@ -123,18 +123,34 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 		}
 	}
 	a.op.Attempt = a.number
-	if err := r.waitForRetry(status); err != nil {
-		if errors.Is(err, errCanceled) {
-			if err := a.killLeftover(ctx); err != nil {
-				return nil, err
-			}
-			if err := a.lightOutLeftover(ctx); err != nil {
-				return nil, err
-			}
-		}
+	err := r.waitForRetry(status)
+	switch {
+	case errors.Is(err, errCanceled):
+		return a.clearUp(ctx)
+	case err != nil:
 		return nil, err
 	}
 	return a.make(ctx)
+}
+
+// clearUp ends what an earlier leader has left going on for a run that was canceled meanwhile, and the attempt with it: what was done to the machine, and what not, is on
+// record. It answers errCanceled where nothing was left.
+func (a *attempt) clearUp(ctx context.Context) (*holdfastv1.Run, error) {
+	if err := a.killLeftover(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.lightOutLeftover(ctx); err != nil {
+		return nil, err
+	}
+	switch {
+	case a.began.IsZero(): // there was no intent
+		return nil, errCanceled
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case a.broken != nil:
+		return nil, a.broken
+	}
+	return a.conclude(ctx, ctx, errCanceled)
 }
 
 func (r *runner) current() (*holdfastv1.StepStatus, *holdfastv1.Step) {

@@ -3,6 +3,8 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -10,25 +12,68 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CancelActive ends every active run as canceled. It is for a graceful stop that has no other peer to hand the
-// runs over to (bare-metal API §Context lifecycle; DESIGN §7), after Run has returned and while this peer still leads.
-func (e *Executor) CancelActive(ctx context.Context, why string) error {
-	view := e.state.View()
-	var errs []error
-	for run := range view.ActiveRuns() {
-		if run.GetObserved() { // its installer goes on, whatever becomes of this peer
-			continue
+// Cancel asks for every active run to be canceled and waits until all have ended, or ctx has. It is for a graceful stop that has no other peer to hand the runs over to
+// (bare-metal API §Context lifecycle; DESIGN §7), while Run goes on: it ends what a run does to its machine, and puts that on record (decision 0008). What is left then is
+// for CancelActive.
+func (e *Executor) Cancel(ctx context.Context, why string) error {
+	if err := e.requestCancel(ctx, why); err != nil {
+		return err
+	}
+	for {
+		changed, left := e.state.Changed(), false
+		for range toCancel(e.state.View()) {
+			left = true
+			break
 		}
-		_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_CancelRun{
-			CancelRun: &internalv1.CancelRun{RunId: run.GetRunId(), Reason: why}}})
-		if err == nil && run.GetPhase() == holdfastv1.Run_RUNNING {
-			_, err = e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: view.Meta().GetEpoch(), Op: &internalv1.Command_AbortRun{
-				AbortRun: &internalv1.AbortRun{RunId: run.GetRunId(), Phase: holdfastv1.Run_CANCELED}}})
+		if !left {
+			return nil
 		}
-		var refused *fsm.Error
-		if err != nil && !errors.As(err, &refused) { // refused: it has ended by itself
-			errs = append(errs, err)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for canceled runs to end: %w", ctx.Err())
 		}
 	}
+}
+
+// CancelActive ends every active run as canceled, after Run has returned and while this peer still leads.
+func (e *Executor) CancelActive(ctx context.Context, why string) error {
+	errs := []error{e.requestCancel(ctx, why)}
+	view := e.state.View()
+	for run := range toCancel(view) {
+		_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: view.Meta().GetEpoch(), Op: &internalv1.Command_AbortRun{
+			AbortRun: &internalv1.AbortRun{RunId: run.GetRunId(), Phase: holdfastv1.Run_CANCELED}}})
+		errs = append(errs, unlessRefused(err))
+	}
 	return errors.Join(errs...)
+}
+
+// requestCancel puts on record that every active run is to end. One that is pending has ended with that.
+func (e *Executor) requestCancel(ctx context.Context, why string) error {
+	var errs []error
+	for run := range toCancel(e.state.View()) {
+		_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_CancelRun{
+			CancelRun: &internalv1.CancelRun{RunId: run.GetRunId(), Reason: why}}})
+		errs = append(errs, unlessRefused(err))
+	}
+	return errors.Join(errs...)
+}
+
+// toCancel gives the active runs but those that are observed: their installers go on, whatever becomes of this peer.
+func toCancel(v *fsm.View) iter.Seq[*holdfastv1.Run] {
+	return func(yield func(*holdfastv1.Run) bool) {
+		for run := range v.ActiveRuns() {
+			if !run.GetObserved() && !yield(run) {
+				return
+			}
+		}
+	}
+}
+
+// unlessRefused is the error of a command that was not refused: what is refused has ended by itself.
+func unlessRefused(err error) error {
+	if refused := (*fsm.Error)(nil); errors.As(err, &refused) {
+		return nil
+	}
+	return err
 }

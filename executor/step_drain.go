@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/holdfast-metal/holdfast/providers"
@@ -42,8 +41,11 @@ func (a *attempt) setAside(script action) action {
 	}
 	return action{do: func(ctx context.Context) error {
 		ref := a.clusterRef("")
-		if begun, err := a.scriptBegun(ctx); err != nil || begun {
-			return errors.Join(err, script.do(ctx))
+		switch begun, err := a.scriptBegun(ctx); {
+		case err != nil:
+			return err
+		case begun:
+			return script.do(ctx)
 		}
 		n, known, err := a.registered(ctx, ref)
 		if err != nil {
@@ -55,6 +57,11 @@ func (a *attempt) setAside(script action) action {
 		}
 		if !known {
 			return script.do(ctx)
+		}
+		if a.seen["cluster"] == "" { // a leader that takes over need not ask the host, which may not answer any more
+			if err := a.record(ctx, map[string]string{"cluster": ref}); err != nil {
+				return err
+			}
 		}
 		return through(ctx, ref, n)
 	}}

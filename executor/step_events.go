@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -80,6 +81,9 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 				a.showEvents(all)
 				if err := a.commitLog(ctx); err != nil { // what is lost on the BMC must be kept here
 					return err
+				}
+				if run, _ := a.state.View().Run(a.id); run.GetLogTruncated() {
+					return &failure{fmt.Errorf("the log of this run is full (%d bytes), and does not hold the entries that would be cleared: clear the event log by a run of its own", fsm.MaxRunLog)}
 				}
 				err = a.effect(ctx, fmt.Sprintf("clear the event log of %d entries", len(all)), func(ctx context.Context) error {
 					return p.ClearEvents(ctx, a.op, a.machine)

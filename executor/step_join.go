@@ -136,13 +136,8 @@ func (a *attempt) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpe
 // verify waits until the node is registered and Ready, with the labels and taints that it is to have. It changes nothing.
 func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInCluster) action {
 	ref := a.clusterRef(s.GetClusterRef())
-	return action{do: func(ctx context.Context) error {
-		if d := s.GetTimeout().AsDuration(); d > 0 {
-			var stop context.CancelFunc
-			ctx, stop = context.WithTimeout(ctx, d)
-			defer stop()
-		}
-		what := "the node to be Ready in " + ref
+	what := "the node to be Ready in " + ref
+	ready := func(ctx context.Context) error {
 		return a.poll(ctx, what, func(ctx context.Context) (bool, error) {
 			node, err := joiner.NodeStatus(ctx, a.machine, ref)
 			if err != nil {
@@ -160,6 +155,19 @@ func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInC
 			a.message = "Ready in " + ref
 			return true, nil
 		})
+	}
+	return action{do: func(ctx context.Context) error {
+		most := s.GetTimeout().AsDuration()
+		if most <= 0 {
+			return ready(ctx)
+		}
+		short, stop := context.WithTimeout(ctx, most)
+		defer stop()
+		err := ready(short)
+		if err != nil && short.Err() != nil && ctx.Err() == nil { // the attempt goes on, and does not know what this one has waited for
+			return providers.Errorf(providers.Timeout, "verify "+a.machine.GetMachineId(), "gave up after %s waiting for %s%s", most, a.waiting(), cause(err))
+		}
+		return err
 	}}
 }
 

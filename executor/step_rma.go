@@ -32,7 +32,7 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 			if err := a.spared(a.flag(s.GetForce(), "force")); err != nil {
 				return err
 			}
-			if wipe && a.seen[proofWiped] == "" {
+			if wipe && !a.wiped() {
 				if err := a.wipe(ctx); err != nil {
 					return err
 				}
@@ -91,6 +91,16 @@ func (a *attempt) undisturbed() string {
 		return "drained"
 	}
 	return ""
+}
+
+// wiped says whether the disks are erased already: by this attempt under an earlier leader, or by one before it, after which a host can neither erase them again nor tell.
+func (a *attempt) wiped() bool {
+	for _, earlier := range a.status.GetAttempts() {
+		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
+			a.prove(map[string]string{proofWiped: by})
+		}
+	}
+	return a.seen[proofWiped] != ""
 }
 
 // wipe erases the disks: from within where the host can, else by the provider's installer. That it was done is on record before the power goes off.

@@ -60,7 +60,8 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 		if err := a.record(ctx, map[string]string{proofSoftOff: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
 			return false, err
 		}
-		err := a.press(ctx, power, providers.ActionSoftOff)
+		sent, err := a.press(ctx, power, providers.ActionSoftOff)
+		defer a.letShow(ctx, &sent, isOff)
 		switch {
 		case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
 			return false, nil // there is no such button

@@ -66,6 +66,9 @@ key of the configuration file (node_id); flags win over the environment, and tha
 	return cmd
 }
 
+// cancelTime is how long a stop that cancels runs waits for them to end: a command to be killed, a press to show.
+const cancelTime = 15 * time.Second
+
 // stopTime is how long a stop waits for calls in flight.
 const stopTime = 3 * time.Second
 
@@ -220,7 +223,15 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	g.Go(func() error {
 		// The API goes on while the node hands over: what comes meanwhile is forwarded.
-		err := p.node.Run(gctx, tasks...)
+		leading, stop := context.WithCancelCause(context.WithoutCancel(gctx))
+		defer stop(nil)
+		defer context.AfterFunc(gctx, func() {
+			if ctx.Err() != nil {
+				p.beforeStop(leading)
+			}
+			stop(context.Cause(gctx))
+		})()
+		err := p.node.Run(leading, tasks...)
 		stopWeb()
 		if ctx.Err() == nil {
 			api.Stop() // the peer cannot go on: no time for manners
@@ -263,22 +274,40 @@ func (p *peer) line(state *fsm.FSM) string {
 	return statusLine(p.node.Role(), leader, state.View().Index(), why)
 }
 
-// beforeHandover cancels active runs where a stop is meant to, or where no other peer could go on with them
-// (bare-metal API §Context lifecycle, DESIGN §7).
+// beforeStop has active runs end where a stop is meant to cancel them, while the executor can still take its hands from their machines.
+func (p *peer) beforeStop(ctx context.Context) {
+	if p.node.Role() != "leader" || !p.cancelsRuns(ctx) {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, cancelTime)
+	defer stop()
+	if err := p.exec.Cancel(ctx, p.whyCanceled()); err != nil {
+		p.log.Warn("not all active runs have ended by themselves", "error", err)
+	}
+}
+
+// beforeHandover cancels the runs that are left.
 func (p *peer) beforeHandover(ctx context.Context) {
+	if !p.cancelsRuns(ctx) {
+		return
+	}
+	if err := p.exec.CancelActive(ctx, p.whyCanceled()); err != nil {
+		p.log.Warn("not all active runs were canceled", "error", err)
+	}
+}
+
+// cancelsRuns says whether a stop is meant to cancel active runs, or no other peer could go on with them (bare-metal API §Context lifecycle, DESIGN §7).
+func (p *peer) cancelsRuns(ctx context.Context) bool {
 	voters := 0
 	for _, peer := range p.node.Status(ctx).GetPeers() {
 		if peer.GetSuffrage() == "voter" {
 			voters++
 		}
 	}
-	if p.cfg.OnShutdown != "cancel" && voters > 1 {
-		return
-	}
-	if err := p.exec.CancelActive(ctx, "peer "+p.cfg.NodeID+" was stopped"); err != nil {
-		p.log.Warn("not all active runs were canceled", "error", err)
-	}
+	return p.cfg.OnShutdown == "cancel" || voters <= 1
 }
+
+func (p *peer) whyCanceled() string { return "peer " + p.cfg.NodeID + " was stopped" }
 
 func stopGracefully(s *grpc.Server) {
 	done := make(chan struct{})

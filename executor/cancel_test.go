@@ -1,0 +1,199 @@
+package executor
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+func (l *lab) cancel(run string) {
+	l.t.Helper()
+	l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: run}}})
+}
+
+// A press that a cancel has cut off shows late: the machine is not free before.
+func TestCanceledPressShowsFirst(t *testing.T) {
+	for _, force := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(300 * time.Millisecond)}})
+			l.machine("m-1")
+			l.plan("p", step("s", &holdfastv1.Power{Action: "off", Force: force}))
+			l.lead(quick())
+			id := l.start("m-1", "", "p", nil).GetRunId()
+			l.wait(id, "pressing", func(*holdfastv1.Run) bool { return strings.Contains(l.log(id, "system"), "power ") })
+			l.cancel(id)
+			run := l.ended(id)
+			if run.GetPhase() != holdfastv1.Run_CANCELED {
+				t.Fatalf("the run is %s: %v", run.GetPhase(), run.GetError())
+			}
+			was := len(l.presses(id))
+			time.Sleep(time.Minute) // sleep: the bubble's clock
+			if n := len(l.presses(id)); was != 1 || n != 1 {
+				t.Errorf("%d presses had shown when the run was over, and %d in the end, want 1 and 1 (force: %v)", was, n, force)
+			}
+		})
+	}
+}
+
+// What a leader does to end a canceled run that it has taken over is in the run's log, and so is that it took it over.
+func TestLeftoverIsOnRecord(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
+	first := l.lead(quick())
+	id := l.start("m-1", "", "p", nil).GetRunId()
+	l.wait(id, "at work", func(*holdfastv1.Run) bool { return l.log(id, "stdout") != "" })
+	first.kill()
+	<-first.done
+	l.cancel(id)
+	l.lead(quick())
+	run := l.ended(id)
+	a := run.GetSteps()[0].GetAttempts()
+	if run.GetPhase() != holdfastv1.Run_CANCELED || len(a) != 1 || a[0].GetOutcome() != holdfastv1.Attempt_CANCELED {
+		t.Fatalf("the run is %s, its attempts are %v, want one that was canceled", run.GetPhase(), a)
+	}
+	for _, want := range []string{"goes on under the leader of term 2", "kill the command", "canceled"} {
+		if log := l.log(id, "system"); !strings.Contains(log, want) {
+			t.Errorf("the log does not say %q:\n%s", want, log)
+		}
+	}
+}
+
+// A stop that cancels runs takes their commands from their machines before anybody else can have them.
+func TestCancelEndsWhatRunsDo(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.machine("m-2")
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
+	ld := l.lead(quick())
+	id := l.start("m-1", "", "p", nil).GetRunId()
+	other := l.start("m-2", "", "p", nil).GetRunId()
+	for _, id := range []string{id, other} {
+		l.wait(id, "at work", func(*holdfastv1.Run) bool { return l.log(id, "stdout") != "" })
+	}
+	if err := ld.Cancel(t.Context(), "the peer is stopping"); err != nil {
+		t.Fatal(err)
+	}
+	for machine, id := range map[string]string{"m-1": id, "m-2": other} {
+		run := l.ended(id)
+		if run.GetPhase() != holdfastv1.Run_CANCELED || !strings.Contains(run.GetError().GetMessage(), "stopping") || !strings.Contains(l.log(id, "system"), "kill the command") {
+			t.Errorf("run %s is %s: %v\n%s", id, run.GetPhase(), run.GetError(), l.log(id, "system"))
+		}
+		m, _ := l.fsm.View().Machine(machine)
+		st, err := fake.New(l.fleet).CommandStatus(t.Context(), m, providers.Op{RunID: id, Step: "s", Attempt: 1}.Token(), 0)
+		if err != nil || st.State != providers.WorkFailed {
+			t.Errorf("the command of %s is %s, %v, want it killed", machine, st.State, err)
+		}
+	}
+}
+
+// A host whose disks were erased is not asked to erase them again when what comes after that failed: it could not.
+func TestErasedOnce(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	p := fake.New(l.fleet)
+	l.set = providers.SetOf(map[string]providers.Provider{"fake": rack{p, &stubborn{PowerController: p, refuse: 1}, p, p, erases}})
+	l.machine("m-1")
+	l.plan("p", step("s", &holdfastv1.RmaAction{Wipe: true}))
+	l.lead(quick())
+	id := l.start("m-1", "RMA", "p", nil).GetRunId()
+	run := l.ended(id)
+	a := run.GetSteps()[0].GetAttempts()
+	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(a) != 2 || a[1].GetEvidenceAfter()[proofWiped] != "2 disks, by the host" {
+		t.Errorf("the run is %s: %v\n%s", run.GetPhase(), a, l.log(id, "system"))
+	}
+	if n := strings.Count(l.log(id, "system"), "erase all disks"); n != 1 {
+		t.Errorf("the disks were erased %d times, want once", n)
+	}
+}
+
+// stubborn refuses the first presses.
+type stubborn struct {
+	providers.PowerController
+	refuse int32
+	seen   atomic.Int32
+}
+
+func (s *stubborn) SetPower(ctx context.Context, op providers.Op, m providers.Machine, a providers.PowerAction) error {
+	if s.seen.Add(1) <= s.refuse {
+		return providers.Errorf(providers.Transient, "press "+string(a), "answered 503 Service Unavailable")
+	}
+	return s.PowerController.SetPower(ctx, op, m, a)
+}
+
+// A verification that has a time of its own says what it has waited for when that is over.
+func TestVerifyGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{})
+		l.member(&book{node: providers.NodeStatus{Registered: true, Node: "n-1", Message: "node n-1: Ready is False (KubeletNotReady): no cni"}})
+		l.machine("m")
+		l.plan("p", once(step("verify", &holdfastv1.VerifyInCluster{ClusterRef: "c", Timeout: durationpb.New(2 * time.Second)})))
+		l.lead(quick())
+		run := l.ended(l.start("m", "REPAVE", "p", nil).GetRunId())
+		if got := run.GetError(); got.GetErrorClass() != "timeout" || !strings.Contains(got.GetMessage(), "gave up after 2s waiting for the node to be Ready in c: node n-1: Ready is False (KubeletNotReady): no cni") {
+			t.Errorf("the run says %v", got)
+		}
+	})
+}
+
+// Entries that the run's log has no room for are not cleared.
+func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.machine("m-1")
+	l.plan("p", step("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}), once(step("s", &holdfastv1.ClearEventLog{})))
+	l.lead(quick())
+	id := l.start("m-1", "", "p", nil).GetRunId()
+	run := l.ended(id)
+	if !run.GetLogTruncated() || run.GetLogBytes() < fsm.MaxRunLog {
+		t.Fatalf("the log has %d bytes", run.GetLogBytes())
+	}
+	if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), "the log of this run is full") {
+		t.Errorf("the run is %s: %v", run.GetPhase(), run.GetError())
+	}
+	for _, e := range l.fleet.Effects("m-1", id, 0) {
+		if strings.HasPrefix(e.Effect, "clear_log") {
+			t.Errorf("the event log was cleared: %v", e)
+		}
+	}
+}
+
+// A leader that takes over a drain through the API does not ask the host, which may answer nobody.
+func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	b := &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"}, drains: []providers.DrainStatus{{Node: "n-1", Left: 1, Waiting: "pod default/web"}}}
+	l.member(b)
+	l.machine("m")
+	cfg := quick()
+	cfg.NoteAfter = 1
+	first := l.lead(cfg)
+	id := l.start("m", "UPGRADE", "plan/upgrade", map[string]string{"cluster_ref": "c"}).GetRunId()
+	l.whenWaiting(id, "pod default/web", first.kill)
+	<-first.done
+	p := fake.New(l.fleet)
+	l.set = providers.SetOf(map[string]providers.Provider{"fake": member{p, p, tongueless{p}, b}})
+	b.with(func() { b.drains = []providers.DrainStatus{{Node: "n-1"}} })
+	l.lead(cfg)
+	run := l.ended(id)
+	for _, s := range run.GetSteps() {
+		if s.GetName() == stepDrain && (s.GetState() != holdfastv1.StepStatus_SUCCEEDED || len(s.GetAttempts()) != 1) {
+			t.Errorf("the drain is %s: %s\n%s", s.GetState(), s.GetMessage(), l.log(id, "system"))
+		}
+	}
+}
+
+// tongueless is a host that answers nobody about commands.
+type tongueless struct{ providers.RemoteExecutor }
+
+func (tongueless) CommandStatus(context.Context, providers.Machine, string, int64) (providers.CommandStatus, error) {
+	return providers.CommandStatus{}, providers.Errorf(providers.Unsupported, "ask the host", "it has no key")
+}
