@@ -56,7 +56,7 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	if err != nil {
 		return classify(what, err, false)
 	}
-	t, err := need[caretaker](driver, by, what)
+	t, err := need[caretaker](c, driver, by, what)
 	if err != nil {
 		return err
 	}

@@ -37,13 +37,16 @@ type (
 	}
 )
 
-// need gives what a driver can do, or an error that says that it cannot.
-func need[D any](driver any, p Protocol, what string) (D, error) {
+// need gives what a driver can do, or an error that says that it cannot. Where IPMI is only what is left of a BMC for now, to try again may help.
+func need[D any](c *controller, driver any, p Protocol, what string) (D, error) {
 	d, ok := driver.(D)
-	if !ok {
-		return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; it takes a BMC with Redfish", p)
+	switch {
+	case ok:
+		return d, nil
+	case c.hadRedfish():
+		return d, providers.Errorf(providers.Transient, what, "%w", disagree("%s cannot do it, and Redfish, which this BMC has spoken, does not answer now", p))
 	}
-	return d, nil
+	return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; it takes a BMC with Redfish", p)
 }
 
 // forget the driver that worked after that many operations without an answer: the BMC may speak another protocol now.
@@ -53,7 +56,8 @@ const maxSilence = 2
 const probeShare = 15 * time.Second
 
 // choose gives the driver of a machine: the one that worked, else the first that answers a question. A refused login ends the search:
-// it would be refused over the next protocol too, and count twice.
+// it would be refused over the next protocol too, and count twice. So does a Redfish service that answers, whatever it says: who goes on to IPMI stays there,
+// without all that Redfish alone can do.
 func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint) (Protocol, any, error) {
 	c.state.Lock()
 	driver, remembered := c.driver, c.memo.Driver
@@ -71,6 +75,9 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 	if len(protocols) == 1 {
 		return protocols[0], driverOf(protocols[0]), nil
 	}
+	if driver == IPMI && c.redfishAgain(ctx, c.redfishOf(m, e)) {
+		driver = Redfish
+	}
 	if driver != "" {
 		return driver, driverOf(driver), nil
 	}
@@ -84,18 +91,19 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		_, err := d.power(providers.Unhurried(ctx))
 		cancel()
 		if err == nil {
-			c.state.Lock()
-			c.driver, c.memo.Driver = p, p
-			c.state.Unlock()
+			c.works(p, len(errs) > 0)
 			return p, d, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p, err))
-		if providers.ClassOf(classify("", err, false)) == providers.Auth {
+		if providers.ClassOf(classify("", err, false)) == providers.Auth || p == Redfish && !absent(err) {
 			break
 		}
 	}
 	return "", nil, errors.Join(errs...)
 }
+
+// absent says whether an error of a Redfish service means that there is none: something else answers there, or nothing does.
+func absent(err error) bool { return errors.Is(err, errNoRedfish) || silent(err) }
 
 // outcome notes whether the driver got an answer.
 func (c *controller) outcome(err error) {

@@ -39,11 +39,12 @@ type controller struct {
 	state   sync.Mutex
 	machine providers.Machine // whose account it is
 	memo    Memo
-	kept    Memo     // as Memory has it
-	driver  Protocol // that worked, in this process
-	silence int      // operations in a row without an answer
-	opened  int      // times that the breaker has opened since it was closed
-	deaf    bool     // when it last did not answer it had taken a connection: the network to it is not what is wrong
+	kept    Memo      // as Memory has it
+	driver  Protocol  // that worked, in this process
+	looked  time.Time // for Redfish, where the driver is IPMI
+	silence int       // operations in a row without an answer
+	opened  int       // times that the breaker has opened since it was closed
+	deaf    bool      // when it last did not answer it had taken a connection: the network to it is not what is wrong
 	hosts   map[string]*redfishHost
 	ipmi    map[string]*ipmiHost
 }

@@ -12,7 +12,7 @@ import (
 // Protocol is how a BMC is spoken to.
 type Protocol string
 
-// The protocols. Auto tries the one that worked last, then Redfish, then IPMI.
+// The protocols. Auto tries the one that worked last, then Redfish, then IPMI where there is no Redfish.
 const (
 	Auto    Protocol = "auto"
 	Redfish Protocol = "redfish"

@@ -63,3 +63,12 @@ func Over(line, more string) string {
 
 // Logged gives the problems in what `ipmitool sel elist` prints.
 func Logged(out string, now time.Time) []providers.Problem { return logged(out, now) }
+
+// LookDue makes it time to look whether BMCs that are driven over IPMI speak Redfish.
+func (p *Provider) LookDue() {
+	p.each(func(c *controller) {
+		c.state.Lock()
+		defer c.state.Unlock()
+		c.looked = time.Time{}
+	})
+}

@@ -11,7 +11,7 @@ import (
 // who speaks with it; a BMC that tells how far the machine has booted gives the next best answer, and the time of the last reset in place of a boot id.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: providers.NotProbed, ReachableUnknown: true}
-	err := p.operate(ctx, m, "inspect the BMC", false, func(ctx context.Context, _ *controller, d any, by Protocol) error {
+	err := p.operate(ctx, m, "inspect the BMC", false, func(ctx context.Context, c *controller, d any, by Protocol) error {
 		if h, ok := d.(*redfishHost); ok {
 			s, err := h.read(ctx)
 			if err == nil {
@@ -19,7 +19,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 			}
 			return err
 		}
-		pd, err := need[powerDriver](d, by, "inspect the BMC")
+		pd, err := need[powerDriver](c, d, by, "inspect the BMC")
 		if err != nil {
 			return err
 		}

@@ -66,8 +66,8 @@ func (p *Provider) panicking(ctx context.Context, c *controller) {
 
 // ask reads something of a BMC with a driver that can do what D says.
 func ask[D, T any](ctx context.Context, p *Provider, m providers.Machine, what string, read func(D, context.Context) (T, error)) (v T, err error) {
-	err = p.operate(ctx, m, what, false, func(ctx context.Context, _ *controller, driver any, by Protocol) error {
-		d, err := need[D](driver, by, what)
+	err = p.operate(ctx, m, what, false, func(ctx context.Context, c *controller, driver any, by Protocol) error {
+		d, err := need[D](c, driver, by, what)
 		if err == nil {
 			v, err = read(d, ctx)
 		}
@@ -78,8 +78,8 @@ func ask[D, T any](ctx context.Context, p *Provider, m providers.Machine, what s
 
 // tell is ask for an effect.
 func tell[D any](ctx context.Context, p *Provider, m providers.Machine, what string, do func(context.Context, D) error) error {
-	return p.operate(ctx, m, what, true, func(ctx context.Context, _ *controller, driver any, by Protocol) error {
-		d, err := need[D](driver, by, what)
+	return p.operate(ctx, m, what, true, func(ctx context.Context, c *controller, driver any, by Protocol) error {
+		d, err := need[D](c, driver, by, what)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 		return unknownAction(a)
 	}
 	return p.operate(ctx, m, "press "+string(a), true, func(ctx context.Context, c *controller, d any, by Protocol) error {
-		pd, err := need[powerDriver](d, by, "press a button")
+		pd, err := need[powerDriver](c, d, by, "press a button")
 		if err != nil {
 			return err
 		}

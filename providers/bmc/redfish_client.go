@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
 )
 
 // maxBody bounds an answer of a Redfish service, in bytes.
@@ -225,19 +227,32 @@ func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
 	if root != nil {
 		return root, nil
 	}
-	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
+	root, err := c.readRoot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	root = new(serviceRoot)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.root = root
+	return root, nil
+}
+
+// readRoot reads it now. Some web servers lead who asks for what they do not have to a page for people.
+func (c *redfishClient) readRoot(ctx context.Context) (*serviceRoot, error) {
+	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
+	var r *reply
+	if errors.As(err, &r) && (r.Status/100 == 3 || r.class() == providers.Unsupported) {
+		return nil, &answered{fmt.Errorf("%w: %s", errNoRedfish, r.Error())}
+	}
+	if err != nil {
+		return nil, err
+	}
+	root := new(serviceRoot)
 	if err := a.decode(root); err != nil || root.Systems.ID == "" {
 		return nil, &answered{fmt.Errorf("read /redfish/v1/: %w (no Systems in the answer)", errNoRedfish)}
 	}
 	if root.Links.Sessions.ID == "" && root.SessionService.ID != "" {
 		root.Links.Sessions.ID = root.SessionService.ID + "/Sessions"
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.root = root
 	return root, nil
 }

@@ -1,0 +1,83 @@
+package bmc
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// How often is looked whether a BMC that is driven over IPMI speaks Redfish after all, and how long its service root may take to tell.
+const (
+	lookSoon  = time.Minute      // it has spoken it before
+	lookLater = 10 * time.Minute // nobody has seen that
+	lookTime  = 5 * time.Second
+)
+
+// works notes the driver that answered. IPMI in the place of Redfish is for now: one failure is no reason to tell the next leader that there is no Redfish.
+func (c *controller) works(p Protocol, looked bool) {
+	c.state.Lock()
+	defer c.state.Unlock()
+	c.driver = p
+	if p == Redfish || c.memo.Driver != Redfish {
+		c.memo.Driver = p
+	}
+	if looked {
+		c.looked = time.Now()
+	}
+}
+
+// hadRedfish says whether the BMC has spoken Redfish, with whichever leader.
+func (c *controller) hadRedfish() bool {
+	c.state.Lock()
+	defer c.state.Unlock()
+	return c.memo.Driver == Redfish
+}
+
+// lookDue says whether to look for Redfish now, and notes that it is done. Effects do not wait for that, nor does who has little time.
+func (c *controller) lookDue(ctx context.Context) bool {
+	if _, hurried := providers.NotAfter(ctx); hurried {
+		return false
+	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*probeShare {
+		return false
+	}
+	c.state.Lock()
+	defer c.state.Unlock()
+	every := lookLater
+	if c.memo.Driver == Redfish {
+		every = lookSoon
+	}
+	if time.Since(c.looked) < every {
+		return false
+	}
+	c.looked = time.Now()
+	return true
+}
+
+// redfishAgain looks now and then whether a BMC that is driven over IPMI answers over Redfish, and goes over to that. A web server that was down or silent when
+// the driver was chosen would else cost the machine its virtual media for good.
+func (c *controller) redfishAgain(ctx context.Context, h *redfishHost) bool {
+	if !c.lookDue(ctx) {
+		return false
+	}
+	asks, cancel := context.WithTimeout(ctx, lookTime)
+	_, err := c.redfish.readRoot(asks)
+	cancel()
+	if err != nil {
+		return false
+	}
+	probes, cancel := context.WithTimeout(ctx, probeShare)
+	defer cancel()
+	_, err = h.power(probes)
+	switch {
+	case err == nil:
+		c.works(Redfish, true)
+		c.p.log.Info("a BMC that was driven over IPMI answers over Redfish", "bmc", c.key)
+	case providers.ClassOf(classify("", err, false)) == providers.Auth: // IPMI takes the account: enough of refused logins for a day
+		c.state.Lock()
+		c.looked = time.Now().Add(24 * time.Hour)
+		c.state.Unlock()
+	}
+	return err == nil
+}

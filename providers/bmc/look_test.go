@@ -1,0 +1,134 @@
+package bmc_test
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+// autoLab is a BMC that speaks both protocols, and an endpoint that does not say which. asked gives what IPMI was asked for.
+func autoLab(t *testing.T) (l *lab, key string, asked func() string) {
+	t.Helper()
+	s := redfishtest.New(redfishtest.Config{})
+	h := httptest.NewTLSServer(s.Handler())
+	t.Cleanup(func() {
+		s.Close()
+		h.Close()
+	})
+	dir := t.TempDir()
+	tool, log := filepath.Join(dir, "ipmitool"), filepath.Join(dir, "log")
+	script, err := filepath.Abs("testdata/ipmitool.sh")
+	if err == nil {
+		err = os.Symlink(script, tool)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = &lab{t: t, s: s, m: machine("m-1", strings.TrimPrefix(h.URL, "https://")), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l.p = l.provider(func(c *bmc.Config) {
+		c.TLS, c.Ipmitool, c.RequestTime, c.CommandTime = "insecure", tool, 2*time.Second, 30*time.Second
+	})
+	return l, h.URL, func() string {
+		b, err := os.ReadFile(log)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+}
+
+const iso = "http://192.0.2.1/boot.iso"
+
+// A Redfish service that answers is there, whatever it says: IPMI is not tried, and not what is remembered.
+func TestAutoStaysWithRedfishThatAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		quirk      func(*redfishtest.Quirks)
+		remembered bmc.Protocol
+	}{
+		"busy, of a new machine": {func(q *redfishtest.Quirks) { q.Busy = 1 }, ""},
+		"busy, of a new leader":  {func(q *redfishtest.Quirks) { q.Busy = 1 }, bmc.Redfish},
+		"with no session left":   {func(q *redfishtest.Quirks) { q.SessionLimit = 1 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, key, asked := autoLab(t)
+			l.s.OpenSession("somebody")
+			l.s.Set(c.quirk)
+			l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: c.remembered}))
+			_, err := l.p.PowerState(l.ctx, l.m)
+			l.class("read power", err, providers.Transient)
+			if got := l.driverOf(key); got != c.remembered || asked() != "" {
+				t.Errorf("driver %q is remembered, and IPMI was asked for %q; want %q and nothing", got, asked(), c.remembered)
+			}
+			l.s.Set(func(q *redfishtest.Quirks) { *q = redfishtest.Quirks{} })
+			l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso))
+			if got := l.driverOf(key); got != bmc.Redfish {
+				t.Errorf("driver %q is remembered, want redfish", got)
+			}
+		})
+	}
+}
+
+// IPMI takes over where Redfish is silent, for now: what it cannot do may work later where Redfish was known, and in any case is looked now and then
+// whether Redfish answers. Effects do not wait for that.
+func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		remembered, want bmc.Protocol
+		class            providers.Class // of what IPMI cannot do
+	}{
+		"Redfish was known":     {bmc.Redfish, bmc.Redfish, providers.Transient},
+		"Redfish was not known": {"", bmc.IPMI, providers.Unsupported},
+		"IPMI was known":        {bmc.IPMI, bmc.IPMI, providers.Unsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, key, asked := autoLab(t)
+			l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
+			l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: c.remembered}))
+			l.power(providers.PowerOn)
+			l.class("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso), c.class)
+			if got := l.driverOf(key); got != c.want || asked() == "" {
+				t.Errorf("driver %q is remembered, want %q; IPMI was asked for %q", got, c.want, asked())
+			}
+			l.s.Set(func(q *redfishtest.Quirks) { q.Hang = false })
+			served := l.s.Served()
+			l.power(providers.PowerOn)
+			l.p.LookDue()
+			hurried := providers.WithNotAfter(l.ctx, time.Now().Add(time.Minute))
+			l.ok("press", l.p.SetPower(hurried, op("power"), l.m, providers.ActionOn))
+			if n := l.s.Served(); n != served {
+				t.Errorf("%d requests over Redfish by a look that is not due and by an effect, want none", n-served)
+			}
+			l.power(providers.PowerOn)
+			l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso))
+			if got := l.driverOf(key); got != bmc.Redfish {
+				t.Errorf("driver %q is remembered, want redfish", got)
+			}
+		})
+	}
+}
+
+// An account that IPMI takes and Redfish refuses is tried once, and IPMI stays.
+func TestALookThatIsRefused(t *testing.T) {
+	t.Parallel()
+	l, key, _ := autoLab(t)
+	l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.IPMI}))
+	l.acct.set(bmc.Account{User: "admin", Password: "wrong"})
+	for range 5 {
+		if _, err := l.p.PowerState(l.ctx, l.m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := l.s.Logins(); n != 1 || l.driverOf(key) != bmc.IPMI {
+		t.Errorf("%d logins, and %q is remembered; want one and ipmi", n, l.driverOf(key))
+	}
+}

@@ -1,0 +1,4 @@
+#!/bin/sh
+# ipmitool.sh ARG...: the ipmitool of a machine that is on. What it was asked for is in the file log beside the link that it is called by.
+echo "$*" >>"$(dirname "$0")/log"
+case "$*" in *'power status') echo 'Chassis Power is on' ;; esac
