@@ -21,6 +21,7 @@ type reply struct {
 	Status int
 	Codes  []string // MessageIds, e.g. Base.1.8.ActionNotSupported
 	Text   string   // for people; bounded
+	NotYet bool     // 404 to what the service itself has named: the BMC is starting
 }
 
 func (r *reply) Error() string {
@@ -30,6 +31,9 @@ func (r *reply) Error() string {
 	}
 	if r.Text != "" {
 		s += ": " + r.Text
+	}
+	if r.NotYet {
+		s += " (it may be starting)"
 	}
 	return s
 }
@@ -90,6 +94,15 @@ func (r *reply) has(words ...string) bool {
 	return false
 }
 
+// notYet marks a 404 to what every service has, or has shown before: a BMC that starts answers so until it has its data.
+func notYet(err error) error {
+	var r *reply
+	if errors.As(err, &r) && r.Status == http.StatusNotFound {
+		r.NotYet = true
+	}
+	return err
+}
+
 // statusOf gives the status that a Redfish service answered an error with; 0 when it is none.
 func statusOf(err error) int {
 	var r *reply
@@ -102,7 +115,7 @@ func statusOf(err error) int {
 // class says what kind of error a reply is.
 func (r *reply) class() providers.Class {
 	// What passes may come with any status: HPE says 400 while a machine is in POST, Dell 503 when it has too many sessions.
-	if r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable", "ResourceInStandby", "SessionLimitExceeded", "RAC0218") {
+	if r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable", "ResourceInStandby", "SessionLimitExceeded", "RAC0218") || r.NotYet {
 		return providers.Transient
 	}
 	switch r.Status {

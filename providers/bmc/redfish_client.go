@@ -201,6 +201,12 @@ func (c *redfishClient) get(ctx context.Context, path string, v any) (*answer, e
 	return a, nil
 }
 
+// expect reads a resource that every service has, or that this one has shown before.
+func (c *redfishClient) expect(ctx context.Context, path string, v any) (*answer, error) {
+	a, err := c.get(ctx, path, v)
+	return a, notYet(err)
+}
+
 // link is a reference to a resource.
 type link struct {
 	ID string `json:"@odata.id"`

@@ -52,7 +52,7 @@ func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, err
 		return nil, err
 	}
 	var m struct{ LogServices link }
-	if _, err := h.c.get(ctx, manager, &m); err != nil {
+	if _, err := h.c.expect(ctx, manager, &m); err != nil {
 		return nil, err
 	}
 	more, sel, err := h.logsBelow(ctx, m.LogServices.ID)
@@ -203,7 +203,7 @@ func (h *redfishHost) managerReset(ctx context.Context) (*resetAction, error) {
 			Reset resetAction `json:"#Manager.Reset"`
 		}
 	}
-	if _, err := h.c.get(ctx, path, &m); err != nil {
+	if _, err := h.c.expect(ctx, path, &m); err != nil {
 		return nil, err
 	}
 	if m.Actions.Reset.Target == "" {

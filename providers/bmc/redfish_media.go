@@ -51,7 +51,8 @@ func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	known := h.media
 	h.mu.Unlock()
 	if known != nil {
-		return h.readSlot(ctx, known.ODataID)
+		v, err := h.readSlot(ctx, known.ODataID)
+		return v, notYet(err)
 	}
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
@@ -64,7 +65,7 @@ func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 			return nil, err
 		}
 		var manager struct{ VirtualMedia link }
-		if _, err := h.c.get(ctx, m, &manager); err != nil {
+		if _, err := h.c.expect(ctx, m, &manager); err != nil {
 			return nil, err
 		}
 		collection = manager.VirtualMedia.ID

@@ -176,7 +176,7 @@ func (c *redfishClient) create(ctx context.Context, root *serviceRoot, a Account
 		c.setLost(true)
 		return nil, err
 	case err != nil:
-		return nil, err
+		return nil, notYet(err)
 	}
 	s := &session{account: a, token: res.header.Get("X-Auth-Token"), used: time.Now()}
 	var body2 link
@@ -201,7 +201,7 @@ func (c *redfishClient) tryBasic(ctx context.Context, root *serviceRoot, a Accou
 		return nil, refusedAs(a, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, notYet(err)
 	}
 	c.login.refused.done(a, true)
 	return s, nil
@@ -251,7 +251,7 @@ func (c *redfishClient) clear(ctx context.Context, sign func(*http.Request), use
 	}
 	res, err := c.send(ctx, request{method: http.MethodGet, path: root.Links.Sessions.ID, auth: sign})
 	if err != nil {
-		return err
+		return notYet(err)
 	}
 	var all struct{ Members []link }
 	if err := res.decode(&all); err != nil {

@@ -88,7 +88,7 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 			return nil, err
 		}
 		s := new(computerSystem)
-		a, err := h.c.get(ctx, p, s)
+		a, err := h.c.expect(ctx, p, s)
 		if again && (statusOf(err) == http.StatusNotFound || err == nil && h.another(s)) { // it may have got another path since
 			h.lose()
 			continue
@@ -170,7 +170,7 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 		return "", err
 	}
 	var all struct{ Members []link }
-	if _, err := h.c.get(ctx, root.Systems.ID, &all); err != nil {
+	if _, err := h.c.expect(ctx, root.Systems.ID, &all); err != nil {
 		return "", err
 	}
 	var ids []string
@@ -182,16 +182,16 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 		ids = append(ids, path.Base(id))
 	}
 	switch {
+	case len(all.Members) == 0: // some are so while they start
+		return "", disagree("the BMC shows no system (yet)")
 	case h.system != "":
 		return "", providers.Errorf(providers.Gone, "find system "+h.system, "the BMC has no such system; it has %s", strings.Join(ids, ", "))
 	case len(all.Members) == 1:
 		return all.Members[0].ID, nil
-	case len(all.Members) == 0: // some are so while they start
-		return "", disagree("the BMC shows no system (yet)")
 	case h.serial != "":
 		for _, m := range all.Members {
 			var s computerSystem
-			if _, err := h.c.get(ctx, m.ID, &s); err != nil {
+			if _, err := h.c.expect(ctx, m.ID, &s); err != nil {
 				return "", err
 			}
 			if s.SerialNumber == h.serial {
@@ -282,7 +282,7 @@ func (h *redfishHost) manager(ctx context.Context) (string, error) {
 		return "", providers.Errorf(providers.Unsupported, "find the manager", "the service shows none")
 	}
 	var all struct{ Members []link }
-	if _, err := h.c.get(ctx, root.Managers.ID, &all); err != nil {
+	if _, err := h.c.expect(ctx, root.Managers.ID, &all); err != nil {
 		return "", err
 	}
 	switch {

@@ -74,6 +74,62 @@ func TestPOSTIsTransient(t *testing.T) {
 	l.eventually("boot device after POST", func() bool { return l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot) == nil })
 }
 
+// A BMC whose web server is up before its data answers 404: that ends no run.
+func TestABMCThatStartsIsTransient(t *testing.T) {
+	t.Parallel()
+	power := func(p *bmc.Provider, l *lab) error {
+		_, err := p.PowerState(l.ctx, l.m)
+		return err
+	}
+	named := func(p *bmc.Provider, l *lab) error {
+		_, err := p.PowerState(l.ctx, machine("m-2", l.url+"/redfish/v1/Systems/1"))
+		return err
+	}
+	media := func(p *bmc.Provider, l *lab) error {
+		_, err := p.Media(l.ctx, l.m)
+		return err
+	}
+	reset := func(p *bmc.Provider, l *lab) error { return p.ResetBMC(l.ctx, op("recover"), l.m) }
+	for _, c := range []struct {
+		name, missing string
+		do            func(*bmc.Provider, *lab) error
+		quirk         func(*redfishtest.Quirks)
+		known         bool // to this leader, before
+		class         providers.Class
+	}{
+		{name: "root", missing: "/redfish/v1", do: power, class: providers.Transient},
+		{name: "sessions", missing: "/redfish/v1/SessionService/Sessions", do: power, class: providers.Transient},
+		{name: "systems", missing: "/redfish/v1/Systems", do: power, class: providers.Transient},
+		{name: "systems, basic authentication", missing: "/redfish/v1/Systems", do: power, quirk: func(q *redfishtest.Quirks) { q.NoSessions = true }, class: providers.Transient},
+		{name: "system", missing: "/redfish/v1/Systems/1", do: power, class: providers.Transient},
+		{name: "system that was read", missing: "/redfish/v1/Systems/1", do: power, known: true, class: providers.Transient},
+		{name: "systems that are none yet", do: named, quirk: func(q *redfishtest.Quirks) { q.NoSystems = true }, class: providers.Transient},
+		{name: "manager", missing: "/redfish/v1/Managers/1", do: reset, class: providers.Transient},
+		{name: "manager of the media", missing: "/redfish/v1/Managers/1", do: media, class: providers.Transient},
+		{name: "slot that was read", missing: "/redfish/v1/Managers/1/VirtualMedia/Cd1", do: media, known: true, class: providers.Transient},
+		{name: "action", missing: "/redfish/v1/Managers/1/Actions/Manager.Reset", do: reset, class: providers.Unsupported},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{}, redfishOnly)
+			if c.known {
+				l.ok("read", power(l.p, l))
+				l.ok("read", c.do(l.p, l))
+			}
+			l.s.Set(func(q *redfishtest.Quirks) {
+				q.Missing = []string{c.missing}
+				if c.quirk != nil {
+					c.quirk(q)
+				}
+			})
+			err := c.do(l.p, l)
+			l.class("while it starts", err, c.class)
+			l.s.Set(func(q *redfishtest.Quirks) { *q = redfishtest.Quirks{} })
+			l.ok("when it has started", c.do(l.p, l))
+		})
+	}
+}
+
 func TestBootDevice(t *testing.T) {
 	pxe := providers.BootDevice{Mode: "PXE", UEFI: true}
 	for _, c := range []struct {

@@ -55,6 +55,8 @@ type Quirks struct {
 	Latency       time.Duration // of every answer
 	ExpireSession bool          // every session ends after its next request
 	KeepSessions  int           // that many requests to end a session are not served: 503, temporarily unavailable
+	Missing       []string      // paths that are answered 404, as while a BMC starts
+	NoSystems     bool          // the collection of systems is empty, as while a BMC starts
 	ManagerLog    bool          // the event log is below the manager, not the system (Dell)
 }
 
@@ -344,6 +346,9 @@ func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault)
 		}
 	}
 	path := strings.TrimRight(r.URL.Path, "/")
+	if slices.Contains(s.quirks.Missing, path) {
+		return nil, notFound(path)
+	}
 	switch {
 	case path == "/redfish" && r.Method == http.MethodGet:
 		return ok(map[string]string{"v1": "/redfish/v1/"}), nil
@@ -365,7 +370,11 @@ func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault)
 		return s.sessionService(r, parts[1:])
 	case "Systems":
 		if len(parts) == 1 && r.Method == http.MethodGet {
-			return ok(s.collection("Systems", "ComputerSystem", s.cfg.Systems...)), nil
+			ids := s.cfg.Systems
+			if s.quirks.NoSystems {
+				ids = nil
+			}
+			return ok(s.collection("Systems", "ComputerSystem", ids...)), nil
 		}
 		if m := s.find(at(parts, 1)); m != nil {
 			return m.answer(r, parts[2:], body)
