@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,6 +22,7 @@ type reply struct {
 	Status int
 	Codes  []string // MessageIds, e.g. Base.1.8.ActionNotSupported
 	Text   string   // for people; bounded
+	body   []byte   // bounded
 	NotYet bool     // 404 to what the service itself has named: the BMC is starting
 }
 
@@ -38,8 +40,11 @@ func (r *reply) Error() string {
 	return s
 }
 
-// maxText bounds what a BMC can put into our errors, in bytes.
-const maxText = 300
+// maxText bounds what a BMC can put into our errors, in bytes; maxReply what is kept of an answer, to look for names in it.
+const (
+	maxText  = 300
+	maxReply = 8 << 10
+)
 
 // newReply reads the body of an error.
 func newReply(method, path string, status int, body []byte) *reply {
@@ -53,7 +58,7 @@ func newReply(method, path string, status int, body []byte) *reply {
 			} `json:"@Message.ExtendedInfo"`
 		} `json:"error"`
 	}
-	r := &reply{Method: method, Path: path, Status: status}
+	r := &reply{Method: method, Path: path, Status: status, body: body[:min(len(body), maxReply)]}
 	if json.Unmarshal(body, &b) != nil {
 		return r // a page for people: of no use
 	}
@@ -92,6 +97,11 @@ func (r *reply) has(words ...string) bool {
 		}
 	}
 	return false
+}
+
+// names says whether a reply is a refusal that names a parameter, wherever it does so: in a message, its arguments or its properties.
+func (r *reply) names(parameter string) bool {
+	return r.Status/100 == 4 && bytes.Contains(r.body, []byte(parameter))
 }
 
 // notYet marks a 404 to what every service has, or has shown before: a BMC that starts answers so until it has its data.

@@ -2,8 +2,10 @@ package bmc
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
@@ -148,15 +150,49 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 		return disagree("insert virtual media: the slot holds another image; eject it first")
 	}
 	if target := v.Actions.Insert.Target; target != "" {
-		err = h.post(ctx, target, map[string]any{"Image": url, "Inserted": true, "WriteProtected": true})
+		err = h.insertBy(ctx, target, url)
 	} else {
-		err = h.patchSlot(ctx, v, map[string]any{"Image": url, "Inserted": true})
+		err = h.patchSlot(ctx, v, map[string]any{"Image": url, "Inserted": true, "WriteProtected": true})
 	}
 	h.changed(err)
 	if err != nil {
 		return err
 	}
 	return h.seeMedia(providers.Unhurried(ctx), url)
+}
+
+// insertBy asks the action for it with the image alone: that it is inserted and write-protected is what the standard has for who does not say, and
+// Supermicro's X11 refuses to be told. Some refuse an image without the one or the other parameter; that is kept, so that a try which came too late for
+// the last of several requests is in time the next time.
+func (h *redfishHost) insertBy(ctx context.Context, target, url string) error {
+	scheme, _, _ := strings.Cut(url, "://")
+	values := map[string]string{"TransferProtocolType": strings.ToUpper(scheme), "TransferMethod": "Stream"}
+	for {
+		h.mu.Lock()
+		wants := h.wants
+		h.mu.Unlock()
+		body := map[string]string{"Image": url}
+		for _, w := range wants {
+			body[w] = values[w]
+		}
+		err := h.post(ctx, target, body)
+		var r *reply
+		if !errors.As(err, &r) {
+			return err
+		}
+		more := slices.Clone(wants)
+		for name := range values {
+			if body[name] == "" && r.names(name) {
+				more = append(more, name)
+			}
+		}
+		if len(more) == len(wants) {
+			return err
+		}
+		h.mu.Lock()
+		h.wants = more
+		h.mu.Unlock()
+	}
 }
 
 // eject empties the slot and sees that it is empty. An empty slot is left alone.

@@ -27,6 +27,7 @@ type redfishHost struct {
 	readAt time.Time
 	media  *virtualMedia       // the slot for it, as it was read last
 	seenAt time.Time           // when that was
+	wants  []string            // what its InsertMedia takes no image without
 	reset  *resetAction        // of the manager
 	infos  map[string][]string // values of actions, by the path of their ActionInfo
 }

@@ -39,7 +39,9 @@ func (m *system) look() *fault {
 	}
 	m.on, m.up, m.since, m.booted = st.On, st.Up, st.Since, st.Booted
 	m.target, m.enabled, m.mode = st.Boot.Target, st.Boot.Enabled, st.Boot.Mode
-	m.slots["Cd1"].image = st.Image
+	if v := m.slots["Cd1"]; v != nil {
+		v.image = st.Image
+	}
 	return nil
 }
 

@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
-// slot is a virtual drive.
-type slot struct{ image string }
+// slot is a virtual drive and what is in it.
+type slot struct {
+	Slot
+	image string
+}
 
 // manager is the BMC as it shows itself: one Manager resource for each system, as in a multi-node chassis.
 func (s *Service) manager(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
@@ -42,8 +45,12 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 		s.quirks.Hang, s.quirks.HangSystems, s.quirks.HangAfter = false, false, 0 // that is what it is for
 		return &result{status: http.StatusNoContent}, nil
 	case len(parts) == 1 && parts[0] == "VirtualMedia" && r.Method == http.MethodGet:
-		return ok(s.collection("Managers/"+m.id+"/VirtualMedia", "VirtualMedia", "Floppy1", "Cd1")), nil
-	case len(parts) >= 2 && parts[0] == "VirtualMedia" && (parts[1] == "Cd1" || parts[1] == "Floppy1"):
+		var ids []string
+		for _, v := range s.cfg.Slots {
+			ids = append(ids, v.ID)
+		}
+		return ok(s.collection("Managers/"+m.id+"/VirtualMedia", "VirtualMedia", ids...)), nil
+	case len(parts) >= 2 && parts[0] == "VirtualMedia" && m.slots[parts[1]] != nil:
 		return m.virtualMedia(r, path+"/VirtualMedia/"+parts[1], parts[1:], body)
 	}
 	return nil, notFound(r.URL.Path)
@@ -52,46 +59,87 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 func (m *system) virtualMedia(r *http.Request, path string, parts []string, body map[string]any) (*result, *fault) {
 	v := m.slots[parts[0]]
 	action := ""
-	if len(parts) == 3 && parts[1] == "Actions" && r.Method == http.MethodPost {
+	if len(parts) == 3 && parts[1] == "Actions" && r.Method == http.MethodPost && !v.Patch {
 		action = parts[2]
 	}
+	image, _ := body["Image"].(string)
 	switch {
 	case len(parts) == 1 && r.Method == http.MethodGet:
-		types, via := []string{"CD", "DVD"}, "NotConnected"
-		if parts[0] == "Floppy1" {
-			types = []string{"Floppy", "USBStick"}
-		}
-		var image any
-		if v.image != "" {
-			image, via = v.image, "URI"
-		}
-		return ok(map[string]any{"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_4.VirtualMedia", "Id": parts[0], "Name": "Virtual Media", "MediaTypes": types,
-			"Image": image, "Inserted": v.image != "", "ConnectedVia": via, "WriteProtected": true,
-			"Actions": map[string]any{"#VirtualMedia.InsertMedia": ref2(path + "/Actions/VirtualMedia.InsertMedia"), "#VirtualMedia.EjectMedia": ref2(path + "/Actions/VirtualMedia.EjectMedia")}}), nil
+		return ok(v.show(path)), nil
 	case action == "VirtualMedia.InsertMedia":
-		image, _ := body["Image"].(string)
-		switch {
-		case image == "":
-			return nil, refuse(http.StatusBadRequest, "ActionParameterMissing", "Image is missing.")
-		case v.image != "":
-			return nil, refuse(http.StatusConflict, "ResourceInUse", "There is an image in it.")
-		}
-		m.effect("media_insert", image)
-		if f := m.media(v, image); f != nil {
+		if f := m.refuses(body); f != nil {
 			return nil, f
 		}
-		return &result{status: http.StatusNoContent}, nil
+		return m.insert(v, image)
 	case action == "VirtualMedia.EjectMedia":
-		if v.image == "" {
-			return nil, refuse(http.StatusConflict, "ResourceNotFound", "There is nothing in it.")
+		return m.eject(v)
+	case len(parts) == 1 && r.Method == http.MethodPatch && v.Patch && !v.Local:
+		if image == "" {
+			return m.eject(v)
 		}
-		m.effect("media_eject", v.image)
-		if f := m.media(v, ""); f != nil {
-			return nil, f
+		for _, k := range []string{"Inserted", "WriteProtected"} {
+			if body[k] != true {
+				return nil, refuse(http.StatusBadRequest, "PropertyMissing", "The property "+k+" must be in the request, and true.")
+			}
 		}
-		return &result{status: http.StatusNoContent}, nil
+		return m.insert(v, image)
 	}
 	return nil, notAllowed()
+}
+
+// show is the VirtualMedia resource.
+func (v *slot) show(path string) any {
+	var image any
+	via := "NotConnected"
+	if v.image != "" {
+		image, via = v.image, "URI"
+	}
+	all := map[string]any{"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_4.VirtualMedia", "Id": v.ID, "Name": "Virtual Media", "MediaTypes": v.Types,
+		"Image": image, "Inserted": v.image != "", "ConnectedVia": via, "WriteProtected": true}
+	if !v.Patch {
+		all["Actions"] = map[string]any{"#VirtualMedia.InsertMedia": ref2(path + "/Actions/VirtualMedia.InsertMedia"), "#VirtualMedia.EjectMedia": ref2(path + "/Actions/VirtualMedia.EjectMedia")}
+	}
+	return all
+}
+
+// refuses says what is wrong with the parameters of InsertMedia.
+func (m *system) refuses(body map[string]any) *fault {
+	for _, k := range []string{"Inserted", "WriteProtected"} {
+		if _, there := body[k]; there && m.s.quirks.MediaStrict {
+			return refuse(http.StatusBadRequest, "ActionParameterUnknown", "The action InsertMedia was submitted with the invalid parameter "+k+".")
+		}
+	}
+	for _, k := range m.s.quirks.MediaNeeds {
+		if v, _ := body[k].(string); v == "" {
+			return refuse(http.StatusBadRequest, "ActionParameterMissing", "The action InsertMedia requires the parameter "+k+" to be present in the request body.")
+		}
+	}
+	return nil
+}
+
+func (m *system) insert(v *slot, image string) (*result, *fault) {
+	switch {
+	case image == "":
+		return nil, refuse(http.StatusBadRequest, "ActionParameterMissing", "Image is missing.")
+	case v.image != "":
+		return nil, refuse(http.StatusConflict, "ResourceInUse", "There is an image in it.")
+	}
+	m.effect("media_insert", image)
+	if f := m.media(v, image); f != nil {
+		return nil, f
+	}
+	return &result{status: http.StatusNoContent}, nil
+}
+
+func (m *system) eject(v *slot) (*result, *fault) {
+	if v.image == "" {
+		return nil, refuse(http.StatusConflict, "ResourceNotFound", "There is nothing in it.")
+	}
+	m.effect("media_eject", v.image)
+	if f := m.media(v, ""); f != nil {
+		return nil, f
+	}
+	return &result{status: http.StatusNoContent}, nil
 }
 
 // media changes what is in a drive.

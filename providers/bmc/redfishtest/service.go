@@ -26,8 +26,17 @@ type Config struct {
 	BootTime     time.Duration // from there until the operating system runs
 	ResetTime    time.Duration // how long the BMC is gone when it is reset
 	Off          bool          // machines are off at first
+	Slots        []Slot        // virtual drives of each machine; default one for floppies, one for CDs
 
 	Chassis map[string]Chassis // by system: those that exist outside of the service. The times and Off do not apply to them
+}
+
+// Slot is a virtual drive.
+type Slot struct {
+	ID    string
+	Types []string // of media
+	Patch bool     // it has no actions: it is changed by PATCH
+	Local bool     // it takes no URL
 }
 
 // Quirks is how a service misbehaves. It can be changed at any time.
@@ -55,6 +64,8 @@ type Quirks struct {
 	Latency       time.Duration // of every answer
 	ExpireSession bool          // every session ends after its next request
 	KeepSessions  int           // that many requests to end a session are not served: 503, temporarily unavailable
+	MediaStrict   bool          // 400 to InsertMedia with Inserted or WriteProtected
+	MediaNeeds    []string      // 400 to InsertMedia without these parameters
 	Missing       []string      // paths that are answered 404, as while a BMC starts
 	NoSystems     bool          // the collection of systems is empty, as while a BMC starts
 	ManagerLog    bool          // the event log is below the manager, not the system (Dell)
@@ -103,6 +114,9 @@ func New(c Config) *Service {
 	def(&c.Manufacturer, "Contoso")
 	if len(c.Systems) == 0 {
 		c.Systems = []string{"1"}
+	}
+	if len(c.Slots) == 0 {
+		c.Slots = []Slot{{ID: "Floppy1", Types: []string{"Floppy", "USBStick"}}, {ID: "Cd1", Types: []string{"CD", "DVD"}}}
 	}
 	s := &Service{cfg: c, stop: make(chan struct{}), sessions: map[string]*session{}}
 	for i, id := range c.Systems {

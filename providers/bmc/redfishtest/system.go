@@ -46,7 +46,10 @@ type entry struct {
 func newSystem(s *Service, id string, n int) *system {
 	m := &system{s: s, id: id, number: n, on: !s.cfg.Off, since: time.Now().Add(-time.Hour), enabled: "Disabled", target: "None", mode: "UEFI", consumed: true}
 	m.chassis = s.cfg.Chassis[id]
-	m.slots = map[string]*slot{"Cd1": {}, "Floppy1": {}}
+	m.slots = map[string]*slot{}
+	for _, v := range s.cfg.Slots {
+		m.slots[v.ID] = &slot{Slot: v}
+	}
 	m.log = []entry{{time.Now().Add(-time.Hour), "OK", "The log was cleared."}}
 	return m
 }

@@ -1,0 +1,70 @@
+package bmc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
+)
+
+// What makers want to be told with an image differs, and so does what they refuse to be told.
+func TestWhatIsToldWithAnImage(t *testing.T) {
+	t.Parallel()
+	cd := []string{"CD", "DVD"}
+	for _, c := range []struct {
+		name  string
+		slots []redfishtest.Slot
+		quirk func(*redfishtest.Quirks)
+		class providers.Class // empty: it works
+	}{
+		{name: "the image alone", quirk: func(q *redfishtest.Quirks) { q.MediaStrict = true }},
+		{name: "the protocol", quirk: func(q *redfishtest.Quirks) { q.MediaStrict, q.MediaNeeds = true, []string{"TransferProtocolType"} }},
+		{name: "the method", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"TransferMethod"} }},
+		{name: "both", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"TransferProtocolType", "TransferMethod"} }},
+		{name: "a password", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"Password"} }, class: providers.Unsupported},
+		{name: "by PATCH", slots: []redfishtest.Slot{{ID: "EXT1", Types: cd, Patch: true}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{Slots: c.slots}, redfishOnly)
+			if c.quirk != nil {
+				l.s.Set(c.quirk)
+			}
+			err := l.p.InsertMedia(l.ctx, op("media"), l.m, iso)
+			if c.class != "" {
+				l.class("insert", err, c.class)
+				return
+			}
+			l.ok("insert", err)
+			l.ok("eject", l.p.EjectMedia(l.ctx, op("media"), l.m))
+			if diff := cmp.Diff([]string{"media_insert " + iso, "media_eject " + iso}, l.effects("")); diff != "" {
+				t.Errorf("effects (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Each request that puts an image in leaves in time or not at all, and one that has to be made three times at a slow BMC is not late for ever.
+func TestWhatIsToldWithAnImageIsKept(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) {
+		q.Latency, q.MediaNeeds = 200*time.Millisecond, []string{"TransferProtocolType", "TransferMethod"}
+	})
+	for began := time.Now(); ; {
+		err := l.p.InsertMedia(providers.WithNotAfter(l.ctx, time.Now().Add(300*time.Millisecond)), op("media"), l.m, iso)
+		if err == nil {
+			break
+		}
+		l.class("insert", err, providers.Late)
+		if len(l.effects("")) > 0 || time.Since(began) > 20*time.Second {
+			t.Fatalf("effects = %v after %v, and it is said that nothing was done", l.effects(""), time.Since(began))
+		}
+	}
+	if diff := cmp.Diff([]string{"media_insert " + iso}, l.effects("")); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
