@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	return h.slot(ctx)
 }
 
-// slot reads the first slot that takes a CD or DVD: of the system, else of its manager.
+// slot reads the slot that an image is put into: of the system, else of its manager.
 func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	known := h.media
@@ -79,31 +80,50 @@ func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	if _, err := h.c.get(ctx, collection, &all); err != nil {
 		return nil, err
 	}
-	for _, m := range all.Members {
+	v, err := h.pickSlot(ctx, all.Members)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, providers.Errorf(providers.Unsupported, "find virtual media", "none of the %d slots of the BMC takes a CD", len(all.Members))
+	}
+	h.keepSlot(v)
+	return v, nil
+}
+
+// pickSlot reads slots until one takes a CD or DVD and has an action for it. Without one it takes what is changed by PATCH, and of those the one for images at a
+// URL: Lenovo's XCC shows those for uploaded files first. The choice is the same whatever is in the slots, so that what was put in is found again.
+func (h *redfishHost) pickSlot(ctx context.Context, all []link) (best *virtualMedia, err error) {
+	for _, m := range all {
 		v, err := h.readSlot(ctx, m.ID)
 		if err != nil {
 			return nil, err
 		}
-		if len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD") {
-			h.keepSlot(v)
+		switch cd := len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD"); {
+		case cd && (v.Actions.Insert.Target != "" || v.inserted() != "" && v.Actions.Eject.Target != ""): // one that is full may hide the first
 			return v, nil
+		case cd && (best == nil || v.external() && !best.external()):
+			best = v
 		}
 	}
-	return nil, providers.Errorf(providers.Unsupported, "find virtual media", "none of the %d slots of the BMC takes a CD", len(all.Members))
+	return best, nil
 }
 
-func (h *redfishHost) readSlot(ctx context.Context, path string) (*virtualMedia, error) {
+// external says whether a Lenovo takes a URL there.
+func (v *virtualMedia) external() bool { return strings.HasPrefix(path.Base(v.ODataID), "EXT") }
+
+func (h *redfishHost) readSlot(ctx context.Context, at string) (*virtualMedia, error) {
 	v := new(virtualMedia)
-	a, err := h.c.get(ctx, path, v)
+	res, err := h.c.get(ctx, at, v)
 	if err != nil {
 		return nil, err
 	}
-	v.ODataID = path
-	if etag := a.header.Get("ETag"); etag != "" {
+	v.ODataID = at
+	if etag := res.header.Get("ETag"); etag != "" {
 		v.ETag = etag
 	}
 	h.mu.Lock()
-	ours := h.media != nil && h.media.ODataID == path
+	ours := h.media != nil && h.media.ODataID == at
 	h.mu.Unlock()
 	if ours {
 		h.keepSlot(v)

@@ -68,3 +68,45 @@ func TestWhatIsToldWithAnImageIsKept(t *testing.T) {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 }
+
+// An image goes where one can be put, and the next leader finds it there.
+func TestTheSlotForAnImage(t *testing.T) {
+	t.Parallel()
+	cd, floppy := []string{"CD", "DVD"}, []string{"Floppy", "USBStick"}
+	dead := func(id string) redfishtest.Slot { return redfishtest.Slot{ID: id, Types: cd, Patch: true, Local: true} }
+	for _, c := range []struct {
+		name  string
+		slots []redfishtest.Slot
+		want  string // empty: none
+	}{
+		{"a CD, not a floppy", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Cd1", Types: cd}, {ID: "Cd2", Types: cd}}, "Cd1"},
+		{"one that does not say", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Any"}}, "Any"},
+		{"with an action, not without", []redfishtest.Slot{dead("1"), {ID: "2", Types: cd, Patch: true}, {ID: "3", Types: cd}}, "3"},
+		{"that hides its action while it is full", []redfishtest.Slot{{ID: "1", Types: cd, Hides: true}, {ID: "2", Types: cd}}, "1"},
+		{"of a Lenovo", []redfishtest.Slot{dead("RDOC1"), dead("RDOC2"), {ID: "EXT1", Types: cd, Patch: true}, {ID: "EXT2", Types: cd, Patch: true}}, "EXT1"},
+		{"without actions", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "a", Types: cd, Patch: true}, {ID: "b", Types: cd, Patch: true}}, "a"},
+		{"floppies alone", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "EXT1", Types: floppy, Patch: true}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{Slots: c.slots}, redfishOnly)
+			err := l.p.InsertMedia(l.ctx, op("media"), l.m, iso)
+			if c.want == "" {
+				l.class("insert", err, providers.Unsupported)
+				return
+			}
+			l.ok("insert", err)
+			if got := l.s.Inserted("1"); got != c.want {
+				t.Errorf("the image is in %q, want %q", got, c.want)
+			}
+			next := l.provider(redfishOnly)
+			if got, err := next.Media(l.ctx, l.m); err != nil || got != iso {
+				t.Errorf("the next leader finds %q (%v), want %q", got, err, iso)
+			}
+			l.ok("eject", next.EjectMedia(l.ctx, op("media"), l.m))
+			if got := l.s.Inserted("1"); got != "" {
+				t.Errorf("an image is left in %q", got)
+			}
+		})
+	}
+}

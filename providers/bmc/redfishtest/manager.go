@@ -87,6 +87,18 @@ func (m *system) virtualMedia(r *http.Request, path string, parts []string, body
 	return nil, notAllowed()
 }
 
+// Inserted gives the first virtual drive of a machine that has an image, or "".
+func (s *Service) Inserted(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.cfg.Slots {
+		if s.find(id).slots[v.ID].image != "" {
+			return v.ID
+		}
+	}
+	return ""
+}
+
 // show is the VirtualMedia resource.
 func (v *slot) show(path string) any {
 	var image any
@@ -96,8 +108,12 @@ func (v *slot) show(path string) any {
 	}
 	all := map[string]any{"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_4.VirtualMedia", "Id": v.ID, "Name": "Virtual Media", "MediaTypes": v.Types,
 		"Image": image, "Inserted": v.image != "", "ConnectedVia": via, "WriteProtected": true}
+	actions := map[string]any{"#VirtualMedia.EjectMedia": ref2(path + "/Actions/VirtualMedia.EjectMedia")}
+	if !v.Hides || v.image == "" {
+		actions["#VirtualMedia.InsertMedia"] = ref2(path + "/Actions/VirtualMedia.InsertMedia")
+	}
 	if !v.Patch {
-		all["Actions"] = map[string]any{"#VirtualMedia.InsertMedia": ref2(path + "/Actions/VirtualMedia.InsertMedia"), "#VirtualMedia.EjectMedia": ref2(path + "/Actions/VirtualMedia.EjectMedia")}
+		all["Actions"] = actions
 	}
 	return all
 }

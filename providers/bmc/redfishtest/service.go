@@ -37,6 +37,7 @@ type Slot struct {
 	Types []string // of media
 	Patch bool     // it has no actions: it is changed by PATCH
 	Local bool     // it takes no URL
+	Hides bool     // it shows InsertMedia only while it is empty
 }
 
 // Quirks is how a service misbehaves. It can be changed at any time.
