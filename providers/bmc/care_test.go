@@ -68,6 +68,48 @@ func TestEventsAreCleared(t *testing.T) {
 	}
 }
 
+// To find the event log takes longer than an effect may wait: what counts is when it is cleared. It is late only when nothing was done.
+func TestEventsAreClearedInTime(t *testing.T) {
+	t.Parallel()
+	in, over := time.Minute, -time.Second
+	for _, c := range []struct {
+		name    string
+		terms   []time.Duration // how long each confirmation is good for; no more are given
+		class   providers.Class // empty: it works
+		effects []string
+	}{
+		{"both", []time.Duration{in, in}, "", []string{"clear_log ", "clear_log 2"}},
+		{"replaced before", nil, providers.Late, nil},
+		{"stopped before", []time.Duration{over}, providers.Late, nil},
+		{"replaced in between", []time.Duration{in}, providers.Transient, []string{"clear_log "}},
+		{"stopped in between", []time.Duration{in, over}, providers.Transient, []string{"clear_log "}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{}, redfishOnly)
+			l.s.Set(func(q *redfishtest.Quirks) {
+				q.ManagerLog, q.TwoLogs, q.Latency = true, true, 40*time.Millisecond
+			})
+			given := 0
+			ctx := providers.WithConfirm(providers.WithNotAfter(l.ctx, time.Now().Add(200*time.Millisecond)), func(context.Context) (time.Time, error) {
+				if given++; given > len(c.terms) {
+					return time.Time{}, errors.New("another leads")
+				}
+				return time.Now().Add(c.terms[given-1]), nil
+			})
+			err := l.p.ClearEvents(ctx, op("clear"), l.m)
+			if c.class == "" {
+				l.ok("clear", err)
+			} else {
+				l.class("clear", err, c.class)
+			}
+			if diff := cmp.Diff(c.effects, l.effects("clear_log")); diff != "" {
+				t.Errorf("effects (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // forgetful is a memory that cannot be written while it is broken.
 type forgetful struct {
 	*bmc.InMemory

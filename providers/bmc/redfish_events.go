@@ -83,13 +83,38 @@ func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, se
 	return all, sel, nil
 }
 
-// clearEvents empties the event log: one log service after the other, where there are several.
+// clearEvents empties the event log: one log service after the other, where there are several. To find them takes a slow BMC longer than any effect may
+// wait, so each has a confirmation of its own. Once one is empty, another that came too late is not nothing done.
 func (h *redfishHost) clearEvents(ctx context.Context) error {
-	services, err := h.eventLogs(providers.Unhurried(ctx))
+	const what = "clear the event log"
+	targets, err := h.clearTargets(providers.Unhurried(ctx))
 	if err != nil {
 		return err
 	}
-	var targets []string
+	if len(targets) == 0 {
+		return providers.Errorf(providers.Unsupported, what, "the BMC shows no action ClearLog for it")
+	}
+	for i, t := range targets {
+		sends, err := providers.Confirmed(ctx, what)
+		if err == nil {
+			err = h.post(sends, t, nil)
+		}
+		if i > 0 && providers.ClassOf(err) == providers.Late {
+			return providers.Errorf(providers.Transient, what, "%w", disagree("%d of %d logs are cleared: %w", i, len(targets), err))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearTargets finds the actions that empty the event log.
+func (h *redfishHost) clearTargets(ctx context.Context) (targets []string, err error) {
+	services, err := h.eventLogs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, l := range services {
 		var log struct {
 			Actions struct {
@@ -98,22 +123,15 @@ func (h *redfishHost) clearEvents(ctx context.Context) error {
 				} `json:"#LogService.ClearLog"`
 			}
 		}
-		if _, err := h.c.get(providers.Unhurried(ctx), l.ODataID, &log); err != nil {
-			return err
+		if _, err := h.c.get(ctx, l.ODataID, &log); err != nil {
+			return nil, err
 		}
 		if t := log.Actions.Clear.Target; t != "" {
 			targets = append(targets, t)
 		}
 	}
-	if len(targets) == 0 {
-		return providers.Errorf(providers.Unsupported, "clear the event log", "the BMC shows no action ClearLog for it")
-	}
-	for _, t := range targets {
-		if err := h.post(ctx, t, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	slices.Sort(targets) // members are read in parallel
+	return targets, nil
 }
 
 func (h *redfishHost) progress(ctx context.Context) (Progress, error) {

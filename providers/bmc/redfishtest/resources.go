@@ -96,24 +96,21 @@ func (m *system) parts(path string, parts []string) (*result, *fault) {
 		return ok(body), nil
 	}
 	kinds := map[string]string{"Processors": "Processor", "Memory": "Memory", "Storage": "Storage", "EthernetInterfaces": "EthernetInterface",
-		"LogServices": "LogService", "LogServices/SEL/Entries": "LogEntry"}
+		"LogServices": "LogService", "LogServices/SEL/Entries": "LogEntry", "LogServices/SEL2/Entries": "LogEntry"}
 	kind, found := kinds[below]
 	if !found {
 		return nil, notFound(path)
 	}
 	var ids []string
-	for i := 1; ; i++ { // members are numbered, except for the log service
+	if kind == "LogService" {
+		ids = m.logIDs()
+	}
+	for i := 1; kind != "LogService"; i++ { // its members are numbered
 		id := strconv.Itoa(i)
-		if kind == "LogService" {
-			id = "SEL"
-		}
 		if _, there := all[below+"/"+id]; !there {
 			break
 		}
 		ids = append(ids, id)
-		if kind == "LogService" {
-			break
-		}
 	}
 	return ok(m.s.collection(strings.TrimPrefix(path, "/redfish/v1/"), kind, ids...)), nil
 }
@@ -143,9 +140,11 @@ func (m *system) inside() map[string]map[string]any {
 			"MediaType": "SSD", "Protocol": "NVMe", "Revision": "1.2", "FailurePredicted": i == 2 && !m.s.whole, "Status": m.s.status(Part(fmt.Sprint("disk ", i)))}
 	}
 	all["Storage/1"] = map[string]any{"@odata.type": "#Storage.v1_17_0.Storage", "Name": "Storage", "Drives": drives, "Drives@odata.count": len(drives), "Status": health("Enabled", "OK")}
-	all["LogServices/SEL"] = map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "LogEntryType": "SEL", "OverWritePolicy": "WrapsWhenFull",
-		"Entries": ref(m.logs() + "/SEL/Entries"),
-		"Actions": map[string]any{"#LogService.ClearLog": map[string]any{"target": m.logs() + "/" + clearLog}}}
+	for _, id := range m.logIDs() {
+		all["LogServices/"+id] = map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "LogEntryType": "SEL", "OverWritePolicy": "WrapsWhenFull",
+			"Entries": ref(m.logs() + "/" + id + "/Entries"),
+			"Actions": map[string]any{"#LogService.ClearLog": map[string]any{"target": m.logs() + "/" + id + clearLog}}}
+	}
 	for i, e := range m.log {
 		all[fmt.Sprint("LogServices/SEL/Entries/", i+1)] = map[string]any{"@odata.type": "#LogEntry.v1_17_0.LogEntry", "Name": "Log Entry", "EntryType": "SEL", "Severity": e.severity,
 			"Created": stamp(e.at), "Message": e.message, "SensorType": "System Event"}

@@ -65,6 +65,7 @@ type Quirks struct {
 	Latency       time.Duration // of every answer
 	ExpireSession bool          // every session ends after its next request
 	KeepSessions  int           // that many requests to end a session are not served: 503, temporarily unavailable
+	TwoLogs       bool          // the event log is two log services
 	MediaStrict   bool          // 400 to InsertMedia with Inserted or WriteProtected
 	MediaNeeds    []string      // 400 to InsertMedia without these parameters
 	Missing       []string      // paths that are answered 404, as while a BMC starts

@@ -109,8 +109,16 @@ func (m *system) effect(name, detail string) {
 // ignored says whether an effect is accepted only.
 func (s *Service) ignored(name string) bool { return slices.Contains(s.quirks.Ignore, name) }
 
-// clearLog is the path of LogService.ClearLog below the log services.
-const clearLog = "SEL/Actions/LogService.ClearLog"
+// clearLog is the path of LogService.ClearLog below a log service.
+const clearLog = "/Actions/LogService.ClearLog"
+
+// logIDs are the log services: what is logged is in the first.
+func (m *system) logIDs() []string {
+	if m.s.quirks.TwoLogs {
+		return []string{"SEL", "SEL2"}
+	}
+	return []string{"SEL"}
+}
 
 func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
 	switch {
@@ -141,9 +149,9 @@ func (m *system) logged(r *http.Request, parts []string) (*result, *fault) {
 		return nil, notFound(path)
 	case r.Method == http.MethodGet:
 		return m.parts(path, parts)
-	case r.Method == http.MethodPost && strings.Join(parts[1:], "/") == clearLog:
-		m.effect("clear_log", "")
-		if !m.s.ignored("clear_log") {
+	case r.Method == http.MethodPost && slices.Contains(m.logIDs(), at(parts, 1)) && strings.TrimPrefix(path, m.logs()+"/"+parts[1]) == clearLog:
+		m.effect("clear_log", strings.TrimPrefix(parts[1], "SEL"))
+		if !m.s.ignored("clear_log") && parts[1] == "SEL" {
 			m.log = nil
 		}
 		return &result{status: http.StatusNoContent}, nil
