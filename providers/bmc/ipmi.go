@@ -135,8 +135,9 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	return nil
 }
 
-// keepFlags tells the BMC not to drop the boot flags after a minute (parameter 3, all bits). It is a courtesy that some do not know, and not
-// an effect: nothing boots by it.
+// keepFlags tells the BMC not to drop the boot flags after a minute (IPMI 2.0 table 28-14, parameter 3, bit 3). The other bits would keep them through presses
+// of the button, resets and watchdogs: a machine would boot once more from what was set for once. It is a courtesy that some do not know, and not an effect:
+// nothing boots by it.
 func (h *ipmiHost) keepFlags(ctx context.Context) {
 	h.mu.Lock()
 	wanted := h.quirks.BootFlagsExpire && time.Since(h.kept) > bootFresh
@@ -145,6 +146,6 @@ func (h *ipmiHost) keepFlags(ctx context.Context) {
 	}
 	h.mu.Unlock()
 	if wanted {
-		_, _ = h.run(ctx, false, "raw", "0x00", "0x08", "0x03", "0x1f")
+		_, _ = h.run(ctx, false, "raw", "0x00", "0x08", "0x03", "0x08")
 	}
 }

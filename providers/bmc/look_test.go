@@ -22,21 +22,28 @@ func autoLab(t *testing.T) (l *lab, key string, asked func() string) {
 		s.Close()
 		h.Close()
 	})
-	dir := t.TempDir()
-	tool, log := filepath.Join(dir, "ipmitool"), filepath.Join(dir, "log")
-	script, err := filepath.Abs("testdata/ipmitool.sh")
-	if err == nil {
-		err = os.Symlink(script, tool)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	tool, asked := ipmitool(t)
 	l = &lab{t: t, s: s, m: machine("m-1", strings.TrimPrefix(h.URL, "https://")), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 	l.p = l.provider(func(c *bmc.Config) {
 		c.TLS, c.Ipmitool, c.RequestTime, c.CommandTime = "insecure", tool, 2*time.Second, 30*time.Second
 	})
-	return l, h.URL, func() string {
-		b, err := os.ReadFile(log)
+	return l, h.URL, asked
+}
+
+// ipmitool gives the path of one that needs no BMC, and what it was asked for.
+func ipmitool(t *testing.T) (path string, asked func() string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "ipmitool")
+	script, err := filepath.Abs("testdata/ipmitool.sh")
+	if err == nil {
+		err = os.Symlink(script, path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, func() string {
+		b, err := os.ReadFile(filepath.Join(dir, "log"))
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}

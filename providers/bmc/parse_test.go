@@ -36,6 +36,25 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
+// The boot flags do not end after a minute, and end in all other ways: what is set for once is for once.
+func TestBootFlagsAreKeptForAWhile(t *testing.T) {
+	t.Parallel()
+	tool, asked := ipmitool(t)
+	l := &lab{t: t, m: machine("m-1", "ipmi://127.0.0.1:1"), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l.p = l.provider(func(c *bmc.Config) { c.Ipmitool, c.CommandTime = tool, 30*time.Second })
+	l.power(providers.PowerOn) // steps look before they act
+	l.ok("set", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE"}))
+	var got []string
+	for line := range strings.Lines(asked()) {
+		if _, command, _ := strings.Cut(strings.TrimSpace(line), " -v "); strings.HasPrefix(command, "raw") || strings.HasPrefix(command, "chassis bootdev") {
+			got = append(got, command)
+		}
+	}
+	if diff := cmp.Diff([]string{"raw 0x00 0x08 0x03 0x08", "chassis bootdev pxe"}, got); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
 func FuzzParseEndpoint(f *testing.F) {
 	for _, s := range []string{"10.0.0.7", "https://a:b@c", "ipmi://[::1]:623", "//", "http://x/redfish/v1/Systems/1"} {
 		f.Add(s)
