@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -212,6 +214,25 @@ func TestRoomIsMadeAmongOurOwnSessions(t *testing.T) {
 	l.power(providers.PowerOn)
 	if n := l.s.Sessions(); n != 4 {
 		t.Errorf("%d sessions, want ours and the three of somebody else", n)
+	}
+}
+
+// That there are too many sessions is no word on the account, whatever status it comes with.
+func TestASessionLimitIsNoRefusedLogin(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{}, redfishOnly)
+			l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit, q.LimitStatus = 1, status })
+			l.s.OpenSession("somebody")
+			for range 4 { // more often than a login may be refused
+				_, err := l.p.PowerState(l.ctx, l.m)
+				l.class("read power", err, providers.Transient)
+			}
+			l.s.CloseSessions("somebody")
+			l.power(providers.PowerOn)
+		})
 	}
 }
 

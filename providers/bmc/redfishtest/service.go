@@ -43,6 +43,7 @@ type Slot struct {
 // Quirks is how a service misbehaves. It can be changed at any time.
 type Quirks struct {
 	SessionLimit  int           // 503 for one session more
+	LimitStatus   int           // instead of that 503
 	LockAfter     int           // refused logins after which even good ones are refused
 	InPOST        bool          // 409 to changes while a machine is in POST
 	Ignore        []string      // accepted, but nothing happens: reset, boot, media

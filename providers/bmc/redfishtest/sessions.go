@@ -1,6 +1,7 @@
 package redfishtest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"maps"
 	"net/http"
@@ -40,7 +41,7 @@ func (s *Service) logIn(body map[string]any) (*result, *fault) {
 		return nil, unauthorized()
 	}
 	if l := s.quirks.SessionLimit; l > 0 && len(s.sessions) >= l {
-		return nil, refuse(http.StatusServiceUnavailable, "SessionLimitExceeded", "There are too many sessions.")
+		return nil, refuse(cmp.Or(s.quirks.LimitStatus, http.StatusServiceUnavailable), "SessionLimitExceeded", "There are too many sessions.")
 	}
 	s.next++
 	id := strconv.Itoa(s.next)
