@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,8 +42,9 @@ type shell struct {
 	systemd bool
 }
 
-// start is what the user's login shell is given. It has no character that any of them takes for something else within quotes.
-const start = `exec /bin/sh -c 's=; [ "$(id -u)" = 0 ] || s="sudo -n"; exec $s /bin/sh -c "read -r n; eval \"\$(head -c \$n)\""'`
+// start is what the user's login shell is given. It has no character that any of them takes for something else within quotes. Refusals are to be in English:
+// see refused.
+const start = `exec /bin/sh -c 's=; LC_ALL=C; export LC_ALL; [ "$(id -u)" = 0 ] || s="sudo -n"; exec $s /bin/sh -c "read -r n; eval \"\$(head -c \$n)\""'`
 
 // open starts an agent. It takes two round trips and leaves nothing behind.
 func (l *link) open(cfg Config) (*shell, error) {
@@ -140,7 +142,7 @@ func (s *shell) ended(err error) error {
 	}
 	said := s.said.String()
 	switch {
-	case strings.Contains(said, "sudo:"):
+	case s.boot == "" && refused(said): // it has not begun
 		return &hostError{providers.Auth, "the user is not root and may not use sudo without a password: " + said}
 	case said != "" && errors.Is(err, io.EOF):
 		return &broken{fmt.Errorf("the shell on the host ended: %s", said)}
@@ -148,6 +150,17 @@ func (s *shell) ended(err error) error {
 		return &broken{errors.New("the shell on the host ended")}
 	}
 	return &broken{err}
+}
+
+// refused says whether sudo did not let the user begin, or is not there. What else it says may be a warning: that it cannot resolve the name of the host, for
+// one, and a shell then broke for another reason.
+func refused(said string) bool {
+	said = strings.ToLower(said)
+	return slices.ContainsFunc([]string{
+		"a password is required", "a terminal is required", "no tty present", "must have a tty", "not in the sudoers file", "is not allowed to", "may not run sudo", "account validation failure",
+		"authentication is required", "afraid i can't do that", // sudo-rs
+		"sudo: not found", "sudo: command not found",
+	}, func(words string) bool { return strings.Contains(said, words) })
 }
 
 // ask sends a request and reads the answer.
