@@ -58,7 +58,7 @@ func newReply(method, path string, status int, body []byte) *reply {
 			} `json:"@Message.ExtendedInfo"`
 		} `json:"error"`
 	}
-	r := &reply{Method: method, Path: path, Status: status, body: body[:min(len(body), maxReply)]}
+	r := &reply{Method: method, Path: path, Status: status, body: bytes.Clone(body[:min(len(body), maxReply)])}
 	if json.Unmarshal(body, &b) != nil {
 		return r // a page for people: of no use
 	}

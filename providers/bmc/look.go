@@ -27,11 +27,11 @@ func (c *controller) works(p Protocol, looked bool) {
 	}
 }
 
-// hadRedfish says whether the BMC has spoken Redfish, with whichever leader.
+// hadRedfish says whether IPMI was chosen for a BMC that has spoken Redfish, with whichever leader. Where IPMI is what is configured nothing was chosen.
 func (c *controller) hadRedfish() bool {
 	c.state.Lock()
 	defer c.state.Unlock()
-	return c.memo.Driver == Redfish
+	return c.driver == IPMI && c.memo.Driver == Redfish
 }
 
 // lookDue says whether to look for Redfish now, and notes that it is done. Effects do not wait for that, nor does who has little time.

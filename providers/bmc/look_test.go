@@ -124,6 +124,18 @@ func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
 	}
 }
 
+// Whoever sets the protocol to IPMI has said that there is no Redfish to wait for.
+func TestIPMIByLabelIsNotForNow(t *testing.T) {
+	t.Parallel()
+	l, key, _ := autoLab(t)
+	l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.Redfish}))
+	l.m.Labels = map[string]string{bmc.ProtocolLabel: string(bmc.IPMI)}
+	l.class("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso), providers.Unsupported)
+	if n := l.s.Served(); n != 0 {
+		t.Errorf("%d requests over Redfish, want none", n)
+	}
+}
+
 // An account that IPMI takes and Redfish refuses is tried once, and IPMI stays.
 func TestALookThatIsRefused(t *testing.T) {
 	t.Parallel()
