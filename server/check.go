@@ -2,11 +2,13 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // maxComment bounds the texts that people add to a change, in bytes.
@@ -26,6 +28,35 @@ func required(field, value string) error {
 func short(field, value string) error {
 	if len(value) > maxComment {
 		return invalid(field, fmt.Sprintf("has %d bytes, at most %d are allowed", len(value), maxComment))
+	}
+	return nil
+}
+
+// measured is a field with a number of a client's.
+type measured struct {
+	field string
+	value float64
+}
+
+// finite refuses what is no number: JSON has no word for it, so that none of the lists that it is in could be answered.
+func finite(all ...measured) error {
+	for _, m := range all {
+		if math.IsNaN(m.value) || math.IsInf(m.value, 0) {
+			return invalid(m.field, fmt.Sprintf("is %v: want a finite number", m.value))
+		}
+	}
+	return nil
+}
+
+// finiteGpus is finite for a list of GPUs.
+func finiteGpus(field string, gpus []*holdfastv1.Gpu) error {
+	for i, g := range gpus {
+		at := field + "[" + strconv.Itoa(i) + "]."
+		err := finite(measured{at + "total_vram_gb", g.GetTotalVramGb()}, measured{at + "available_vram_gb", g.GetAvailableVramGb()},
+			measured{at + "temperature_celsius", g.GetTemperatureCelsius()})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -41,11 +41,16 @@ func (s *heartbeatService) keepMachineAlive(ctx context.Context, r *holdfastv1.K
 	if err := required("machine_id", id); err != nil {
 		return nil, err
 	}
+	m := r.GetMetrics()
+	err := finite(measured{"metrics.cpu_utilization_pct", m.GetCpuUtilizationPct()}, measured{"metrics.memory_utilization_pct", m.GetMemoryUtilizationPct()})
+	if err != nil {
+		return nil, err
+	}
 	if err := s.ownPoolsMachine(ctx, id); err != nil {
 		return nil, err
 	}
 	a, err := s.beat(ctx, internalv1.LeaseRef_MACHINE, id, &internalv1.Renewal{
-		AgentVersion: clip(r.GetAgentVersion()), Metrics: r.GetMetrics(), PoolName: clip(r.GetPoolName()), ProviderName: clip(r.GetProviderName()),
+		AgentVersion: clip(r.GetAgentVersion()), Metrics: m, PoolName: clip(r.GetPoolName()), ProviderName: clip(r.GetProviderName()),
 	})
 	if err != nil {
 		return nil, err
@@ -91,6 +96,9 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 // HeartbeatPool takes a pool manager's heartbeat (POOLREG-18020).
 func (s *heartbeatService) HeartbeatPool(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (*holdfastv1.HeartbeatPoolResponse, error) {
 	if err := required("pool_id", r.GetPoolId()); err != nil {
+		return nil, err
+	}
+	if err := finiteGpus("gpus", r.GetGpus()); err != nil {
 		return nil, err
 	}
 	report := &internalv1.PoolReport{

@@ -103,6 +103,9 @@ func (s *poolService) RegisterPool(ctx context.Context, r *holdfastv1.RegisterPo
 	if err := required("pool_id", in.GetPoolId()); err != nil {
 		return nil, err
 	}
+	if err := finiteGpus("pool.gpus", in.GetGpus()); err != nil {
+		return nil, err
+	}
 	p := &holdfastv1.Pool{PoolId: in.GetPoolId(), Endpoint: in.GetEndpoint(), NodeId: in.GetNodeId(), Region: in.GetRegion(), Version: in.GetVersion(),
 		WorkersTotal: in.GetWorkersTotal(), WorkersReady: in.GetWorkersReady(), WorkersBusy: in.GetWorkersBusy(), UptimeSeconds: in.GetUptimeSeconds()}
 	for _, g := range in.GetGpus() {
@@ -142,6 +145,11 @@ func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.Regist
 		return nil, err
 	}
 	p := known(r.GetProvider())
+	err := finite(measured{"provider.price_per_token", p.GetPricePerToken()}, measured{"provider.price_per_hour", p.GetPricePerHour()}, measured{"provider.total_vram_gb", p.GetTotalVramGb()},
+		measured{"provider.uptime_guarantee", p.GetUptimeGuarantee()}, measured{"provider.max_latency_ms", p.GetMaxLatencyMs()})
+	if err != nil {
+		return nil, err
+	}
 	p.Status, p.CreatedAt, p.UpdatedAt = "", nil, nil
 	if who := auth.From(ctx); who.GetRole() == holdfastv1.Role_POOL_AGENT && len(who.GetPools()) == 1 {
 		p.PoolId = who.GetPools()[0]
@@ -151,7 +159,7 @@ func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.Regist
 	}
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_RegisterProvider{RegisterProvider: &internalv1.RegisterProvider{Provider: p}}
-	p, err := apply[*holdfastv1.PlatformProvider](ctx, s.node, c)
+	p, err = apply[*holdfastv1.PlatformProvider](ctx, s.node, c)
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,17 @@
 package httpjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
@@ -136,14 +140,37 @@ type Appender interface {
 	AppendJSON(b []byte) []byte
 }
 
-// Write answers with JSON. A client that should come back later is told when.
+// Write answers with JSON. A client that should come back later is told when. A body that JSON cannot say is an error of ours, and told as one.
 func Write(w http.ResponseWriter, code int, body any) {
 	if a, ok := body.(Appender); ok {
 		WriteIn(w, code, a, make([]byte, 0, 256))
 		return
 	}
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(body); err != nil {
+		unsaid(w, err)
+		return
+	}
 	writeHeader(w, code)
-	_ = json.NewEncoder(w).Encode(body) // the client is gone: nobody to tell
+	_, _ = w.Write(b.Bytes()) // the client is gone: nobody to tell
+}
+
+// unsaid answers that an answer cannot be written: in the words of the API, where the route is one of Add's.
+func unsaid(w http.ResponseWriter, err error) {
+	e := &auth.Error{Code: codes.Internal, Reason: "INTERNAL", Message: "write the answer: " + err.Error()}
+	if own, ok := w.(*writer); ok {
+		own.words(own.ResponseWriter, own.r, http.StatusInternalServerError, e)
+		return
+	}
+	http.Error(w, e.Message, http.StatusInternalServerError)
+}
+
+// Finite gives a number as JSON can say it: one that is none counts as not said.
+func Finite(f float64) float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return f
 }
 
 // WriteIn is Write with room for the answer that was used before. It gives room for the next one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -146,6 +147,26 @@ func TestAdd(t *testing.T) {
 		if got := fmt.Sprintf("%d %s", w.Code, strings.TrimSpace(w.Body.String())); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
+	}
+}
+
+// TestUnsaid: what JSON cannot say is an error in the API's words, not half an answer that looks like a whole one.
+func TestUnsaid(t *testing.T) {
+	m := auth.Open().NewMux()
+	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+		httpjson.Write(w, code, map[string]string{"word": err.Message})
+	}
+	httpjson.Add(m, words, httpjson.Route{Pattern: "GET /a", RPC: "PoolService/GetPool", Handler: func(w http.ResponseWriter, _ *http.Request) {
+		httpjson.Write(w, http.StatusOK, math.NaN())
+	}})
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))
+	if want := `{"word":"write the answer: json: unsupported value: NaN"}` + "\n"; w.Code != 500 || w.Body.String() != want {
+		t.Errorf("got %d %s, want %s", w.Code, w.Body, want)
+	}
+	bare := httptest.NewRecorder()
+	if httpjson.Write(bare, http.StatusOK, math.Inf(1)); bare.Code != 500 || bare.Body.Len() == 0 {
+		t.Errorf("on no route of ours: got %d %q", bare.Code, bare.Body)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // listed is one machine of GET list. It holds no token.
@@ -69,7 +70,7 @@ func listing(m *holdfastv1.Machine) listed {
 		Created: unix(m.GetCreatedAt().GetSeconds()), LastKeepalive: unix(g.GetLastKeepalive().GetSeconds()), AgentVersion: g.GetAgentVersion(),
 	}}
 	if x := g.GetMetrics(); x != nil {
-		l.Metrics = &listedMetrics{x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetTotalCpuAvailable(), x.GetTotalMemoryAvailable(), x.GetFreeGpuCount()}
+		l.Metrics = &listedMetrics{httpjson.Finite(x.GetCpuUtilizationPct()), httpjson.Finite(x.GetMemoryUtilizationPct()), x.GetTotalCpuAvailable(), x.GetTotalMemoryAvailable(), x.GetFreeGpuCount()}
 	}
 	return l
 }

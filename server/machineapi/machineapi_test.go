@@ -2,6 +2,7 @@ package machineapi_test
 
 import (
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 
@@ -175,4 +176,17 @@ func FuzzBodies(f *testing.F) {
 		}
 		l.Fuzzed(t, apitest.Call{Token: "agent", Method: "POST", Path: path, Body: string(body)}, 200, 400, 403, 413, 500)
 	})
+}
+
+// TestListOfOddNumbers: what older peers have let into the state does not blank the list for everybody.
+func TestListOfOddNumbers(t *testing.T) {
+	l := lab(t)
+	l.Run(t, []apitest.Call{apitest.Expect("register", "agent", "POST", register, machine, 200, "*")})
+	lease, _ := l.State().Lease(internalv1.LeaseRef_MACHINE, "1165a9b6")
+	odd := &holdfastv1.AgentMetrics{CpuUtilizationPct: math.NaN(), MemoryUtilizationPct: math.Inf(1), FreeGpuCount: 1}
+	l.Do(&internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{Lease: lease.GetRef(), Metrics: odd}}}})
+	got := l.Send(apitest.Expect("", "viewer", "GET", list, "", 0, ""))
+	if want := `"metrics":{"cpu_utilization_pct":0,"memory_utilization_pct":0,"total_cpu_available":0,"total_memory_available":0,"free_gpu_count":1}`; got.Status != 200 || !strings.Contains(got.Body, want) {
+		t.Errorf("got %d %s, want %s in it", got.Status, got.Body, want)
+	}
 }

@@ -1,6 +1,7 @@
 package poolapi_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -166,4 +167,16 @@ func FuzzBodies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path byte, body []byte) {
 		l.Fuzzed(t, apitest.Call{Token: "admin", Method: "POST", Path: paths[int(path)%len(paths)], Body: string(body)}, 200, 400, 404, 413)
 	})
+}
+
+// TestListOfOddNumbers: what older peers have let into the state does not blank the list for everybody.
+func TestListOfOddNumbers(t *testing.T) {
+	l := lab(t)
+	l.Do(&internalv1.RegisterPool{TtlMs: 15_000, Pool: &holdfastv1.Pool{PoolId: "pool-1", Gpus: []*holdfastv1.Gpu{{Id: 7, TotalVramGb: 24, TemperatureCelsius: math.Inf(1)}}}})
+	for _, path := range []string{"/v2/pools", "/v2/pools/pool-1"} {
+		got := l.Send(apitest.Expect("", "viewer", "GET", path, "", 0, ""))
+		if want := `"gpus":[{"id":7,"total_vram_gb":24,"available_vram_gb":0,"workers":[],"temperature_celsius":0}]`; got.Status != 200 || !strings.Contains(got.Body, want) {
+			t.Errorf("%s: got %d %s, want %s in it", path, got.Status, got.Body, want)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // pool is what registrations and heartbeats have in common (POOLREG-18010, 18020, 18030).
@@ -72,8 +73,8 @@ func show(p *holdfastv1.Pool) shown {
 		if workers == nil {
 			workers = []string{}
 		}
-		s.GPUs = append(s.GPUs, gpu{ID: g.GetId(), Model: g.GetModel(), TotalVRAMGB: g.GetTotalVramGb(), AvailableVRAMGB: g.GetAvailableVramGb(),
-			ComputeCapability: g.GetComputeCapability(), Workers: workers, TemperatureCelsius: g.GetTemperatureCelsius()})
+		s.GPUs = append(s.GPUs, gpu{ID: g.GetId(), Model: g.GetModel(), TotalVRAMGB: httpjson.Finite(g.GetTotalVramGb()), AvailableVRAMGB: httpjson.Finite(g.GetAvailableVramGb()),
+			ComputeCapability: g.GetComputeCapability(), Workers: workers, TemperatureCelsius: httpjson.Finite(g.GetTemperatureCelsius())})
 	}
 	return s
 }
