@@ -12,6 +12,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // The limits of the HTTP listener (DESIGN §9).
@@ -30,7 +31,7 @@ func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *a
 	m := s.cfg.Gate.NewMux()
 	s.operations(m)
 	for _, add := range apis {
-		add(m, s.local)
+		add(m, httpjson.Conn(s.local))
 	}
 	return m
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,13 +12,18 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/poolapi"
 )
 
 func get(t *testing.T, s *Server, method, path string) (int, string) {
@@ -186,4 +192,39 @@ func TestCallTimeout(t *testing.T) {
 	_, c := serve(t, n, Config{CallTimeout: 10 * time.Millisecond})
 	_, err := c.GetMachine(context.Background(), &holdfastv1.GetMachineRequest{MachineId: "m-1"})
 	wantError(t, err, codes.DeadlineExceeded, "")
+}
+
+// sayer is a Forwarder that says where this peer is, and for what consistency it was asked.
+type sayer struct{ asked string }
+
+func (f *sayer) UnaryInterceptor() grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		md, _ := metadata.FromIncomingContext(ctx)
+		f.asked = strings.Join(md.Get(cluster.HeaderConsistency), ",")
+		if err := grpc.SetHeader(ctx, metadata.Pairs(cluster.HeaderIndex, "41", cluster.HeaderLeader, "p2", cluster.HeaderLastContact, "7")); err != nil {
+			return nil, err
+		}
+		return next(ctx, req)
+	}
+}
+
+func (*sayer) StreamInterceptor() grpc.StreamServerInterceptor {
+	return func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, s)
+	}
+}
+
+// TestHTTPConsistency: the HTTP APIs ask for the consistency that they are asked for, and say how new their answers are (DESIGN §5).
+func TestHTTPConsistency(t *testing.T) {
+	n, f := newNode(), &sayer{}
+	s := New(Config{Forwarder: f}, n, n.peer, testProviders())
+	h := s.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, s.Heartbeats()) })
+	for path, want := range map[string]string{"/v2/pools?consistency=stale": "stale", "/v2/pools": ""} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		got := fmt.Sprint(w.Code, " ", w.Header().Get(cluster.HeaderIndex), " ", w.Header().Get(cluster.HeaderLeader), " ", w.Header().Get(cluster.HeaderLastContact))
+		if got != "200 41 p2 7" || f.asked != want {
+			t.Errorf("%s: got %s, asked for %q, want %q", path, got, f.asked, want)
+		}
+	}
 }
