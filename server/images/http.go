@@ -96,6 +96,7 @@ func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image
 		defer func() { <-d.downloads }()
 	default:
 		w.Header().Set("Retry-After", retryAfter)
+		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, fmt.Sprintf("this peer serves %d downloads at once: try again, or another peer", maxDownloads), http.StatusServiceUnavailable)
 		return
 	}
@@ -122,6 +123,7 @@ func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image
 	content, err := with(open)
 	if err != nil {
 		d.log.Error("cannot serve an image file", "error", err)
+		h.Set("Cache-Control", "no-store")
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

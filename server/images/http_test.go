@@ -30,6 +30,7 @@ func TestDownloads(t *testing.T) {
 		{"GET", "/images/debian/disk", [2]string{"Range", "bytes=1000-1999"}, 206, all[1000:2000]},
 		{"GET", "/images/sha256/" + sum, [2]string{"Range", "bytes=-10"}, 206, all[len(all)-10:]},
 		{"GET", "/images/debian/disk", [2]string{"Range", "bytes=100000-"}, 416, nil},
+		{"GET", "/images/sha256/" + sum, [2]string{"Range", "bytes=100000-"}, 416, nil},
 		{"GET", "/images/debian/disk", [2]string{"If-None-Match", etag}, 304, nil},
 		{"GET", "/images/debian/kernel", [2]string{}, 404, nil},
 		{"GET", "/images/debian/passwd", [2]string{}, 404, nil},
@@ -57,6 +58,9 @@ func TestDownloads(t *testing.T) {
 			}
 			if resp.StatusCode != tt.code || tt.body != nil && !bytes.Equal(body, tt.body) {
 				t.Errorf("got %s and %d bytes, want %d and %d", resp.Status, len(body), tt.code, len(tt.body))
+			}
+			if got := resp.Header.Get("Cache-Control"); tt.code >= 400 && strings.Contains(got, "immutable") {
+				t.Errorf("an error may be kept: Cache-Control %q", got)
 			}
 			if tt.code < 300 && (resp.Header.Get("ETag") != etag || !strings.HasPrefix(resp.Header.Get("Repr-Digest"), "sha-256=:")) {
 				t.Errorf("headers: %v", resp.Header)
