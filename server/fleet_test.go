@@ -177,9 +177,17 @@ func TestPoolService(t *testing.T) {
 	}
 	_, err := pools.GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: "none"})
 	wantError(t, err, codes.NotFound, fsm.ReasonPoolNotFound)
-	got, err := pools.RegisterProvider(ctx, &holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{ProviderId: "acme", Status: "mine"}})
-	if err != nil || got.GetPlatformMarginPercent() != 12.5 || got.GetProvider().GetStatus() != "registered" {
+	got, err := pools.RegisterProvider(ctx, &holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{
+		ProviderId: "acme", Status: "mine", AuthTokenSha256: make([]byte, 32)}})
+	if err != nil || got.GetPlatformMarginPercent() != 12.5 || got.GetProvider().GetStatus() != "registered" || got.GetProvider().GetAuthTokenSha256() != nil {
 		t.Errorf("provider: %v, %v", got, err)
+	}
+	all, err := pools.ListProviders(ctx, &holdfastv1.ListProvidersRequest{})
+	if err != nil || len(all.GetProviders()) != 1 || all.GetProviders()[0].GetAuthTokenSha256() != nil {
+		t.Errorf("providers: %v, %v, want one without the hash of its token", all, err)
+	}
+	if p, _ := n.peer.View().Provider("acme"); len(p.GetAuthTokenSha256()) != 32 {
+		t.Errorf("on record: %v, want the hash of its token", p)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -163,7 +165,7 @@ func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.Regist
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.RegisterProviderResponse{Provider: p, PlatformMarginPercent: s.cfg.PlatformMarginPercent}, nil
+	return &holdfastv1.RegisterProviderResponse{Provider: withoutToken(p), PlatformMarginPercent: s.cfg.PlatformMarginPercent}, nil
 }
 
 // ListProviders lists marketplace providers by id. Who is scoped to pools sees those of them: one that an operator has registered is of none.
@@ -179,7 +181,17 @@ func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvi
 	who, resp := auth.From(ctx), &holdfastv1.ListProvidersResponse{}
 	resp.Providers, resp.NextPageToken, err = collect(ctx, p, keyed(v.Providers(p.after), (*holdfastv1.PlatformProvider).GetProviderId),
 		func(p *holdfastv1.PlatformProvider) bool { return auth.InScope(who, p.GetPoolId()) })
+	for i, p := range resp.GetProviders() {
+		resp.Providers[i] = withoutToken(p)
+	}
 	return resp, err
+}
+
+// withoutToken gives a provider without the hash of its token. The provider has chosen that token, and the hash has no salt: who sees it can try words.
+func withoutToken(p *holdfastv1.PlatformProvider) *holdfastv1.PlatformProvider {
+	p = proto.CloneOf(p)
+	p.AuthTokenSha256 = nil
+	return p
 }
 
 // poolFilter says what pools can be filtered by.
