@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
@@ -31,7 +32,23 @@ func (t *text) UnmarshalJSON(b []byte) error {
 		*t = text(b)
 		return nil
 	}
-	return fmt.Errorf("want a string, not %.20s", b)
+	return unfit[string](kindOf(b))
+}
+
+// unfit is the error of a value that is no T. encoding/json puts in which member it is of.
+func unfit[T any](value string) error {
+	return &json.UnmarshalTypeError{Value: value, Type: reflect.TypeFor[T]()}
+}
+
+// kindOf names the kind of a JSON value, as encoding/json does.
+func kindOf(b []byte) string {
+	switch {
+	case bytes.HasPrefix(b, []byte("[")):
+		return "array"
+	case bytes.HasPrefix(b, []byte("{")):
+		return "object"
+	}
+	return "bool"
 }
 
 // plain says whether b is a string that says what it looks like: ASCII without escapes. The decoder has checked that it is a value.
@@ -71,7 +88,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') {
 		var t text
 		if err := t.UnmarshalJSON(b); err != nil {
-			return err
+			return unfit[float64](kindOf(b))
 		}
 		s = string(t)
 	}
@@ -80,7 +97,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || f != f || f > maxNumber || f < -maxNumber {
-		return fmt.Errorf("want a number, not %.20q", s)
+		return unfit[float64](fmt.Sprintf("%.20q", s))
 	}
 	*n = number(f)
 	return nil

@@ -82,9 +82,11 @@ func TestBodies(t *testing.T) {
 		post("keepalive without a pool", keepalive, `{"machine_id":"1165a9b6"}`, 400, `{"message":"machine_id and pool_name are required"}`),
 		post("keepalive with nulls", keepalive, `{"machine_id":null,"pool_name":null,"metrics":null}`, 400, `{"message":"machine_id and pool_name are required"}`),
 		post("metrics that are no object", keepalive, with(beat, `}`, `,"metrics":7}`), 400, `{"message":"Invalid payload","suggestion":"metrics: want an object, not number"}`),
-		post("metric that is no number", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"high"}}`), 400, `{"message":"Invalid payload","suggestion":"want a number, not \"high\""}`),
-		post("metric beyond numbers", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"NaN"}}`), 400, `{"message":"Invalid payload","suggestion":"want a number, not \"NaN\""}`),
-		post("member of a wrong type", register, with(machine, `"1165a9b6"`, `{}`), 400, `{"message":"Invalid payload","suggestion":"want a string, not {}"}`),
+		post("metric that is no number", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"high"}}`), 400, `{"message":"Invalid payload","suggestion":"metrics.cpu_utilization_pct: want a number, not \"high\""}`),
+		post("metric beyond numbers", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"NaN"}}`), 400, `{"message":"Invalid payload","suggestion":"metrics.cpu_utilization_pct: want a number, not \"NaN\""}`),
+		post("member of a wrong type", register, with(machine, `"1165a9b6"`, `{}`), 400, `{"message":"Invalid payload","suggestion":"machine_id: want a string, not object"}`),
+		post("list in place of a number", keepalive, with(beat, `}`, `,"metrics":{"free_gpu_count":[]}}`), 400, `{"message":"Invalid payload","suggestion":"metrics.free_gpu_count: want a number, not array"}`),
+		post("truth in place of a text", register, with(machine, `"8000m"`, `true`), 400, `{"message":"Invalid payload","suggestion":"cpu: want a string, not bool"}`),
 		post("token of a wrong type", register, with(machine, `"token":""`, `"token":[7]`), 200, "*"), // it is not looked at
 	}
 	for _, path := range []string{register, keepalive} {
