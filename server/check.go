@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -24,12 +25,17 @@ func required(field, value string) error {
 	return nil
 }
 
-// short refuses a comment that is too long to keep for ever.
+// short refuses a comment of a person that is too long to keep for ever.
 func short(field, value string) error {
 	if len(value) > maxComment {
 		return invalid(field, fmt.Sprintf("has %d bytes, at most %d are allowed", len(value), maxComment))
 	}
 	return nil
+}
+
+// clip bounds a text of a program, which is kept but not looked at: what it comes with must not be lost for its length.
+func clip(s string, most int) string {
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
 // measured is a field with a number of a client's.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -50,7 +49,7 @@ func (s *heartbeatService) keepMachineAlive(ctx context.Context, r *holdfastv1.K
 		return nil, err
 	}
 	a, err := s.beat(ctx, internalv1.LeaseRef_MACHINE, id, &internalv1.Renewal{
-		AgentVersion: clip(r.GetAgentVersion()), Metrics: m, PoolName: clip(r.GetPoolName()), ProviderName: clip(r.GetProviderName()),
+		AgentVersion: clip(r.GetAgentVersion(), maxName), Metrics: m, PoolName: clip(r.GetPoolName(), maxName), ProviderName: clip(r.GetProviderName(), maxName),
 	})
 	if err != nil {
 		return nil, err
@@ -159,11 +158,6 @@ func (s *heartbeatService) beat(ctx context.Context, kind internalv1.LeaseRef_Ki
 func known[M proto.Message](m M) M {
 	dropUnknown(m.ProtoReflect())
 	return m
-}
-
-// clip bounds a text that is kept but not looked at.
-func clip(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), maxName)], "")
 }
 
 // maxName bounds versions and names in signs of life, in bytes.

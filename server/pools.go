@@ -130,11 +130,8 @@ func (s *poolService) DeregisterPool(ctx context.Context, r *holdfastv1.Deregist
 	if err := required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
-	if err := short("reason", r.GetReason()); err != nil {
-		return nil, err
-	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: r.GetPoolId(), Reason: r.GetReason()}}
+	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: r.GetPoolId(), Reason: clip(r.GetReason(), maxComment)}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}

@@ -45,11 +45,10 @@ func (s *registryService) UpdateServiceState(ctx context.Context, r *holdfastv1.
 	if r.GetState() == nil {
 		return nil, invalid("state", "is required")
 	}
-	if err := short("state.reason", r.GetState().GetReason()); err != nil {
-		return nil, err
-	}
+	state := known(r.GetState())
+	state.Reason = clip(state.GetReason(), maxComment)
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_UpdateServiceState{UpdateServiceState: &internalv1.UpdateServiceState{Id: r.GetId(), State: known(r.GetState())}}
+	c.Op = &internalv1.Command_UpdateServiceState{UpdateServiceState: &internalv1.UpdateServiceState{Id: r.GetId(), State: state}}
 	return apply[*holdfastv1.Service](ctx, s.node, c)
 }
 
