@@ -177,6 +177,9 @@ func (s *fleets) of(ctx context.Context, id *holdfastv1.Identity, c holdfastv1.M
 		return f, nil
 	}
 	got, err, _ := s.one.Do(key, func() (any, error) {
+		// The others wait for it too: who was first may close his window.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
+		defer cancel()
 		begin := s.now()
 		f, err := countFleet(ctx, c)
 		if err != nil {

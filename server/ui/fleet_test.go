@@ -1,0 +1,51 @@
+package ui
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// slowMachines are three, after a second.
+type slowMachines struct {
+	holdfastv1.MachineServiceClient
+	asked int
+}
+
+func (s *slowMachines) ListMachines(ctx context.Context, _ *holdfastv1.ListMachinesRequest, _ ...grpc.CallOption) (*holdfastv1.ListMachinesResponse, error) {
+	s.asked++
+	select {
+	case <-time.After(time.Second):
+		return &holdfastv1.ListMachinesResponse{Machines: make([]*holdfastv1.Machine, 3)}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestCountOutlivesWhoAsked: those who wait for a count get it, also when the one who was first has closed his window.
+func TestCountOutlivesWhoAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c, who := newFleets(time.Now), &slowMachines{}, &holdfastv1.Identity{}
+		first, leave := context.WithCancel(t.Context())
+		go func() { _, _ = s.of(first, who, c) }()
+		synctest.Wait()
+		var got *fleet
+		var err error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			got, err = s.of(t.Context(), who, c)
+		}()
+		synctest.Wait()
+		leave()
+		<-done
+		if err != nil || got.Total != 3 || c.asked != 1 {
+			t.Errorf("got %v, %v after %d counts, want 3 machines after one", got, err, c.asked)
+		}
+	})
+}
