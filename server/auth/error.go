@@ -30,6 +30,7 @@ const (
 	ReasonPeersOnly          = "PEERS_ONLY"
 	ReasonNoRule             = "NO_RULE"
 	ReasonRateLimit          = "RATE_LIMIT"
+	ReasonCrossOrigin        = "CROSS_ORIGIN" // a page of another site has had a browser send it
 )
 
 // Error is a refusal of the gate. Its message says what to do next and holds nothing that was presented.

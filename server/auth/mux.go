@@ -101,6 +101,9 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h ht
 		if err == nil {
 			err = g.mayEnter(c, &rule, pattern)
 		}
+		if err == nil && cookie == "" {
+			err = g.ofOurs(r)
+		}
 		if err == nil {
 			h.ServeHTTP(w, r.WithContext(NewContext(r.Context(), c)))
 			return
@@ -126,6 +129,16 @@ func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
 	}
 	g.metrics.refused.WithLabelValues(err.Reason).Inc()
 	return err
+}
+
+// ofOurs refuses what a page of another site has a browser send: browsers pick a client certificate whoever asks, and --insecure asks for nothing. A
+// token in the header was put there by who knows it; programs send neither Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter check.
+func (g *Gate) ofOurs(r *http.Request) error {
+	if len(r.Header.Values("Authorization")) > 0 || new(http.CrossOriginProtection).Check(r) == nil {
+		return nil
+	}
+	g.metrics.refused.WithLabelValues(ReasonCrossOrigin).Inc()
+	return denied(ReasonCrossOrigin, "a page of another site has sent this (Origin %.100q), and nothing was done: what comes from there must have a token in its header `Authorization`", r.Header.Get("Origin"))
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, words Words, e *Error) {

@@ -157,3 +157,51 @@ func TestSlowBody(t *testing.T) {
 		t.Errorf("got %d", resp.StatusCode)
 	}
 }
+
+// TestOtherSites: a page of another site cannot have a browser change anything with the certificate that it picks by itself, or where nobody is asked
+// who he is. What brings a token is known, and programs say nothing of pages.
+func TestOtherSites(t *testing.T) {
+	f := &fakeRecords{}
+	operator := "Bearer " + f.issue(&holdfastv1.Token{TokenId: "t1", Name: "op", Role: holdfastv1.Role_OPERATOR})
+	open, _ := site(t, f, Config{Insecure: true}, nil)
+	secure, _ := site(t, f, Config{}, nil)
+	for _, tt := range []struct {
+		name, method, path, token string
+		srv                       *httptest.Server
+		header                    http.Header
+		status                    int
+		answer                    string
+	}{
+		{"a program", "POST", "/echo", "", open, nil, 200, ""},
+		{"a page of ours", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"https://elsewhere"}}, 200, ""},
+		{"a page of another site", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://evil"}}, 403, `{"message":"CROSS_ORIGIN"}`},
+		{"of another site on this host", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"same-site"}}, 403, `{"message":"CROSS_ORIGIN"}`},
+		{"in an old browser", "POST", "/echo", "", open, http.Header{"Origin": {"https://evil"}}, 403, `{"message":"CROSS_ORIGIN"}`},
+		{"in a frame of nobody's", "POST", "/echo", "", open, http.Header{"Origin": {"null"}}, 403, `{"message":"CROSS_ORIGIN"}`},
+		{"a link", "GET", "/plain", "", open, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 200, ""},
+		{"with a token", "POST", "/echo", operator, secure, http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://tool"}}, 200, ""},
+		{"nobody from another site", "POST", "/echo", "", secure, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 401, `{"message":"NO_CREDENTIALS"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), tt.method, tt.srv.URL+tt.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.header != nil {
+				req.Header = tt.header
+			}
+			if tt.token != "" {
+				req.Header.Set("Authorization", tt.token)
+			}
+			resp, err := tt.srv.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != tt.status || tt.answer != "" && string(b) != tt.answer {
+				t.Errorf("got %d %q, %v; want %d %q", resp.StatusCode, b, err, tt.status, tt.answer)
+			}
+		})
+	}
+}
