@@ -27,7 +27,7 @@ func (s *registryService) RegisterService(ctx context.Context, r *holdfastv1.Reg
 	if t == nil {
 		return nil, invalid("target", "is required")
 	}
-	if err := violations(fsm.CheckTarget(known(t))); err != nil {
+	if err := violations(append(fsm.CheckTarget(known(t)), unreachable(t)...)); err != nil {
 		return nil, err
 	}
 	return again(func() (*holdfastv1.Service, error) {
@@ -35,6 +35,20 @@ func (s *registryService) RegisterService(ctx context.Context, r *holdfastv1.Reg
 		c.Op = &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{Target: t, NewId: uuid.NewString(), TtlMs: serviceTTL.Milliseconds()}}
 		return apply[*holdfastv1.Service](ctx, s.node, c)
 	})
+}
+
+// unreachable says what a target lacks that routers reach it by (discovery API §ServiceTarget). What type it is of is for them to know.
+func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
+	var bad []fsm.FieldViolation
+	for _, f := range []struct {
+		name    string
+		missing bool
+	}{{"host", t.GetHost() == ""}, {"port", t.GetPort() == 0}, {"service_type", t.GetServiceType() == ""}} {
+		if f.missing {
+			bad = append(bad, fsm.FieldViolation{Field: "target." + f.name, Description: "is required"})
+		}
+	}
+	return bad
 }
 
 // UpdateServiceState puts a state of a service on record.

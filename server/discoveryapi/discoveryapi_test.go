@@ -82,6 +82,9 @@ func TestBodies(t *testing.T) {
 	send("port of a wrong type", register, strings.Replace(tool, "9090", `"9090"`, 1), 400, wrong("port: want a whole number, not string"))
 	send("port beyond ports", register, strings.Replace(tool, "9090", `70000`, 1), 400, "*")
 	send("no name", register, `{"host":"h","port":1,"serviceType":"tool-invoker"}`, 400, "*")
+	for _, lacks := range []struct{ member, field string }{{`"host":"192.168.1.100",`, "host"}, {`"port":9090,`, "port"}, {`"serviceType":"tool-invoker",`, "service_type"}} {
+		send("no "+lacks.field, register, strings.Replace(tool, lacks.member, "", 1), 400, wrong("target."+lacks.field+": is required"))
+	}
 	send("id that is none", register, strings.Replace(tool, id, `short`, 1), 400, "*")
 	send("timestamp that is none", base+"/update/"+id, `{"timestamp":"noon","healthy":true}`, 400, wrong(`timestamp: want ISO 8601 or seconds, not \"noon\"`))
 	send("timestamp beyond time", base+"/update/"+id, `{"timestamp":1e300,"healthy":true}`, 400, wrong(`timestamp: want ISO 8601 or seconds, not 1e300`))
