@@ -2,6 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,12 +72,48 @@ func (s *registryService) UpdateServiceState(ctx context.Context, r *holdfastv1.
 
 // DeregisterService takes a service out.
 func (s *registryService) DeregisterService(ctx context.Context, r *holdfastv1.DeregisterServiceRequest) (*holdfastv1.Service, error) {
-	if r.GetId() == "" && r.GetTarget() == nil {
+	t := r.GetTarget()
+	nameless := r.GetId() == "" && t.GetId() == ""
+	if nameless && t.GetServiceName() == "" {
 		return nil, invalid("id", "is required")
 	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_DeregisterService{DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: known(r.GetTarget())}}
-	return apply[*holdfastv1.Service](ctx, s.node, c)
+	c.Op = &internalv1.Command_DeregisterService{DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: known(t)}}
+	svc, err := apply[*holdfastv1.Service](ctx, s.node, c)
+	var refusal *fsm.Error
+	if nameless && errors.As(err, &refusal) && refusal.Reason == fsm.ReasonServiceNotFound {
+		return s.deregistered(ctx, t)
+	}
+	return svc, err
+}
+
+// deregistered answers a deregistration without an id that the state has found no one service for. One that was deregistered before is the answer again:
+// a client that has heard none says it once more. The state was asked first, so whoever registers meanwhile comes after it.
+func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget) (*holdfastv1.Service, error) {
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var last *holdfastv1.Service
+	active := 0
+	for svc := range v.Services("") {
+		o := svc.GetTarget()
+		switch {
+		case o.GetServiceName() != t.GetServiceName() || o.GetHost() != t.GetHost() || o.GetPort() != t.GetPort():
+		case !svc.GetDeregistered():
+			active++
+		case last == nil || svc.GetUpdatedAt().AsTime().After(last.GetUpdatedAt().AsTime()):
+			last = svc
+		}
+	}
+	at := quote(t.GetServiceName()) + " at " + net.JoinHostPort(t.GetHost(), strconv.Itoa(int(t.GetPort())))
+	switch {
+	case active > 1:
+		return nil, invalid("id", fmt.Sprintf("is required: %d services are %s", active, at))
+	case last != nil:
+		return last, nil
+	}
+	return nil, &fsm.Error{Code: fsm.NotFound, Reason: fsm.ReasonServiceNotFound, Message: "service " + at + " was never registered"}
 }
 
 // GetService gets a service with its activity.

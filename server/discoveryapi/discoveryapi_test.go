@@ -178,3 +178,25 @@ func FuzzBodies(f *testing.F) {
 		}
 	})
 }
+
+// TestDeregisterWithoutID: a client that has never stored its id is found by its name, host and port, and may say it again.
+func TestDeregisterWithoutID(t *testing.T) {
+	l := lab(t)
+	nameless := strings.Replace(tool, `"`+id+`"`, "null", 1)
+	send := func(name, path, body string, status int, want string) apitest.Call {
+		return apitest.Expect(name, "service", "POST", path, body, status, want)
+	}
+	l.Run(t, []apitest.Call{
+		send("before", deregister, nameless, 404, wrong(`service \"my-tool\" at 192.168.1.100:9090 was never registered`)),
+		send("register", register, nameless, 200, "*"),
+		send("elsewhere", deregister, strings.Replace(nameless, "9090", "9091", 1), 404, wrong(`service \"my-tool\" at 192.168.1.100:9091 was never registered`)),
+		send("deregister", deregister, nameless, 200, ""),
+		send("deregister again", deregister, nameless, 200, ""),
+		send("register two", register, nameless, 200, "*"),
+		send("with another id", register, tool, 200, "*"),
+		send("which of them", deregister, nameless, 400, wrong(`id: is required: 2 services are \"my-tool\" at 192.168.1.100:9090`)),
+		send("this one", deregister, tool, 200, ""),
+		send("the one that is left", deregister, nameless, 200, ""),
+		send("nobody's", deregister, `{"id":null}`, 400, wrong("id: is required")),
+	})
+}
