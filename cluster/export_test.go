@@ -64,6 +64,9 @@ func (c *Config) MakeOld() { c.levelsBehind = 1 }
 // CallElection lets the peer stand for election although there is a leader.
 func (n *Node) CallElection() { n.gate.callElection(time.Second) }
 
+// News gives how many words of Raft on the leadership have not been heard yet.
+func (n *Node) News() int { return len(n.notify) }
+
 // FastKeys makes the peer look at its gossip keys often.
 func (c *Config) FastKeys() { c.keyInterval = 50 * time.Millisecond }
 

@@ -50,10 +50,21 @@ type reign struct {
 // current gives the reign when this peer leads and is ready.
 func (n *Node) current() (reign, bool) {
 	r := n.reign.Load()
-	if r == nil || n.raft.State() != raft.Leader || n.raft.CurrentTerm() != r.term {
+	if r == nil || !n.leadsIn(r.term) {
 		return reign{}, false
 	}
 	return *r, true
+}
+
+// leadsIn says whether this peer leads in a term in which it has led before: nobody leads twice in one.
+func (n *Node) leadsIn(term uint64) bool {
+	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
+}
+
+// leading gives the term in which this peer leads.
+func (n *Node) leading() (uint64, bool) {
+	term := n.raft.CurrentTerm() // read before and after: it may lose, and stand in another one, meanwhile
+	return term, n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
 }
 
 // notReady says why this peer cannot take commands.
@@ -124,16 +135,22 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 		}
 	}
 	start := func() {
-		if n.raft.State() != raft.Leader {
+		term, ok := n.leading()
+		if !ok {
 			return // it will be told
 		}
-		cur = n.startSession(ctx, n.raft.CurrentTerm(), tasks)
+		cur = n.startSession(ctx, term, tasks)
 		ended = cur.done
 		n.sessions.set(cur)
 	}
 	for {
 		select {
 		case gained := <-n.notify:
+			// News wait while work is being stopped, and start goes by what is so when it comes to them: it may be there first.
+			// What they tell of an earlier leadership must not end this one, whose term could never be confirmed again.
+			if cur != nil && n.leadsIn(cur.term) {
+				continue
+			}
 			again = nil
 			if cur != nil {
 				n.dethrone(cur.term) // first: a task may wait for a confirmation that cannot come
@@ -186,7 +203,7 @@ func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask
 		defer close(s.done)
 		defer cancel(nil)
 		err := n.reignOver(ctx, term, tasks)
-		if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term {
+		if !n.leadsIn(term) {
 			n.dethrone(term) // else the reign goes on: a leader that stops on purpose still hands over
 		}
 		if ctx.Err() == nil {

@@ -1,0 +1,84 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+)
+
+// slowToEnd is a leader task that ends when the test lets it.
+type slowToEnd struct {
+	begun chan cluster.Term
+	ends  chan struct{} // its context has
+	let   chan struct{}
+}
+
+func (s slowToEnd) Run(ctx context.Context, t cluster.Term) error {
+	s.begun <- t
+	<-ctx.Done()
+	s.ends <- struct{}{}
+	<-s.let
+	return nil
+}
+
+// elected lets a peer stand for election until Raft has it lead, whether it is ready or not.
+func elected(t *testing.T, p *clustertest.Peer) {
+	t.Helper()
+	clustertest.Eventually(t, 30*time.Second, p.ID+" leads", func() error {
+		if p.Node.Role() == "leader" {
+			return nil
+		}
+		p.Node.CallElection() // it may lose, when it lacks the last entry
+		return errors.New(p.Node.Role())
+	})
+}
+
+// TestLateNewsOfTheLeadership loses and wins the leadership twice while the work of the first is still ending: what is heard then is
+// about terms that are over, and must not end the one that goes on.
+func TestLateNewsOfTheLeadership(t *testing.T) {
+	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
+	c := clustertest.Start(t, clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} }})
+	let := func() { close(s.let) }
+	defer func() { let() }()
+	leader := c.Leader()
+	settled(t, c, 3)
+	other := c.Followers(leader)[0]
+	<-s.begun
+
+	elected(t, other)
+	<-s.ends
+	elected(t, leader)
+	elected(t, other)
+	elected(t, leader)
+	clustertest.Eventually(t, 10*time.Second, "a gain, a loss and a gain to hear of", func() error {
+		if n := leader.Node.News(); n < 3 {
+			return fmt.Errorf("%d words", n)
+		}
+		return nil
+	})
+	let()
+	let = func() {}
+
+	clustertest.Eventually(t, 20*time.Second, "the news are heard, and the leader is ready", func() error {
+		if n := leader.Node.News(); n > 0 || !leader.Node.Ready() {
+			return fmt.Errorf("%d words, ready: %t", n, leader.Node.Ready())
+		}
+		return nil
+	})
+	for _, p := range []*clustertest.Peer{leader, other} {
+		clustertest.Eventually(t, 20*time.Second, "a linearizable read on "+p.ID, func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, err := p.Node.View(ctx)
+			return err
+		})
+	}
+	if err := register(t.Context(), leader, "after"); err != nil {
+		t.Errorf("write: %v", err)
+	}
+}
