@@ -21,7 +21,8 @@ type interlude struct {
 }
 
 // Interlude stops the leader's tasks, lets do commit what it has to, and starts them again: they begin from the state as it is then. When do
-// fails the leadership goes to another peer, because tasks do not take up in the same term what they left open. It works on a leader that is ready.
+// fails the leadership goes to another peer, because tasks do not take up in the same term what they left open; where no other one
+// takes it, this peer begins another term. It works on a leader that is ready.
 func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) error {
 	i := &interlude{ctx: ctx, do: do, done: make(chan error, 1)}
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,7 +40,10 @@ func (t Term) Confirm(ctx context.Context) error {
 	return t.confirm(ctx)
 }
 
-const taskConfirmTimeout = 5 * time.Second
+const (
+	taskConfirmTimeout = 5 * time.Second
+	standAgainTimeout  = time.Second // Raft's main loop may be at the disk
+)
 
 // reign is the leadership that is ready: its first command has been applied here.
 type reign struct {
@@ -125,6 +129,7 @@ func (s *sessions) stopBefore(ctx context.Context, term uint64) error {
 // when it is lost. Two gains in a row are a loss between.
 func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	var cur *session
+	var term uint64 // of cur, or of the work that was the last
 	var ended <-chan struct{}
 	var again <-chan time.Time
 	stop := func(why error) {
@@ -135,26 +140,30 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 		}
 	}
 	start := func() {
-		term, ok := n.leading()
+		now, ok := n.leading()
 		if !ok {
 			return // it will be told
 		}
+		term = now
 		cur = n.startSession(ctx, term, tasks)
 		ended = cur.done
 		n.sessions.set(cur)
+	}
+	renew := func() {
+		if n.leadsIn(term) && !n.standAgain(term) {
+			again = time.After(n.cfg.scale(time.Second))
+		}
 	}
 	for {
 		select {
 		case gained := <-n.notify:
 			// News wait while work is being stopped, and start goes by what is so when it comes to them: it may be there first.
 			// What they tell of an earlier leadership must not end this one, whose term could never be confirmed again.
-			if cur != nil && n.leadsIn(cur.term) {
+			if n.leadsIn(term) {
 				continue
 			}
 			again = nil
-			if cur != nil {
-				n.dethrone(cur.term) // first: a task may wait for a confirmation that cannot come
-			}
+			n.dethrone(term) // first: a task may wait for a confirmation that cannot come
 			stop(errors.New("the leadership is lost"))
 			if gained {
 				start()
@@ -162,7 +171,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 		case <-ended:
 			err := cur.err
 			stop(nil)
-			if err == nil || n.raft.State() != raft.Leader {
+			if err == nil || !n.leadsIn(term) {
 				continue
 			}
 			n.log.Error("leader work has failed: giving the leadership away", "error", err)
@@ -182,18 +191,29 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 			stop(errors.New("the leader's work is interrupted on purpose"))
 			err := i.do(i.ctx) //nolint:contextcheck // of the caller, who waits
 			i.done <- err
-			if err != nil && n.raft.State() == raft.Leader && n.transfer(ctx) == nil {
-				continue
+			if err == nil {
+				start()
+			} else if n.leadsIn(term) && n.transfer(ctx) != nil {
+				renew()
 			}
-			start()
 		case <-again:
 			again = nil
-			start()
+			renew()
 		case <-ctx.Done():
 			stop(context.Cause(ctx))
 			return
 		}
 	}
+}
+
+// standAgain gives up a term for the next one, in which the work can go on: tasks do not take up in the same term what they left
+// open. It stands at once, so that alone, or with others that answer, it leads again in a moment. It says whether Raft took it.
+func (n *Node) standAgain(term uint64) bool {
+	if !slices.ContainsFunc(n.servers(), n.isSelfVoter) {
+		return false // it is on its way out, and would win nothing
+	}
+	n.log.Warn("nobody else leads: standing for election again, for a term in which the leader's work can begin", "term", term)
+	return n.gate.callElection(standAgainTimeout)
 }
 
 func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {

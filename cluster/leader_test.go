@@ -82,3 +82,78 @@ func TestLateNewsOfTheLeadership(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 }
+
+// fallible is a leader task that fails when the test says so.
+type fallible struct {
+	begun chan uint64 // the term of each
+	fail  chan error
+}
+
+func (f fallible) Run(ctx context.Context, t cluster.Term) error {
+	f.begun <- t.Epoch
+	select {
+	case err := <-f.fail:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// next gives the term in which the task begins next.
+func (f fallible) next(t *testing.T) uint64 {
+	t.Helper()
+	select {
+	case term := <-f.begun:
+		return term
+	case <-time.After(30 * time.Second):
+		t.Fatal("no leader task began")
+		return 0
+	}
+}
+
+// TestWorkThatFailedBeginsInANewTerm where nobody takes the leadership over: in the same one, what it left open would be refused for ever.
+func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		peers int
+	}{
+		{"alone", 1},
+		{"the others cannot be asked", 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			task := fallible{make(chan uint64, 64), make(chan error)}
+			c := clustertest.Start(t, clustertest.Options{Peers: tc.peers, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
+			leader := c.Leader()
+			settled(t, c, tc.peers)
+			for _, p := range c.Followers(leader) {
+				p.GRPC.Stop()
+			}
+			first := task.next(t)
+
+			why := errors.New("it could not be done")
+			interlude := func(err error) error {
+				return c.Leader().Node.Interlude(t.Context(), func(context.Context) error { return err })
+			}
+			if err := interlude(nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := task.next(t); got != first && tc.peers == 1 { // others may call an election on a busy machine
+				t.Errorf("after an interlude: term %d, want %d still", got, first)
+			}
+			if err := interlude(why); !errors.Is(err, why) {
+				t.Fatalf("an interlude that fails: got %v, want %v", err, why)
+			}
+			second := task.next(t)
+			if second <= first {
+				t.Errorf("after an interlude that failed: term %d, want one after %d", second, first)
+			}
+			task.fail <- why
+			if got := task.next(t); got <= second {
+				t.Errorf("after a task that failed: term %d, want one after %d", got, second)
+			}
+			if _, err := c.Leader().Node.Apply(t.Context(), clustertest.Register("after")); err != nil {
+				t.Errorf("write: %v", err)
+			}
+		})
+	}
+}
