@@ -74,6 +74,8 @@ const stopTime = 3 * time.Second
 
 // run puts a peer together and runs it until ctx ends.
 func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) error {
+	end := &lastResort{exit: os.Exit, log: log.With("peer", cfg.NodeID)}
+	defer end.stop() // after all the others
 	hw := hardware.New(log.With("peer", cfg.NodeID))
 	set, err := providers.NewSet(hw.Factories(), cfg.Providers, log)
 	if err != nil {
@@ -232,6 +234,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 			stop(context.Cause(gctx))
 		})()
 		err := p.node.Run(leading, tasks...)
+		end.after(err)
 		stopWeb()
 		if ctx.Err() == nil {
 			api.Stop() // the peer cannot go on: no time for manners
