@@ -42,6 +42,8 @@ const (
 	ReasonNoLeader = "NO_LEADER"
 	// ReasonTooLarge: nothing has changed, and the same command will never be taken.
 	ReasonTooLarge = "COMMAND_TOO_LARGE"
+	// ReasonEncoding: nothing has changed, and the same command will never be taken.
+	ReasonEncoding = "COMMAND_NOT_ENCODABLE"
 )
 
 var (
@@ -74,7 +76,7 @@ func (e *OutcomeError) Error() string {
 func (e *OutcomeError) Unwrap() error { return e.Err }
 
 // GRPCStatus lets a handler return the error as it is: UNAVAILABLE with an ErrorInfo that names
-// the outcome and the leader. A command that is too large is INVALID_ARGUMENT: trying it again is no use.
+// the outcome and the leader. A command that is too large, or cannot be encoded, is INVALID_ARGUMENT: trying it again is no use.
 func (e *OutcomeError) GRPCStatus() *status.Status {
 	code, reason := codes.Unavailable, ReasonNotApplied
 	switch {
@@ -84,6 +86,8 @@ func (e *OutcomeError) GRPCStatus() *status.Status {
 		reason = ReasonNoLeader
 	case errors.Is(e.Err, ErrTooLarge):
 		code, reason = codes.InvalidArgument, ReasonTooLarge
+	case errors.Is(e.Err, ErrEncoding):
+		code, reason = codes.InvalidArgument, ReasonEncoding
 	}
 	info := &errdetails.ErrorInfo{Domain: ErrorDomain, Reason: reason}
 	if e.Leader != "" {

@@ -51,6 +51,7 @@ func TestOutcomeErrorOverGRPC(t *testing.T) {
 		{"no leader", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: none", ErrNoLeader)}, codes.Unavailable, ReasonNoLeader, notApplied},
 		{"unknown without a leader", &OutcomeError{Outcome: Unknown, Err: ErrNoLeader}, codes.Unavailable, ReasonOutcomeUnknown, unknown},
 		{"too large", &OutcomeError{Outcome: NotApplied, Err: ErrTooLarge}, codes.InvalidArgument, ReasonTooLarge, final},
+		{"not encodable", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: no UTF-8", ErrEncoding)}, codes.InvalidArgument, ReasonEncoding, final},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			st, ok := status.FromError(fmt.Errorf("start run: %w", tc.err))

@@ -29,6 +29,7 @@ func TestToStatus(t *testing.T) {
 		{"not applied", &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: "p2", Err: cluster.ErrNotLeader}, codes.Unavailable, "NOT_APPLIED", true},
 		{"unknown", &cluster.OutcomeError{Outcome: cluster.Unknown, Err: context.DeadlineExceeded}, codes.Unavailable, "OUTCOME_UNKNOWN", true},
 		{"too large", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}, codes.InvalidArgument, "COMMAND_TOO_LARGE", false},
+		{"not encodable", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrEncoding}, codes.InvalidArgument, "COMMAND_NOT_ENCODABLE", false},
 		{"wrapped outcome", fmt.Errorf("start run: %w", &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("x")}), codes.Unavailable, "OUTCOME_UNKNOWN", true},
 		{"draining", errDraining, codes.Unavailable, "SHUTTING_DOWN", true},
 		{"canceled", fmt.Errorf("wait: %w", context.Canceled), codes.Canceled, "", false},
