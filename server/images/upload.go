@@ -30,17 +30,20 @@ const (
 
 type uploadStream = grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]
 
-// Upload takes a file, and answers when a majority of voters has it.
+// Upload takes a file, and answers when a majority of voters has it. Who says nothing has no place among the uploads.
 func (d *Depot) Upload(stream uploadStream) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	in := listen(ctx, stream, d.cfg.Stall)
+	first, err := in.next()
+	if err != nil {
+		return err
+	}
 	select {
 	case d.uploads <- struct{}{}:
 		defer func() { <-d.uploads }()
 	default:
 		return refusal(codes.ResourceExhausted, "UPLOADS", "this peer takes %d uploads at once already: try again later", maxUploads)
-	}
-	first, err := stream.Recv()
-	if err != nil {
-		return err
 	}
 	head := first.GetHeader()
 	switch {
@@ -49,7 +52,7 @@ func (d *Depot) Upload(stream uploadStream) error {
 	case head.GetSizeBytes() <= 0 || head.GetSizeBytes() > fsm.MaxImageFile:
 		return refusal(codes.InvalidArgument, "INVALID_FIELD", "header.size_bytes is %d: a file has 1 to %d bytes", head.GetSizeBytes(), int64(fsm.MaxImageFile))
 	}
-	if err := d.take(stream, head); err != nil {
+	if err := d.take(stream, in, head); err != nil {
 		return err
 	}
 	d.store.Keep(head.GetSha256(), time.Now())
@@ -57,7 +60,7 @@ func (d *Depot) Upload(stream uploadStream) error {
 }
 
 // take receives the file on this peer.
-func (d *Depot) take(stream uploadStream, head *holdfastv1.UploadFileRequest_Header) error {
+func (d *Depot) take(stream uploadStream, in *incoming, head *holdfastv1.UploadFileRequest_Header) error {
 	ctx := stream.Context()
 	size, ok, err := d.store.Has(ctx, head.GetSha256())
 	if ctx.Err() != nil {
@@ -82,7 +85,7 @@ func (d *Depot) take(stream uploadStream, head *holdfastv1.UploadFileRequest_Hea
 	}
 	said := time.Now()
 	for {
-		part, err := stream.Recv()
+		part, err := in.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}

@@ -144,3 +144,39 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentUploads: who opens uploads and says nothing keeps nobody out, and who stops in the middle loses his place. What he has sent stays.
+func TestSilentUploads(t *testing.T) {
+	all := someBytes(1<<20, 8)
+	sum, size := sumOf(all), int64(len(all))
+	l := newLab(t, 1).start()
+	p := l.peers[0]
+	api := holdfastv1.NewImageServiceClient(p.conn.Load())
+	for range 20 { // more than there is room for
+		if _, err := api.UploadFile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := api.UploadFile(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*holdfastv1.UploadFileRequest{
+		{Part: &holdfastv1.UploadFileRequest_Header_{Header: &holdfastv1.UploadFileRequest_Header{Sha256: sum, SizeBytes: size}}},
+		{Part: &holdfastv1.UploadFileRequest_Data{Data: all[:1000]}},
+	} {
+		if err := s.Send(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first, err := s.Recv(); err != nil || first.GetReceivedBytes() != 0 {
+		t.Fatalf("beside silent ones: got %v, %v, want a place", first, err)
+	}
+	if _, err := s.Recv(); status.Code(err) != codes.Unavailable || reason(err) != "STALLED" {
+		t.Errorf("one that stops: got %v, want UNAVAILABLE (STALLED)", err)
+	}
+	answers, err := upload(t, p, sum, size, all, len(all))
+	if err != nil || answers[0].GetReceivedBytes() != 1000 || !answers[len(answers)-1].GetDone() {
+		t.Errorf("sent again: %v, %v, want it to go on at 1000 and to be done", answers, err)
+	}
+}
