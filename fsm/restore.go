@@ -110,6 +110,9 @@ func (v *View) Staged() string {
 	return first.GetRestoreId()
 }
 
+// StagedMark gives a value to compare with: as long as it is the same one, so is what Staged gives, which has to decode a chunk for it.
+func (v *View) StagedMark() any { return v.staged.mark }
+
 // ReadStage reads the snapshot that is staged. As long as the caller keeps it, a restore need not read it again.
 func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
 	return v.stagedBackup(restoreID, chunks)

@@ -335,3 +335,29 @@ func FuzzReadBackup(f *testing.F) {
 		}
 	})
 }
+
+// TestStagedMark: the mark is another one after each change of what is staged, and after nothing else.
+func TestStagedMark(t *testing.T) {
+	p := fsmtest.NewPeer()
+	file := backup(t, p.View())
+	seen := map[any]bool{p.View().StagedMark(): true}
+	for _, tc := range []struct {
+		name string
+		do   func()
+		want bool // another one
+	}{
+		{"a chunk", func() { do(t, p, &internalv1.StageBackup{RestoreId: "r1", Data: file[:100]}) }, true},
+		{"something else", func() { register(t, p, "m-1", ready) }, false},
+		{"the rest", func() { do(t, p, &internalv1.StageBackup{RestoreId: "r1", Sequence: 1, Data: file[100:]}) }, true},
+		{"the restore", func() { do(t, p, &internalv1.RestoreBackup{RestoreId: "r1", Chunks: 2, OtherCluster: true}) }, true},
+		{"a chunk of another one", func() { do(t, p, &internalv1.StageBackup{RestoreId: "r2", Data: file}) }, true},
+		{"another leader", func() { p.Lead(2) }, true},
+	} {
+		tc.do()
+		mark := p.View().StagedMark()
+		if got := !seen[mark]; got != tc.want {
+			t.Errorf("after %s: another mark %v, want %v", tc.name, got, tc.want)
+		}
+		seen[mark] = true
+	}
+}

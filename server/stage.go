@@ -47,10 +47,13 @@ func (s *stageService) ReadStage(r *internalv1.ReadStageRequest, stream grpc.Ser
 	if err := stream.Send(&internalv1.ReadStageResponse{}); err != nil {
 		return err
 	}
-	for {
+	for mark := any(nil); ; {
 		changed := s.state.Changed()
-		if s.state.View().Staged() != r.GetRestoreId() {
-			return nil
+		if v := s.state.View(); v.StagedMark() != mark { // seldom: most entries are not about the stage
+			if v.Staged() != r.GetRestoreId() {
+				return nil
+			}
+			mark = v.StagedMark()
 		}
 		select {
 		case <-changed:
