@@ -51,10 +51,10 @@ func (a *attempt) letShow(ctx context.Context, sent *time.Time, shown func(conte
 	if ctx.Err() == nil || sent.IsZero() || a.broken != nil {
 		return
 	}
-	ctx, stop := context.WithDeadline(a.whole, sent.Add(a.settleTime())) //nolint:contextcheck // the attempt's context has ended, the term's goes on
+	ctx, stop := context.WithDeadline(a.whole, sent.Add(a.settleTime()))
 	defer stop()
 	for {
-		if ok, err := shown(ctx); ok && err == nil || sleep(ctx, a.cfg.PollMax) != nil {
+		if ok, err := shown(ctx); ok && err == nil || sleep(ctx, a.cfg.PollMax) != nil { //nolint:contextcheck // the attempt's context has ended, the term's goes on
 			return
 		}
 	}
