@@ -170,16 +170,11 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	if s.GetDeregistered() { // it is late: the registration is over
 		return t.wholeService(s), nil
 	}
-	n := len(s.GetStates())
-	again := n > 0 && proto.Equal(s.GetStates()[n-1], c.GetState())
-	t.grantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
-	if again && s.GetActive() { // nothing has changed: that is no event
-		return t.wholeService(s), nil
-	}
-	if !again {
+	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) { // sent again, it is the same one
 		t.addState(s, c.GetState())
 	}
 	s.Active = true
+	t.grantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
 	t.putService(s)
 	return t.wholeService(s), nil
 }

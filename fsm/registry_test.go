@@ -124,12 +124,8 @@ func TestServicesKeepTenStates(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, serviceOp("", uuid))
 	at := &holdfastv1.ServiceState{Reason: "busy", Timestamp: timestamppb.New(p.Now)}
-	for i := range 3 {
-		before := p.View().LastServiceEvent()
+	for range 3 {
 		do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: at})
-		if n := p.View().LastServiceEvent() - before; i > 0 && n != 0 {
-			t.Errorf("sent again, it makes %d events, want none", n)
-		}
 	}
 	if s := getService(t, p, uuid); len(s.GetStates()) != 2 {
 		t.Errorf("a state that was sent again: %v", s.GetStates())
