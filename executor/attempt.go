@@ -35,8 +35,9 @@ type attempt struct {
 	waitingFor string
 	since      time.Time
 	noted      string // what is on record as waited for
-	crossed    bool   // the boundary after the first effect
-	broken     error  // a commit in the middle failed: the attempt cannot be concluded by this leader
+	hand       hand
+	crossed    bool  // the boundary after the first effect
+	broken     error // a commit in the middle failed: the attempt cannot be concluded by this leader
 }
 
 // make takes the attempt from intent to outcome and gives the run after it.
@@ -67,6 +68,9 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	a.cfg.Boundary(AfterIntent, a.kind)
 	err = action(attemptCtx)
+	if err != nil && attemptCtx.Err() != nil {
+		a.letGo() //nolint:contextcheck // the attempt's context has ended, the term's goes on
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // the term is over: the attempt stays open for the next leader
 	}
@@ -138,12 +142,23 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	}
 	// failpoint: intent-committed
 	a.run = run
+	if a.adopted != nil && presses(a.kind) {
+		a.hand.sent = a.began
+	}
 	if a.adopted != nil {
 		a.say("attempt %d of %s goes on under the leader of term %d", a.number, a.step.GetName(), a.epoch)
 	} else {
 		a.say("attempt %d of %s (%s)", a.number, a.step.GetName(), a.kind)
 	}
 	return nil
+}
+
+// takeUp puts on record that this leader goes on with an attempt, to end it. It may be called again.
+func (a *attempt) takeUp(ctx context.Context, most time.Duration) error {
+	if !a.began.IsZero() {
+		return nil
+	}
+	return a.intend(ctx, time.Now().Add(most))
 }
 
 // conclude commits the outcome with its evidence and what is left of the log.

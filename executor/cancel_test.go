@@ -150,15 +150,15 @@ func TestVerifyGivesUp(t *testing.T) {
 func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
-	l.plan("p", step("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}), once(step("s", &holdfastv1.ClearEventLog{})))
+	l.plan("p", step("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}), step("s", &holdfastv1.ClearEventLog{}))
 	l.lead(quick())
 	id := l.start("m-1", "", "p", nil).GetRunId()
 	run := l.ended(id)
 	if !run.GetLogTruncated() || run.GetLogBytes() < fsm.MaxRunLog {
 		t.Fatalf("the log has %d bytes", run.GetLogBytes())
 	}
-	if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), "the log of this run is full") {
-		t.Errorf("the run is %s: %v", run.GetPhase(), run.GetError())
+	if n := len(run.GetSteps()[1].GetAttempts()); run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), "the log of this run is full") || n != 1 {
+		t.Errorf("the run is %s after %d attempts: %v; want it to fail at once", run.GetPhase(), n, run.GetError())
 	}
 	for _, e := range l.fleet.Effects("m-1", id, 0) {
 		if strings.HasPrefix(e.Effect, "clear_log") {
@@ -196,4 +196,55 @@ type tongueless struct{ providers.RemoteExecutor }
 
 func (tongueless) CommandStatus(context.Context, providers.Machine, string, int64) (providers.CommandStatus, error) {
 	return providers.CommandStatus{}, providers.Errorf(providers.Unsupported, "ask the host", "it has no key")
+}
+
+// A leader that takes over a canceled run waits until what the one before has pressed has shown.
+func TestPressOfBeforeShowsFirst(t *testing.T) {
+	for name, kind := range map[string]any{"power": &holdfastv1.Power{Action: "off", Force: true}, "reboot": &holdfastv1.Reboot{Mode: "bmc", Force: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(2 * time.Second)}})
+				l.machine("m-1")
+				l.plan("p", step("s", kind))
+				first := l.lead(quick())
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				l.wait(id, "pressing", func(*holdfastv1.Run) bool { return strings.Contains(l.log(id, "system"), "power hard-off") })
+				first.kill()
+				<-first.done
+				l.cancel(id)
+				l.lead(quick())
+				run := l.ended(id)
+				was := len(l.presses(id))
+				time.Sleep(time.Minute) // sleep: the bubble's clock
+				if n := len(l.presses(id)); run.GetPhase() != holdfastv1.Run_CANCELED || was != 1 || n != 1 {
+					t.Errorf("the run is %s; %d presses had shown when it was over, and %d in the end, want 1 and 1\n%s", run.GetPhase(), was, n, l.log(id, "system"))
+				}
+			})
+		})
+	}
+}
+
+// Nothing begins while a stop has runs end: who waits is canceled first, and so is who comes.
+func TestNothingBeginsWhileRunsAreCanceled(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
+	cfg := quick()
+	cfg.MaxActive = 1
+	ld := l.lead(cfg)
+	l.machine("m-0")
+	first := l.start("m-0", "", "p", nil).GetRunId()
+	l.wait(first, "at work", func(*holdfastv1.Run) bool { return l.log(first, "stdout") != "" })
+	var waiting []string
+	for _, m := range []string{"m-1", "m-2", "m-3"} {
+		l.machine(m)
+		waiting = append(waiting, l.start(m, "", "p", nil).GetRunId())
+	}
+	if err := ld.Cancel(t.Context(), "the peer is stopping"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range waiting {
+		if run, _ := l.fsm.View().Run(id); run.GetPhase() != holdfastv1.Run_CANCELED || run.GetStartedAt() != nil {
+			t.Errorf("run %s is %s, begun at %v", id, run.GetPhase(), run.GetStartedAt())
+		}
+	}
 }

@@ -2,28 +2,27 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// press presses a button of the chassis. It gives when that was, also where nobody knows whether it was done; zero when nothing was sent.
-func (a *attempt) press(ctx context.Context, power providers.PowerController, action providers.PowerAction) (sent time.Time, err error) {
-	err = a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
+// press presses a button of the chassis, which shows as shown says, or after the provider's Settle at the latest.
+func (a *attempt) press(ctx context.Context, power providers.PowerController, action providers.PowerAction, shown func(context.Context) (bool, error)) error {
+	return a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
 		err := power.SetPower(ctx, a.op, a.machine, action)
 		if err == nil || providers.ClassOf(err) != providers.Late {
-			sent = time.Now()
+			a.hand.sent, a.hand.shown = time.Now(), shown
 		}
 		return err
 	})
-	return sent, err
 }
 
 // pressed presses a button and waits until it shows. A press whose answer did not come may have been done, and is no failure: the machine is
 // looked at for as long as a press may take to show. Only then is the attempt given up, and a next one presses again.
 func (a *attempt) pressed(ctx context.Context, power providers.PowerController, action providers.PowerAction, what string, shown func(context.Context) (bool, error)) error {
-	sent, lost := a.press(ctx, power, action)
-	defer a.letShow(ctx, &sent, shown)
+	lost := a.press(ctx, power, action, shown)
 	if lost == nil {
 		return a.poll(ctx, what, shown)
 	}
@@ -45,19 +44,49 @@ func (a *attempt) pressed(ctx context.Context, power providers.PowerController, 
 	})
 }
 
-// letShow waits, when the attempt was canceled or is out of time, until a press has shown or cannot any more: before that the hand is on the button, and the machine must
-// not be another run's (decision 0008). When it is only the term that is over, the next leader does that.
-func (a *attempt) letShow(ctx context.Context, sent *time.Time, shown func(context.Context) (bool, error)) {
-	if ctx.Err() == nil || sent.IsZero() || a.broken != nil {
+// hand is what may be on a power button still.
+type hand struct {
+	sent  time.Time                           // the last press, by this leader or at the latest by the one before; zero for none
+	shown func(context.Context) (bool, error) // nil: nobody can tell
+}
+
+// presses says whether a step of this kind presses a power button.
+func presses(kind string) bool {
+	return slices.Contains([]string{"power", "reboot", "repave", "rma"}, kind)
+}
+
+// letGo waits until a press of an attempt that is canceled, or out of time, has shown or cannot any more: before that the hand is on the button, and the machine must not
+// be another run's (decision 0008). When the term is over it waits no longer: the next leader does.
+func (a *attempt) letGo() {
+	if a.hand.sent.IsZero() || a.broken != nil {
 		return
 	}
-	ctx, stop := context.WithDeadline(a.whole, sent.Add(a.settleTime()))
+	ctx, stop := context.WithDeadline(a.whole, a.hand.sent.Add(a.settleTime()))
 	defer stop()
-	for {
-		if ok, err := shown(ctx); ok && err == nil || sleep(ctx, a.cfg.PollMax) != nil { //nolint:contextcheck // the attempt's context has ended, the term's goes on
-			return
+	for ctx.Err() == nil {
+		if a.hand.shown != nil {
+			if ok, err := a.hand.shown(ctx); ok && err == nil {
+				return
+			}
 		}
+		_ = sleep(ctx, a.cfg.PollMax)
 	}
+}
+
+// letGoLeftover is letGo for an attempt that an earlier leader left open.
+func (a *attempt) letGoLeftover(ctx context.Context) error {
+	if a.adopted == nil || !presses(a.kind) {
+		return nil
+	}
+	var err error
+	if a.provider, err = a.providers.Of(a.machine); err != nil {
+		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
+	}
+	if err := a.takeUp(ctx, a.settleTime()); err != nil {
+		return err
+	}
+	a.letGo() //nolint:contextcheck // the run's context has ended, the term's goes on
+	return nil
 }
 
 // unanswered says whether an error means that nobody knows what became of an effect, and puts that into the log.

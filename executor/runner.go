@@ -136,11 +136,10 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 // clearUp ends what an earlier leader has left going on for a run that was canceled meanwhile, and the attempt with it: what was done to the machine, and what not, is on
 // record. It answers errCanceled where nothing was left.
 func (a *attempt) clearUp(ctx context.Context) (*holdfastv1.Run, error) {
-	if err := a.killLeftover(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.lightOutLeftover(ctx); err != nil {
-		return nil, err
+	for _, end := range []func(context.Context) error{a.killLeftover, a.lightOutLeftover, a.letGoLeftover} {
+		if err := end(ctx); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case a.began.IsZero(): // there was no intent

@@ -16,11 +16,12 @@ import (
 // (bare-metal API §Context lifecycle; DESIGN §7), while Run goes on: it ends what a run does to its machine, and puts that on record (decision 0008). What is left then is
 // for CancelActive.
 func (e *Executor) Cancel(ctx context.Context, why string) error {
-	if err := e.requestCancel(ctx, why); err != nil {
-		return err
-	}
 	for {
-		changed, left := e.state.Changed(), false
+		changed := e.state.Changed()
+		if err := e.requestCancel(ctx, why); err != nil { // also of those that have come meanwhile
+			return err
+		}
+		left := false
 		for range toCancel(e.state.View()) {
 			left = true
 			break
@@ -48,13 +49,19 @@ func (e *Executor) CancelActive(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// requestCancel puts on record that every active run is to end. One that is pending has ended with that.
+// requestCancel puts on record that every active run is to end, where that is not so already. One that is pending has ended with that: those come first, or they would take
+// the places of those that end.
 func (e *Executor) requestCancel(ctx context.Context, why string) error {
 	var errs []error
-	for run := range toCancel(e.state.View()) {
-		_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_CancelRun{
-			CancelRun: &internalv1.CancelRun{RunId: run.GetRunId(), Reason: why}}})
-		errs = append(errs, unlessRefused(err))
+	for _, phase := range []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING} {
+		for run := range toCancel(e.state.View()) {
+			if run.GetPhase() != phase || run.GetCancelRequestedAt() != nil {
+				continue
+			}
+			_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_CancelRun{
+				CancelRun: &internalv1.CancelRun{RunId: run.GetRunId(), Reason: why}}})
+			errs = append(errs, unlessRefused(err))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -127,7 +127,7 @@ func (a *attempt) lightOutLeftover(ctx context.Context) error {
 	if !ok || a.step.GetIdentify() == nil || a.step.GetIdentify().GetOff() || a.adopted == nil {
 		return nil
 	}
-	if err := a.intend(ctx, time.Now().Add(killTime)); err != nil {
+	if err := a.takeUp(ctx, killTime); err != nil {
 		return err
 	}
 	a.lightOut(p) //nolint:contextcheck // the run's context has ended, the term's goes on

@@ -83,7 +83,7 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 					return err
 				}
 				if run, _ := a.state.View().Run(a.id); run.GetLogTruncated() {
-					return &failure{fmt.Errorf("the log of this run is full (%d bytes), and does not hold the entries that would be cleared: clear the event log by a run of its own", fsm.MaxRunLog)}
+					return providers.Errorf(providers.Unsupported, "clear the event log", "the log of this run is full (%d bytes), and does not hold the entries that would be cleared: clear it by a run of its own", fsm.MaxRunLog)
 				}
 				err = a.effect(ctx, fmt.Sprintf("clear the event log of %d entries", len(all)), func(ctx context.Context) error {
 					return p.ClearEvents(ctx, a.op, a.machine)

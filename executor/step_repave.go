@@ -70,7 +70,6 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		due string
 		at  time.Time
 	}
-	defer a.letShow(ctx, &pressed.at, func(context.Context) (bool, error) { return false, nil })
 	if a.adopted != nil {
 		pressed.at = a.began
 	}
@@ -90,11 +89,11 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 				return false, nil
 			}
 			err := a.effect(ctx, st.Due, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
-			switch {
-			case st.Press && (err == nil || a.unanswered(ctx, err)):
+			if st.Press {
+				a.hand.sent = time.Now() // or it was not sent: a cancel waits all the same
+			}
+			if st.Press && (err == nil || a.unanswered(ctx, err)) {
 				pressed.due, pressed.at, err = st.Due, time.Now(), nil
-			case st.Press && ctx.Err() != nil:
-				pressed.at = time.Now() // it may have been sent
 			}
 			return false, err
 		}

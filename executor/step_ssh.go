@@ -158,14 +158,14 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
 	}
 	if joiner, ok := p.(providers.ClusterJoiner); ok && a.step.GetJoin() != nil && a.adopted != nil {
-		if err := a.intend(ctx, time.Now().Add(endJoinTime)); err != nil {
+		if err := a.takeUp(ctx, endJoinTime); err != nil {
 			return err
 		}
 		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's goes on
 		return nil
 	}
 	if ender, ok := p.(providers.InstallEnder); ok && (a.step.GetRepave() != nil || a.step.GetRma() != nil) && a.adopted != nil {
-		if err := a.intend(ctx, time.Now().Add(endInstallTime)); err != nil {
+		if err := a.takeUp(ctx, endInstallTime); err != nil {
 			return err
 		}
 		a.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's goes on
@@ -175,7 +175,7 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 	if !ok || a.step.GetSsh() == nil && a.step.GetRma() == nil || a.adopted == nil {
 		return nil
 	}
-	if err := a.intend(ctx, time.Now().Add(killTime)); err != nil {
+	if err := a.takeUp(ctx, killTime); err != nil {
 		return err
 	}
 	a.kill(exec) //nolint:contextcheck // the run's context has ended, the term's goes on

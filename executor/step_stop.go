@@ -60,8 +60,7 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 		if err := a.record(ctx, map[string]string{proofSoftOff: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
 			return false, err
 		}
-		sent, err := a.press(ctx, power, providers.ActionSoftOff)
-		defer a.letShow(ctx, &sent, isOff)
+		err := a.press(ctx, power, providers.ActionSoftOff, isOff)
 		switch {
 		case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
 			return false, nil // there is no such button

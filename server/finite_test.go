@@ -8,45 +8,24 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// TestNumbersAreFinite: what JSON cannot say comes into the state on no way, or the lists that it is in could not be answered.
+// TestNumbersAreFinite: what JSON cannot say is refused, or the lists that it is in could not be answered.
 func TestNumbersAreFinite(t *testing.T) {
-	n := newNode()
-	n.machine(t, "m-1")
-	s, c := serve(t, n, Config{Leases: oddLeases{}})
-	beats, pools := holdfastv1.NewHeartbeatServiceClient(c.conn), holdfastv1.NewPoolServiceClient(c.conn)
-	root := &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}
-	direct, as := s.Heartbeats(), func(ctx context.Context) context.Context {
-		return auth.NewContext(ctx, &auth.Caller{Identity: root, Source: "10.0.0.1", Peer: "p1", Method: "POST /x"})
-	}
-	inf, nan := math.Inf(1), math.NaN()
+	_, c := serve(t, newNode(), Config{})
+	pools := holdfastv1.NewPoolServiceClient(c.conn)
 	for want, call := range map[string]func(context.Context) error{
-		"metrics.cpu_utilization_pct: is NaN": func(ctx context.Context) error {
-			_, err := beats.KeepMachineAlive(ctx, &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1", Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: nan}})
-			return err
-		},
-		"metrics.memory_utilization_pct: is -Inf": func(ctx context.Context) error {
-			_, err := direct.KeepMachineAlive(as(ctx), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1", Metrics: &holdfastv1.AgentMetrics{MemoryUtilizationPct: -inf}})
-			return err
-		},
-		"gpus[1].temperature_celsius: is +Inf": func(ctx context.Context) error {
-			_, err := beats.HeartbeatPool(ctx, &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{}, {Id: 1, TemperatureCelsius: inf}}})
-			return err
-		},
-		"gpus[0].available_vram_gb: is NaN": func(ctx context.Context) error {
-			_, err := direct.HeartbeatPool(as(ctx), &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{AvailableVramGb: nan}}})
-			return err
-		},
 		"pool.gpus[0].temperature_celsius: is NaN": func(ctx context.Context) error {
-			_, err := pools.RegisterPool(ctx, &holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{TemperatureCelsius: nan}}}})
+			_, err := pools.RegisterPool(ctx, &holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{TemperatureCelsius: math.NaN()}}}})
 			return err
 		},
 		"provider.price_per_hour: is +Inf": func(ctx context.Context) error {
-			_, err := pools.RegisterProvider(ctx, &holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{ProviderId: "x", PricePerHour: inf}})
+			_, err := pools.RegisterProvider(ctx, &holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{ProviderId: "x", PricePerHour: math.Inf(1)}})
 			return err
 		},
 	} {
@@ -55,7 +34,42 @@ func TestNumbersAreFinite(t *testing.T) {
 			t.Errorf("got %v, want that %s", err, want)
 		}
 	}
-	if _, err := beats.KeepMachineAlive(testCtx(t), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1"}); err != nil {
-		t.Errorf("without metrics: %v", err)
+}
+
+// heard keeps the last sign of life.
+type heard struct{ last *internalv1.Renewal }
+
+func (h *heard) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
+	h.last = r
+	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED}, nil
+}
+
+// TestSignsOfLifeAreFinite: a sensor that tells no number costs nobody the sign of life that it comes with, whichever way that takes.
+func TestSignsOfLifeAreFinite(t *testing.T) {
+	n, leases := newNode(), &heard{}
+	n.machine(t, "m-1")
+	s, c := serve(t, n, Config{Leases: leases})
+	beats, direct := holdfastv1.NewHeartbeatServiceClient(c.conn), s.Heartbeats()
+	as := auth.NewContext(testCtx(t), &auth.Caller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}, Source: "10.0.0.1", Peer: "p1", Method: "POST /x"})
+	alive := func() *holdfastv1.KeepMachineAliveRequest {
+		return &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1", Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: math.NaN(), MemoryUtilizationPct: 7}}
+	}
+	beat := func() *holdfastv1.HeartbeatPoolRequest {
+		return &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{TotalVramGb: 80, AvailableVramGb: math.Inf(-1), TemperatureCelsius: math.Inf(1)}}}
+	}
+	for name, call := range map[string]func() error{
+		"keepalive by gRPC": func() error { _, err := beats.KeepMachineAlive(testCtx(t), alive()); return err },
+		"keepalive by HTTP": func() error { _, err := direct.KeepMachineAlive(as, alive()); return err },
+		"heartbeat by gRPC": func() error { _, err := beats.HeartbeatPool(testCtx(t), beat()); return err },
+		"heartbeat by HTTP": func() error { _, err := direct.HeartbeatPool(as, beat()); return err },
+	} {
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		said, err := protojson.Marshal(leases.last)
+		if text := string(said); err != nil || strings.Contains(text, "NaN") || strings.Contains(text, "Infinity") || !strings.Contains(text, "7") && !strings.Contains(text, "80") {
+			t.Errorf("%s: heard %s, %v", name, text, err)
+		}
 	}
 }

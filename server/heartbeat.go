@@ -12,6 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // Leases brings signs of life to the leader (lease.Gateway does). An answer means that the leader has it; the error is a
@@ -41,9 +42,8 @@ func (s *heartbeatService) keepMachineAlive(ctx context.Context, r *holdfastv1.K
 		return nil, err
 	}
 	m := r.GetMetrics()
-	err := finite(measured{"metrics.cpu_utilization_pct", m.GetCpuUtilizationPct()}, measured{"metrics.memory_utilization_pct", m.GetMemoryUtilizationPct()})
-	if err != nil {
-		return nil, err
+	if m != nil { // a sensor that tells no number must not cost the machine its sign of life
+		m.CpuUtilizationPct, m.MemoryUtilizationPct = httpjson.Finite(m.GetCpuUtilizationPct()), httpjson.Finite(m.GetMemoryUtilizationPct())
 	}
 	if err := s.ownPoolsMachine(ctx, id); err != nil {
 		return nil, err
@@ -97,13 +97,11 @@ func (s *heartbeatService) HeartbeatPool(ctx context.Context, r *holdfastv1.Hear
 	if err := required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
-	if err := finiteGpus("gpus", r.GetGpus()); err != nil {
-		return nil, err
-	}
 	report := &internalv1.PoolReport{
 		WorkersTotal: r.GetWorkersTotal(), WorkersReady: r.GetWorkersReady(), WorkersBusy: r.GetWorkersBusy(), UptimeSeconds: r.GetUptimeSeconds(),
 	}
 	for _, g := range r.GetGpus() {
+		g.TotalVramGb, g.AvailableVramGb, g.TemperatureCelsius = httpjson.Finite(g.GetTotalVramGb()), httpjson.Finite(g.GetAvailableVramGb()), httpjson.Finite(g.GetTemperatureCelsius())
 		report.Gpus = append(report.Gpus, known(g))
 	}
 	a, err := s.beat(ctx, internalv1.LeaseRef_POOL, r.GetPoolId(), &internalv1.Renewal{Pool: report})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,8 +67,8 @@ key of the configuration file (node_id); flags win over the environment, and tha
 	return cmd
 }
 
-// cancelTime is how long a stop that cancels runs waits for them to end: a command to be killed, a press to show.
-const cancelTime = 15 * time.Second
+// cancelTime is how long a stop that cancels runs waits for them to end: a command to be killed, a press to show (providers.Settler: up to 30 s).
+const cancelTime = 35 * time.Second
 
 // stopTime is how long a stop waits for calls in flight.
 const stopTime = 3 * time.Second
@@ -265,6 +266,9 @@ type peer struct {
 	log  *slog.Logger
 	node *cluster.Node
 	exec *executor.Executor
+
+	stopping sync.Once
+	cancels  bool // what is to become of active runs, once it stops
 }
 
 // line says how the peer is doing, in a line.
@@ -301,13 +305,16 @@ func (p *peer) beforeHandover(ctx context.Context) {
 
 // cancelsRuns says whether a stop is meant to cancel active runs, or no other peer could go on with them (bare-metal API §Context lifecycle, DESIGN §7).
 func (p *peer) cancelsRuns(ctx context.Context) bool {
-	voters := 0
-	for _, peer := range p.node.Status(ctx).GetPeers() {
-		if peer.GetSuffrage() == "voter" {
-			voters++
+	p.stopping.Do(func() { // to ask all peers takes a moment: once a stop
+		voters := 0
+		for _, peer := range p.node.Status(ctx).GetPeers() {
+			if peer.GetSuffrage() == "voter" {
+				voters++
+			}
 		}
-	}
-	return p.cfg.OnShutdown == "cancel" || voters <= 1
+		p.cancels = p.cfg.OnShutdown == "cancel" || voters <= 1
+	})
+	return p.cancels
 }
 
 func (p *peer) whyCanceled() string { return "peer " + p.cfg.NodeID + " was stopped" }
