@@ -190,3 +190,38 @@ func TestConsoleEndsByItself(t *testing.T) {
 		})
 	}
 }
+
+// Who leaves speaks for himself: one who is still attached then, and whose connection breaks later, has time to come back.
+func TestConsoleOfWhoStays(t *testing.T) {
+	for _, k := range []struct {
+		name  string
+		leave bool // the last one, too
+		want  string
+	}{
+		{"his connection breaks", false, "nobody was attached for 30s"},
+		{"he leaves too", true, "everybody has left"},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{})
+				l.machine("m-1")
+				cfg := quick()
+				cfg.Linger = 30 * time.Second
+				ld := l.lead(cfg)
+				id := l.start("m-1", "", "plan/console", nil).GetRunId()
+				stays := attach(t, ld.Executor, id, true)
+				leaves := attach(t, ld.Executor, id, false)
+				_ = leaves.Close()
+				ld.Leave(id)
+				_ = stays.Close()
+				if k.leave {
+					ld.Leave(id)
+				}
+				if got := l.ended(id).GetSteps()[0].GetMessage(); got != k.want {
+					t.Errorf("console has ended with %q, want %q", got, k.want)
+				}
+			})
+		})
+	}
+}
