@@ -16,8 +16,8 @@ const (
 	bodyTimeout = 30 * time.Second // for the whole body
 )
 
-// Words writes the answer to a call that the gate refuses, in the words of the API that the route belongs to. Status is 401, 403, 429 or
-// 503; err.Message is fit to be shown.
+// Words writes the answer to a call that is refused, in the words of the API that the route belongs to. Status is 401, 403, 429 or 503 from the
+// gate, 404 or 405 from Otherwise, and 400 or 500 from httpjson; err.Message is fit to be shown.
 type Words func(w http.ResponseWriter, r *http.Request, status int, err *Error)
 
 // Route is one route of a Mux.
