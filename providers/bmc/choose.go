@@ -46,14 +46,25 @@ func need[D any](c *controller, driver any, p Protocol, what string) (D, error) 
 	case c.hadRedfish():
 		return d, providers.Errorf(providers.Transient, what, "%w", disagree("%s cannot do it, and Redfish, which this BMC has spoken, does not answer now", p))
 	}
-	return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; it takes a BMC with Redfish", p)
+	return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; %w", p, errLacks)
 }
+
+// errLacks is what need says for good.
+var errLacks = errors.New("it takes a BMC with Redfish")
 
 // forget the driver that worked after that many operations without an answer: the BMC may speak another protocol now.
 const maxSilence = 2
 
 // probeShare bounds how long the first of two protocols is tried.
 const probeShare = 15 * time.Second
+
+// withShare bounds a try after which another one may have to be made in the time of ctx: it gets half of what is left, and no more than that.
+func withShare(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(end)/2)
+	}
+	return context.WithTimeout(ctx, most)
+}
 
 // choose gives the driver of a machine: the one that worked, else the first that answers a question. A refused login ends the search:
 // it would be refused over the next protocol too, and count twice. So does a Redfish service that answers, whatever it says: who goes on to IPMI stays there,
@@ -75,7 +86,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 	if len(protocols) == 1 {
 		return protocols[0], driverOf(protocols[0]), nil
 	}
-	if driver == IPMI && c.redfishAgain(ctx, c.redfishOf(m, e)) {
+	if driver == IPMI && c.redfishAgain(ctx, c.redfishOf(m, e), c.lookEvery()) {
 		driver = Redfish
 	}
 	if driver != "" {
@@ -86,7 +97,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		d := driverOf(p)
 		ctx, cancel := ctx, context.CancelFunc(func() {})
 		if i < len(protocols)-1 {
-			ctx, cancel = context.WithTimeout(ctx, probeShare)
+			ctx, cancel = withShare(ctx, probeShare)
 		}
 		_, err := d.power(providers.Unhurried(ctx))
 		cancel()
@@ -100,6 +111,19 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		}
 	}
 	return "", nil, errors.Join(errs...)
+}
+
+// instead gives Redfish where IPMI lacks what was asked, if the BMC turns out to speak it. That is soon looked at again: what comes of it else is
+// an error for good.
+func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfishHost, bool) {
+	if !errors.Is(err, errLacks) {
+		return nil, false
+	}
+	if all, err := e.protocols(m, c.p.cfg.Protocol, ""); err != nil || len(all) == 1 {
+		return nil, false
+	}
+	h := c.redfishOf(m, e)
+	return h, c.redfishAgain(ctx, h, lookSoon)
 }
 
 // absent says whether an error of a Redfish service means that there is none: something else answers there, or nothing does.

@@ -65,10 +65,13 @@ func Over(line, more string) string {
 func Logged(out string, now time.Time) []providers.Problem { return logged(out, now) }
 
 // LookDue makes it time to look whether BMCs that are driven over IPMI speak Redfish.
-func (p *Provider) LookDue() {
+func (p *Provider) LookDue() { p.LookedAt(time.Time{}) }
+
+// LookedAt sets when that was looked at last.
+func (p *Provider) LookedAt(at time.Time) {
 	p.each(func(c *controller) {
 		c.state.Lock()
 		defer c.state.Unlock()
-		c.looked = time.Time{}
+		c.looked = at
 	})
 }

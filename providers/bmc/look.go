@@ -34,20 +34,27 @@ func (c *controller) hadRedfish() bool {
 	return c.driver == IPMI && c.memo.Driver == Redfish
 }
 
-// lookDue says whether to look for Redfish now, and notes that it is done. Effects do not wait for that, nor does who has little time.
-func (c *controller) lookDue(ctx context.Context) bool {
+// lookEvery gives how long after a look the next one is due.
+func (c *controller) lookEvery() time.Duration {
+	c.state.Lock()
+	defer c.state.Unlock()
+	if c.memo.Driver == Redfish {
+		return lookSoon
+	}
+	return lookLater
+}
+
+// lookDue says whether to look for Redfish now, and notes that it is done. Effects do not wait for that, nor does who has little time: the looks whether a BMC
+// can be reached have 10 s, and must be able to do it.
+func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 	if _, hurried := providers.NotAfter(ctx); hurried {
 		return false
 	}
-	if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*probeShare {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < lookTime {
 		return false
 	}
 	c.state.Lock()
 	defer c.state.Unlock()
-	every := lookLater
-	if c.memo.Driver == Redfish {
-		every = lookSoon
-	}
 	if time.Since(c.looked) < every {
 		return false
 	}
@@ -56,18 +63,18 @@ func (c *controller) lookDue(ctx context.Context) bool {
 }
 
 // redfishAgain looks now and then whether a BMC that is driven over IPMI answers over Redfish, and goes over to that. A web server that was down or silent when
-// the driver was chosen would else cost the machine its virtual media for good.
-func (c *controller) redfishAgain(ctx context.Context, h *redfishHost) bool {
-	if !c.lookDue(ctx) {
+// the driver was chosen would else cost the machine its virtual media for good. It leaves time to ask over IPMI.
+func (c *controller) redfishAgain(ctx context.Context, h *redfishHost, every time.Duration) bool {
+	if !c.lookDue(ctx, every) {
 		return false
 	}
-	asks, cancel := context.WithTimeout(ctx, lookTime)
+	asks, cancel := withShare(ctx, lookTime)
 	_, err := c.redfish.readRoot(asks)
 	cancel()
 	if err != nil {
 		return false
 	}
-	probes, cancel := context.WithTimeout(ctx, probeShare)
+	probes, cancel := withShare(ctx, probeShare)
 	defer cancel()
 	_, err = h.power(probes)
 	switch {

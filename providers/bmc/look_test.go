@@ -1,6 +1,7 @@
 package bmc_test
 
 import (
+	"context"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -117,6 +118,100 @@ func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
 			}
 			l.power(providers.PowerOn)
 			l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso))
+			if got := l.driverOf(key); got != bmc.Redfish {
+				t.Errorf("driver %q is remembered, want redfish", got)
+			}
+		})
+	}
+}
+
+// A look whether Redfish answers needs no more time than looks have whether a BMC can be reached, and where the web server hangs, IPMI has its part of that.
+func TestALookInLittleTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		left  time.Duration
+		hangs bool
+		want  bmc.Protocol
+	}{
+		"Redfish answers":        {10 * time.Second, false, bmc.Redfish},
+		"Redfish hangs":          {6 * time.Second, true, bmc.IPMI},
+		"there is too little":    {4 * time.Second, false, bmc.IPMI},
+		"as much as in a step":   {30 * time.Second, false, bmc.Redfish},
+		"too little, and a hang": {4 * time.Second, true, bmc.IPMI},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, key, _ := autoLab(t)
+			l.p = l.provider(func(cfg *bmc.Config) {
+				cfg.TLS, cfg.Ipmitool, cfg.RequestTime, cfg.CommandTime = "insecure", ipmitoolOf(t), time.Minute, time.Minute
+			})
+			l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.IPMI}))
+			l.power(providers.PowerOn)
+			l.s.Set(func(q *redfishtest.Quirks) { q.Hang = c.hangs })
+			l.p.LookDue()
+			ctx, cancel := context.WithTimeout(l.ctx, c.left)
+			defer cancel()
+			_, err := l.p.PowerState(ctx, l.m)
+			l.ok("read power", err)
+			if got := l.driverOf(key); got != c.want {
+				t.Errorf("driver %q is remembered, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func ipmitoolOf(t *testing.T) string {
+	t.Helper()
+	path, _ := ipmitool(t)
+	return path
+}
+
+// A new leader asks first the Redfish service that is known, and has time left for IPMI where its web server hangs.
+func TestIPMIHasItsPartOfLittleTime(t *testing.T) {
+	t.Parallel()
+	l, key, _ := autoLab(t)
+	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
+	l.p = l.provider(func(c *bmc.Config) {
+		c.TLS, c.Ipmitool, c.RequestTime, c.CommandTime = "insecure", ipmitoolOf(t), time.Minute, time.Minute
+	})
+	l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.Redfish}))
+	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
+	defer cancel()
+	if got, err := l.p.PowerState(ctx, l.m); err != nil || got != providers.PowerOn {
+		t.Errorf("power is %q (%v), want on", got, err)
+	}
+	if got := l.driverOf(key); got != bmc.Redfish {
+		t.Errorf("driver %q is remembered, want redfish", got)
+	}
+}
+
+// What IPMI lacks is worth a look before it is refused for good, but not a look each time.
+func TestALookForWhatIPMILacks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ago   time.Duration
+		class providers.Class // empty: it works
+	}{
+		"looked a moment ago":    {0, providers.Unsupported},
+		"looked two minutes ago": {2 * time.Minute, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, key, _ := autoLab(t)
+			l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.IPMI}))
+			l.power(providers.PowerOn)
+			l.p.LookedAt(time.Now().Add(-c.ago))
+			served := l.s.Served()
+			l.power(providers.PowerOn)
+			if n := l.s.Served(); n != served {
+				t.Errorf("%d requests over Redfish for what IPMI can do, want none", n-served)
+			}
+			_, err := l.p.Media(l.ctx, l.m)
+			if c.class != "" {
+				l.class("read media", err, c.class)
+				return
+			}
+			l.ok("read media", err)
 			if got := l.driverOf(key); got != bmc.Redfish {
 				t.Errorf("driver %q is remembered, want redfish", got)
 			}

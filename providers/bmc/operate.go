@@ -45,6 +45,10 @@ func (p *Provider) operate(ctx context.Context, m providers.Machine, what string
 		if err == nil {
 			err = f(ctx, c, driver, by)
 		}
+		if h, ok := c.instead(ctx, m, e, err); ok {
+			by = Redfish
+			err = f(ctx, c, h, by)
+		}
 		c.outcome(err)
 		return classify(what, err, effect)
 	})
