@@ -48,15 +48,25 @@ func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	return h.slot(ctx)
 }
 
-// slot reads the slot that an image is put into: of the system, else of its manager.
+// slot reads the slot that an image is put into. The one that is known is kept until another is found: a BMC that starts may show none for a while.
 func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	known := h.media
 	h.mu.Unlock()
-	if known != nil {
-		v, err := h.readSlot(ctx, known.ODataID)
-		return v, notYet(err)
+	if known == nil {
+		return h.findSlot(ctx)
 	}
+	v, err := h.readSlot(ctx, known.ODataID)
+	if statusOf(err) == http.StatusNotFound {
+		if v, err := h.findSlot(ctx); err == nil { // its slots have other names now
+			return v, nil
+		}
+	}
+	return v, notYet(err)
+}
+
+// findSlot looks for it among all slots: of the system, else of its manager.
+func (h *redfishHost) findSlot(ctx context.Context) (*virtualMedia, error) {
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
 		return nil, err

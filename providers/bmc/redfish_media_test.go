@@ -110,3 +110,40 @@ func TestTheSlotForAnImage(t *testing.T) {
 		})
 	}
 }
+
+// A slot that is not there any more is looked for under another name, and where there is none, the BMC may be starting.
+func TestASlotThatIsGone(t *testing.T) {
+	t.Parallel()
+	slots := []redfishtest.Slot{{ID: "Cd1", Types: []string{"CD"}}}
+	for name, c := range map[string]struct {
+		goes  func(*redfishtest.Service)
+		class providers.Class // empty: it works
+	}{
+		"it has another name": {func(s *redfishtest.Service) { s.RenameSlot("Cd1", "1") }, ""},
+		"the BMC starts": {func(s *redfishtest.Service) {
+			s.Set(func(q *redfishtest.Quirks) {
+				for _, id := range s.Systems() {
+					all := "/redfish/v1/Managers/" + id + "/VirtualMedia"
+					q.Missing = append(q.Missing, all, all+"/Cd1")
+				}
+			})
+		}, providers.Transient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, redfishtest.Config{Slots: slots}, redfishOnly)
+			l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso))
+			c.goes(l.s)
+			got, err := l.p.Media(l.ctx, l.m)
+			if c.class != "" {
+				l.class("read media", err, c.class)
+				l.s.Set(func(q *redfishtest.Quirks) { q.Missing = nil })
+				got, err = l.p.Media(l.ctx, l.m)
+			}
+			if err != nil || got != iso {
+				t.Fatalf("media is %q (%v), want %q", got, err, iso)
+			}
+			l.ok("eject", l.p.EjectMedia(l.ctx, op("media"), l.m))
+		})
+	}
+}

@@ -426,6 +426,24 @@ func (s *Service) SwapSleds() {
 	s.swapped = !s.swapped
 }
 
+// RenameSlot gives a virtual drive of each machine another name, as an update of the firmware may.
+func (s *Service) RenameSlot(from, to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.Slots = slices.Clone(s.cfg.Slots)
+	for i := range s.cfg.Slots {
+		if s.cfg.Slots[i].ID == from {
+			s.cfg.Slots[i].ID = to
+		}
+	}
+	for _, id := range s.cfg.Systems {
+		m := s.find(id)
+		m.slots[to] = m.slots[from]
+		m.slots[to].ID = to
+		delete(m.slots, from)
+	}
+}
+
 // sled gives which machine is in a place.
 func (s *Service) sled(place int) int {
 	if s.swapped && place < 2 {
