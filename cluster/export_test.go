@@ -93,3 +93,12 @@ func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
 
 // WaitLongForOldTasks makes a new leader wait for those of others far longer than it does elsewhere.
 func (c *Config) WaitLongForOldTasks() { c.standDown = 20 * time.Second }
+
+// Pauses gives how long a leader waits after each of several pieces of work that failed after so long.
+func Pauses(lasted ...time.Duration) (all []time.Duration) {
+	var p pauses
+	for _, d := range lasted {
+		all = append(all, p.next(d))
+	}
+	return all
+}

@@ -45,6 +45,25 @@ const (
 	standAgainTimeout  = time.Second // Raft's main loop may be at the disk
 )
 
+// Work that fails time and again must not make an election each second: while this peer waits, it goes on to read and write.
+const (
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+	longWork   = time.Minute // what lasted so long has not failed again, but anew
+)
+
+// pauses are those between a failure of the leader's work and the term in which it begins again.
+type pauses struct{ last time.Duration }
+
+// next gives how long to wait after work that lasted so long.
+func (p *pauses) next(lasted time.Duration) time.Duration {
+	if lasted >= longWork {
+		p.last = 0
+	}
+	p.last = min(max(firstPause, 2*p.last), lastPause)
+	return p.last
+}
+
 // reign is the leadership that is ready: its first command has been applied here.
 type reign struct {
 	term  uint64
@@ -85,6 +104,7 @@ func (n *Node) notReady() error {
 // session is the work of one leadership.
 type session struct {
 	term   uint64
+	began  time.Time
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when everything has stopped
 	err    error         // why it ended by itself; set before done is closed
@@ -132,6 +152,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	var term uint64 // of cur, or of the work that was the last
 	var ended <-chan struct{}
 	var again <-chan time.Time
+	var pause pauses
 	stop := func(why error) {
 		if cur != nil {
 			cur.stop(why)
@@ -169,7 +190,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 				start()
 			}
 		case <-ended:
-			err := cur.err
+			err, lasted := cur.err, time.Since(cur.began)
 			stop(nil)
 			if err == nil || !n.leadsIn(term) {
 				continue
@@ -178,7 +199,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 			if err := n.transfer(ctx); err != nil {
 				n.log.Warn("keeping the leadership: trying again soon", "error", err)
 			}
-			again = time.After(n.cfg.scale(time.Second))
+			again = time.After(n.cfg.scale(pause.next(lasted)))
 		case i := <-n.interludes:
 			if cur == nil {
 				err := n.notReady()
@@ -218,7 +239,7 @@ func (n *Node) standAgain(term uint64) bool {
 
 func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &session{term: term, cancel: cancel, done: make(chan struct{})}
+	s := &session{term: term, began: time.Now(), cancel: cancel, done: make(chan struct{})}
 	go func() { // stop waits for it
 		defer close(s.done)
 		defer cancel(nil)

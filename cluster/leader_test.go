@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -159,6 +160,26 @@ func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 			}
 			if _, err := c.Leader().Node.Apply(t.Context(), clustertest.Register("after")); err != nil {
 				t.Errorf("write: %v", err)
+			}
+		})
+	}
+}
+
+// A leader whose work always fails calls elections ever more seldom; one whose work went well for a while begins again soon.
+func TestPausesOfWorkThatFails(t *testing.T) {
+	const s = time.Second
+	for _, tc := range []struct {
+		name         string
+		lasted, want []time.Duration
+	}{
+		{"once", []time.Duration{s}, []time.Duration{s}},
+		{"always at once", []time.Duration{0, 0, 0, 0, 0, 0, 0}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s}},
+		{"anew after a while", []time.Duration{0, 0, 59 * s, 60 * s, 0}, []time.Duration{s, 2 * s, 4 * s, s, 2 * s}},
+		{"now and then", []time.Duration{time.Hour, time.Hour}, []time.Duration{s, s}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := cluster.Pauses(tc.lasted...); !slices.Equal(got, tc.want) {
+				t.Errorf("waits %v, want %v", got, tc.want)
 			}
 		})
 	}
