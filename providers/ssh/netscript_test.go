@@ -140,3 +140,20 @@ func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
 		t.Errorf("the decision about the first is %q, want confirmed", got)
 	}
 }
+
+// A file that is a link, is one again when the host is back: also one that is relative, and one that leads nowhere.
+func TestNetworkGoesBackToLinks(t *testing.T) {
+	t.Parallel()
+	for _, target := range []string{"real/eth0", "nowhere"} {
+		h := newNetHost(t)
+		h.write("real/eth0", "0")
+		if err := os.Symlink(target, filepath.Join(h.dir, "eth0.network")); err != nil {
+			t.Fatal(err)
+		}
+		h.apply("a", "1", "0.2")() // nobody confirms it
+		h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+		if got, err := os.Readlink(filepath.Join(h.dir, "eth0.network")); err != nil || got != target || h.read("real/eth0") != "0" {
+			t.Errorf("the link to %s leads to %q, %v, with %q there", target, got, err, h.read("real/eth0"))
+		}
+	}
+}

@@ -35,7 +35,7 @@ keep() {
 	n=0
 	while read -r size path; do
 		n=$((n + 1))
-		if [ -e "$path" ]; then
+		if [ -e "$path" ] || [ -L "$path" ]; then # a link may lead nowhere
 			cp -a "$path" "$dir/old.$n" || return 1
 		fi
 	done <"$dir/job"
@@ -60,7 +60,7 @@ write_old() {
 	n=0
 	while read -r size path; do
 		n=$((n + 1))
-		if [ -e "$dir/old.$n" ]; then
+		if [ -e "$dir/old.$n" ] || [ -L "$dir/old.$n" ]; then # a relative link leads nowhere from here
 			cp -a "$dir/old.$n" "$path.holdfast-new" && mv "$path.holdfast-new" "$path"
 		else
 			rm -f "$path"
