@@ -11,9 +11,10 @@ import (
 
 // netHost is a directory that net.sh takes for a host with systemd-networkd, and for one without systemd.
 type netHost struct {
-	t      *testing.T
-	dir    string
-	script string // net.sh, with places of this directory
+	t       *testing.T
+	dir     string
+	script  string // net.sh, with places of this directory
+	manager string
 }
 
 // newNetHost makes one on which going back waits, between its decision and the lock, as long as the file "hold" is there.
@@ -28,14 +29,11 @@ func newNetHost(t *testing.T) *netHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &netHost{t: t, dir: dir, script: netScript}
+	h := &netHost{t: t, dir: dir, script: netScript, manager: "networkd"}
 	t.Cleanup(func() { // what goes back by itself is nobody's child
 		h.until("the end of all that writes to "+dir, func() bool { return os.RemoveAll(dir) == nil })
 	})
-	h.write("bin/networkctl", "#!/bin/sh\n")
-	if err := os.Chmod(filepath.Join(h.dir, "bin/networkctl"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	h.tool("networkctl", "")
 	for before, after := range map[string]string{
 		"PATH=/usr/local/sbin:":                        "PATH=" + h.dir + "/bin:/usr/local/sbin:",
 		"boot_unit=/etc/systemd/system/":               "boot_unit=" + h.dir + "/",
@@ -61,6 +59,15 @@ func (h *netHost) write(name, text string) {
 	}
 }
 
+// tool is one that the host has.
+func (h *netHost) tool(name, does string) {
+	h.t.Helper()
+	h.write("bin/"+name, "#!/bin/sh\n"+does)
+	if err := os.Chmod(filepath.Join(h.dir, "bin", name), 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // read gives a file without its last newline, "" when it is not there.
 func (h *netHost) read(name string) string {
 	b, _ := os.ReadFile(filepath.Join(h.dir, name))
@@ -74,7 +81,7 @@ func (h *netHost) apply(token, text, rollback string) (ended func()) {
 	h.write(d+"/supervisor", h.script)
 	h.write(d+"/script", text)
 	h.write(d+"/job", "1 "+h.dir+"/eth0.network\n")
-	cmd := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, token, filepath.Join(h.dir, d), "99999999999999", "networkd", rollback, "none")
+	cmd := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, token, filepath.Join(h.dir, d), "99999999999999", h.manager, rollback, "none")
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
@@ -155,5 +162,27 @@ func TestNetworkGoesBackToLinks(t *testing.T) {
 		if got, err := os.Readlink(filepath.Join(h.dir, "eth0.network")); err != nil || got != target || h.read("real/eth0") != "0" {
 			t.Errorf("the link to %s leads to %q, %v, with %q there", target, got, err, h.read("real/eth0"))
 		}
+	}
+}
+
+// What ifdown takes down comes up again, whatever class it is of: Debian's installer makes it allow-hotplug. An ifup that knows no classes is no failure.
+func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	h.manager = "ifupdown"
+	h.write("eth0.network", "0")
+	calls := func() string { return h.read("calls") }
+	h.tool("ifquery", "[ -f "+h.dir+"/calls ] || printf 'lo=lo\\nens3=ens3\\nens4=by-hand\\n'\n")
+	h.tool("ifdown", "echo down >>"+h.dir+"/calls\n")
+	h.tool("ifup", "echo \"up $*\" >>"+h.dir+"/calls\ncase $* in *hotplug*) exit 1 ;; esac\n")
+	h.apply("a", "1", "1")() // nobody confirms it
+	want := "down\nup -a --exclude=lo\nup --allow=hotplug -a --exclude=lo"
+	if got := calls(); got != want || h.read("d-a/applied") == "" {
+		t.Errorf("calls:\n%s\nwant\n%s\napplied at %q", got, want, h.read("d-a/applied"))
+	}
+	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	want += "\n" + want + "\nup ens3=ens3\nup ens4=by-hand"
+	if got := calls(); got != want {
+		t.Errorf("calls:\n%s\nwant\n%s", got, want)
 	}
 }

@@ -73,6 +73,7 @@ before_change() {
 	if [ "$manager" = ifupdown ]; then
 		: >"$dir/touched"
 		mkdir -p /run/network
+		[ -f "$dir/up" ] || ifquery --state >"$dir/up" 2>/dev/null # the first time: that is the former network
 		ifdown -a --exclude=lo
 	fi
 	:
@@ -90,8 +91,17 @@ after_change() {
 	case $manager in
 	netplan) netplan apply ;;
 	networkd) networkctl reload || systemctl restart systemd-networkd ;;
-	ifupdown) ifup -a --exclude=lo ;;
+	ifupdown) bring_up ;;
 	esac
+}
+
+# bring_up fails when what is "auto" does not come up. ifdown has taken down what is "allow-hotplug" too, as Debian's installer writes it, and no cable
+# will be plugged to bring it up again. Not every ifup knows such classes.
+bring_up() {
+	ifup -a --exclude=lo
+	set -- $?
+	ifup --allow=hotplug -a --exclude=lo
+	return "$1"
 }
 
 disarm() { rm -f "$boot_link" "$boot_unit"; }
@@ -102,6 +112,13 @@ go_back() {
 		before_change
 		write_old
 		after_change
+		# What somebody has brought up by hand is in no class. The lines are like "eth0=eth0", which ifup takes.
+		[ ! -s "$dir/up" ] || while read -r interface; do
+			case $interface in
+			lo | lo=*) ;;
+			*) ifup "$interface" </dev/null ;;
+			esac
+		done <"$dir/up"
 	else
 		write_old
 		check_files
