@@ -186,3 +186,23 @@ func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
 		t.Errorf("calls:\n%s\nwant\n%s", got, want)
 	}
 }
+
+// Daemons that the network's manager starts, such as dhclient, do not hold the lock of network configurations.
+func TestNetworkDaemonsDoNotHoldTheLock(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	h.tool("networkctl", "sleep 20 </dev/null >/dev/null 2>&1 &\n")
+	free := func() bool { return exec.Command("flock", "-n", filepath.Join(h.dir, "n-lock"), "true").Run() == nil }
+	h.write("eth0.network", "0")
+	h.apply("a", "1", "2")()
+	if !free() {
+		t.Error("the lock is held after the configuration was applied")
+	}
+	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	for deadline := time.Now().Add(10 * time.Second); !free(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the lock is held after the host went back")
+		}
+		time.Sleep(10 * time.Millisecond) // sleep: between two looks, with a deadline
+	}
+}

@@ -174,8 +174,20 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 			if got := c.shell(t, p, "systemctl list-timers --all --no-legend 'holdfast-net*'; ls /etc/systemd/system/holdfast-net-rollback.service 2>/dev/null; true"); got != "" {
 				t.Errorf("left after the confirmation: %s", got)
 			}
-			op = apply(n.good, 0)
+			good := n.good
+			if n.name == "ifupdown" { // a daemon, as dhclient is one
+				good += " up setsid sleep 86399 </dev/null >/dev/null 2>&1 &\n"
+			}
+			op = apply(good, 0)
 			status(providers.NetworkStatus{Token: op.Token(), Confirmed: true})
+			if n.name == "ifupdown" {
+				eventually(t, "the end of the unit", func() bool {
+					return c.shell(t, p, "systemctl is-active holdfast-net-"+op.Token()+".service || true") != "active\n"
+				})
+				if got := c.shell(t, p, "pgrep -fx 'sleep 86399' >/dev/null && echo there; flock -n /var/lib/holdfast/ssh/n-lock echo free; true"); got != "there\nfree\n" {
+					t.Errorf("after the change, the daemon and the lock are %q, want there and free", got)
+				}
+			}
 		})
 	}
 	t.Run("broken", func(t *testing.T) {

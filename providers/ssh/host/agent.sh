@@ -360,7 +360,8 @@ hf_net_apply() {
 	hf_unit=holdfast-net-$1.service
 	if [ "$hf_init" = systemd ]; then
 		shift
-		systemd-run --quiet --collect --no-ask-password --unit="$hf_unit" --description="Holdfast: network configuration" "$@" </dev/null
+		# KillMode: the dhclient that ifup starts stays, or the host is gone when its lease ends.
+		systemd-run --quiet --collect --no-ask-password --unit="$hf_unit" --description="Holdfast: network configuration" -p KillMode=process "$@" </dev/null
 		set -- "$5"
 	else
 		shift

@@ -125,7 +125,7 @@ go_back() {
 	fi
 	disarm
 	: >"$dir/restored"
-} >>"$dir/log" 2>&1 </dev/null
+} >>"$dir/log" 2>&1 </dev/null 8>&- # a daemon of the network must not keep the lock
 
 arm() {
 	if [ "$init" = systemd ]; then
@@ -143,8 +143,9 @@ arm() {
 			ExecStart=/bin/sh $dir/supervisor boot $base $token $dir $manager
 		UNIT
 		mkdir -p "${boot_link%/*}" && ln -sf "$boot_unit" "$boot_link" || return 1
+		# KillMode: the dhclient that ifup starts stays, or the host is gone when its lease ends.
 		systemd-run --quiet --collect --no-ask-password --unit="holdfast-net-$token-rollback" --description="Holdfast: back to the former network" \
-			--on-active="$rollback" --timer-property=AccuracySec=100ms \
+			--on-active="$rollback" --timer-property=AccuracySec=100ms -p KillMode=process \
 			/bin/sh "$dir/supervisor" rollback "$base" "$token" "$dir" "$manager" 'it was not confirmed in time'
 	else
 		# shellcheck disable=SC2016 # its own shell expands it
@@ -227,7 +228,7 @@ run() {
 		exit 0
 	fi
 	: >"$dir/changed"
-	if { before_change && write_new && check_files && after_change; } >>"$dir/log" 2>&1 </dev/null; then
+	if { before_change && write_new && check_files && after_change; } >>"$dir/log" 2>&1 </dev/null 8>&-; then
 		uptime
 		echo "$now" >"$dir/applied.new" && mv "$dir/applied.new" "$dir/applied"
 		if [ "$rollback" = 0 ]; then
