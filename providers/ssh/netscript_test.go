@@ -206,3 +206,17 @@ func TestNetworkDaemonsDoNotHoldTheLock(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // sleep: between two looks, with a deadline
 	}
 }
+
+// What the way back needs is on the disk before anything is changed, file by file: a power cut is one of the ways that a change ends.
+func TestNetworkIsSafeFromPowerCuts(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	h.tool("sync", "[ $(cat "+h.dir+"/eth0.network) = 0 ] && echo \"$*\" >>"+h.dir+"/synced\n")
+	h.write("eth0.network", "0")
+	h.apply("a", "1", "60")()
+	for _, name := range []string{"old.1", "supervisor", "job"} {
+		if !strings.Contains(h.read("synced"), filepath.Join(h.dir, "d-a", name)+" ") {
+			t.Errorf("%s is not synced before the change: %s", name, h.read("synced"))
+		}
+	}
+}

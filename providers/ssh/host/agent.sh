@@ -416,6 +416,7 @@ hf_net_confirm() {
 		echo 'confirmed' >"$hf_dir/decision.$2"
 		ln "$hf_dir/decision.$2" "$hf_dir/decision" 2>/dev/null
 		rm -f "$hf_dir/decision.$2"
+		sync "$hf_dir/decision" "$hf_dir" 2>/dev/null || sync # or a power cut takes it back
 		hf_net_load "$1"
 		;;
 	esac

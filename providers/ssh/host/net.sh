@@ -39,7 +39,8 @@ keep() {
 			cp -a "$path" "$dir/old.$n" || return 1
 		fi
 	done <"$dir/job"
-	sync "$dir" 2>/dev/null || sync
+	# A directory's sync says nothing of what is in its files: after a power cut they would be empty.
+	sync "$dir"/* "$dir" "$base/n-current" "$base" 2>/dev/null || sync
 }
 
 write_new() {
@@ -143,6 +144,7 @@ arm() {
 			ExecStart=/bin/sh $dir/supervisor boot $base $token $dir $manager
 		UNIT
 		mkdir -p "${boot_link%/*}" && ln -sf "$boot_unit" "$boot_link" || return 1
+		sync "$boot_unit" "${boot_unit%/*}" "${boot_link%/*}" 2>/dev/null || sync
 		# KillMode: the dhclient that ifup starts stays, or the host is gone when its lease ends.
 		systemd-run --quiet --collect --no-ask-password --unit="holdfast-net-$token-rollback" --description="Holdfast: back to the former network" \
 			--on-active="$rollback" --timer-property=AccuracySec=100ms -p KillMode=process \
