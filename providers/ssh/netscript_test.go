@@ -214,9 +214,30 @@ func TestNetworkIsSafeFromPowerCuts(t *testing.T) {
 	h.tool("sync", "[ $(cat "+h.dir+"/eth0.network) = 0 ] && echo \"$*\" >>"+h.dir+"/synced\n")
 	h.write("eth0.network", "0")
 	h.apply("a", "1", "60")()
-	for _, name := range []string{"old.1", "supervisor", "job"} {
+	for _, name := range []string{"old.1", "supervisor", "job", "say.reverted"} {
 		if !strings.Contains(h.read("synced"), filepath.Join(h.dir, "d-a", name)+" ") {
 			t.Errorf("%s is not synced before the change: %s", name, h.read("synced"))
 		}
+	}
+}
+
+// A disk that has become full keeps no host from going back.
+func TestNetworkGoesBackOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	write := `echo "$1 $2" >"$dir/decision.$$"`
+	if strings.Count(h.script, write) != 1 {
+		t.Fatalf("net.sh has %q %d times, want once", write, strings.Count(h.script, write))
+	}
+	h.script = strings.Replace(h.script, write, `echo "$1 $2" >/dev/full`, 1)
+	h.write("eth0.network", "0")
+	h.apply("a", "1", "0.2")() // nobody confirms it
+	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	if got, decision := h.read("eth0.network"), h.read("d-a/decision"); got != "0" || !strings.HasPrefix(decision, "reverted") {
+		t.Errorf("the file has %q, the decision is %q, want 0 and reverted", got, decision)
+	}
+	h.apply("b", "2", "0")()
+	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "2" || decision != "confirmed" {
+		t.Errorf("the file has %q, the decision is %q, want 2 and confirmed", got, decision)
 	}
 }

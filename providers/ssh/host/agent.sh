@@ -413,8 +413,11 @@ hf_net_confirm() {
 			echo old >&3
 			return
 		fi
-		echo 'confirmed' >"$hf_dir/decision.$2"
-		ln "$hf_dir/decision.$2" "$hf_dir/decision" 2>/dev/null
+		if echo 'confirmed' >"$hf_dir/decision.$2"; then
+			ln "$hf_dir/decision.$2" "$hf_dir/decision" 2>/dev/null
+		else # the disk is full
+			ln "$hf_dir/say.confirmed" "$hf_dir/decision" 2>/dev/null
+		fi
 		rm -f "$hf_dir/decision.$2"
 		sync "$hf_dir/decision" "$hf_dir" 2>/dev/null || sync # or a power cut takes it back
 		hf_net_load "$1"

@@ -22,12 +22,17 @@ uptime() {
 	now=${up%.*}${up#*.}
 }
 
-# decide WORD WHY fails when it was decided before.
+# decide WORD WHY fails when it was decided before. On a full disk it says less: that was written before. And a host that cannot even make a link is
+# not kept from going back.
 decide() {
-	echo "$1 $2" >"$dir/decision.$$" && ln "$dir/decision.$$" "$dir/decision" 2>/dev/null
+	if echo "$1 $2" >"$dir/decision.$$"; then
+		ln "$dir/decision.$$" "$dir/decision" 2>/dev/null
+	else
+		ln "$dir/say.$1" "$dir/decision" 2>/dev/null
+	fi
 	set -- $?
 	rm -f "$dir/decision.$$"
-	return "$1"
+	[ "$1" = 0 ] || [ ! -s "$dir/decision" ]
 }
 
 # keep copies what will be overwritten.
@@ -213,6 +218,7 @@ run() {
 	fi
 	read -r boot </proc/sys/kernel/random/boot_id
 	seconds=${rollback%.*}
+	echo 'reverted it was not confirmed, and the disk is full' >"$dir/say.reverted" && echo confirmed >"$dir/say.confirmed" || exit 1
 	echo "$dir $boot $((${now#"${now%%[!0]*}"} + (seconds + 60) * 100)) $manager" >"$dir/claim" || exit 1
 	if ! ln "$dir/claim" "$base/n-$token" 2>/dev/null; then
 		rm -rf "$dir"
@@ -253,8 +259,9 @@ rollback() {
 boot() {
 	base=$1 token=$2 dir=$3 manager=$4
 	decide reverted 'the host was rebooted before it was confirmed'
-	read -r word rest <"$dir/decision"
-	if [ "$word" = reverted ] && [ ! -f "$dir/restored" ]; then # decided now, or before, by who did not come to its end
+	word=
+	[ ! -f "$dir/decision" ] || read -r word rest <"$dir/decision"
+	if [ "$word" != confirmed ] && [ ! -f "$dir/restored" ]; then # decided now, or before, by who did not come to its end
 		write_old
 		check_files
 		: >"$dir/restored"
