@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,8 @@ type disk struct {
 	ro    bool
 	kind  string            // as lsblk has it; default disk
 	tools map[string]string // what a tool does with it, in shell; "$d" is its path
+	tran  string            // as lsblk has it
+	sys   string            // of what the device has in /sys, "file content"
 	stuck bool              // writes are lost
 	empty bool
 }
@@ -38,7 +41,7 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 	if err := os.Mkdir(tools, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	list := ""
+	list, trans := "", ""
 	answers := map[string]string{}
 	for _, d := range disks {
 		path := filepath.Join(dir, d.name)
@@ -57,6 +60,16 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 			kind = d.kind
 		}
 		list += fmt.Sprintf("%s %s %d %d\n", path, kind, ro, d.bytes)
+		trans += fmt.Sprintf("*%s) echo '%s' ;;\n", path, d.tran)
+		if file, content, ok := strings.Cut(d.sys, " "); ok {
+			file = filepath.Join(tools, "sys/block", d.name, "device", file)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(content+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for tool, does := range d.tools {
 			answers[tool] += fmt.Sprintf("*%s*) d=%s; %s ;;\n", d.name, path, does)
 		}
@@ -69,7 +82,7 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 			t.Fatal(err)
 		}
 	}
-	write("lsblk", "case \"$*\" in\n*SERIAL*) echo S-1 ;;\n*MOUNTPOINT*) case \"$*\" in */sysdisk*) echo / ;; esac ;;\n*) cat <<L\n"+list+"L\n;;\nesac\n")
+	write("lsblk", "case \"$*\" in\n*SERIAL*) echo S-1 ;;\n*TRAN*) case \"$*\" in\n"+trans+"esac ;;\n*MOUNTPOINT*) case \"$*\" in */sysdisk*) echo / ;; esac ;;\n*) cat <<L\n"+list+"L\n;;\nesac\n")
 	write("blockdev", "exit 0\n")
 	write("swapoff", "exit 0\n")
 	write("sync", "exit 0\n")
@@ -127,6 +140,9 @@ func TestEraseScript(t *testing.T) {
 			[]string{"disk vda S-1 failed overwritten with zeros did not take; it could not be overwritten", "disk vdb S-1 erased overwritten with zeros", "done 1 of 2"}, 1},
 		"cannot be written": {[]disk{{name: "vda", bytes: size, ro: true}}, []string{"disk vda S-1 failed it cannot be written", "done 0 of 1"}, 1},
 		"no disks":          {[]disk{{name: "sr0", bytes: size, kind: "rom"}, {name: "loop0", bytes: size, kind: "loop"}, {name: "zram0", bytes: size}, {name: "vda", bytes: size}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"of a network": {[]disk{{name: "sda", bytes: size, tran: "iscsi"}, {name: "sdb", bytes: size, tran: "fc"}, {name: "sdc", bytes: size, tran: "sas"}, {name: "rbd0", bytes: size}, {name: "drbd1", bytes: size}, {name: "nvme0n1", bytes: size, sys: "transport pcie"}, {name: "nvme1n1", bytes: size, sys: "transport tcp"}, {name: "nvme2n1", bytes: size, sys: "nvme7/transport rdma"}},
+			[]string{"left sda S-1 it comes over a network (iSCSI): others may use it", "left sdb S-1 it comes over a network (Fibre Channel): others may use it", "left nvme1n1 S-1 it comes over a network (NVMe over tcp): others may use it", "left nvme2n1 S-1 it comes over a network (NVMe over rdma): others may use it",
+				"disk sdc S-1 erased overwritten with zeros", "disk nvme0n1 S-1 erased overwritten with zeros", "done 2 of 2"}, 0},
 		"the system's last": {[]disk{{name: "sysdisk", bytes: size}, {name: "vdb", bytes: size}}, []string{"disk vdb S-1 erased overwritten with zeros", "disk sysdisk S-1 erased overwritten with zeros", "done 2 of 2"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,6 +156,13 @@ func TestEraseScript(t *testing.T) {
 			report := providers.ReadEraseReport(out)
 			if report.Complete != (tc.exit == 0) {
 				t.Errorf("the report is complete: %v, want %v", report.Complete, tc.exit == 0)
+			}
+			for _, d := range tc.disks {
+				if named := slices.ContainsFunc(report.Disks, func(r providers.ErasedDisk) bool { return r.Name == d.name }); !named && !d.empty {
+					if left, err := os.ReadFile(filepath.Join(dir, d.name)); err != nil || !bytes.Contains(left, []byte("data of somebody")) {
+						t.Errorf("disk %s is not in the report, and was touched: %v", d.name, err)
+					}
+				}
 			}
 			for _, d := range report.Disks {
 				left, err := os.ReadFile(filepath.Join(dir, d.Name))

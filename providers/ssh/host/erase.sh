@@ -1,6 +1,7 @@
 #!/bin/sh
 # Erases every disk of the host that it runs on, and says of each whether it is erased (providers.EraseReport). It erases what the kernel lists as a
-# disk and can be written; nothing else of the machine is touched.
+# disk, and can be written; nothing else of the machine is touched. A disk that comes over a network is not the machine's: others may use it. It is left,
+# with a line that says so and is no part of the report.
 #
 # The dearest way that a disk knows comes first: its own (NVMe format or sanitize, ATA secure erase), a secure discard, a discard, and zeros over
 # all of it. None is believed: three places are read before and after, past the cache, and what was readable there must not be readable any more.
@@ -9,10 +10,11 @@
 
 LC_ALL=C
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+sys=/sys
 # Tests put disks of their own in place of the machine's: with all of their tools, or not at all.
 if [ -n "${HOLDFAST_ERASE_PATH:-}" ]; then
 	[ -x "$HOLDFAST_ERASE_PATH/lsblk" ] || exit 3
-	PATH=$HOLDFAST_ERASE_PATH:$PATH
+	PATH=$HOLDFAST_ERASE_PATH:$PATH sys=$HOLDFAST_ERASE_PATH/sys
 fi
 export LC_ALL PATH
 
@@ -39,15 +41,39 @@ for tool in lsblk dd cksum blockdev; do
 	fi
 done
 
-# disks prints the disks, one to a line: path, read-only, size. The one with the running system is the last.
+# network DISK prints what kind of network the disk comes over, if any.
+network() {
+	case $(lsblk -dno TRAN "$1" 2>/dev/null | tr -d ' ') in
+	iscsi) echo iSCSI && return ;;
+	fc | fcoe) echo 'Fibre Channel' && return ;;
+	esac
+	case ${1##*/} in
+	nvme*) ;;
+	*) return ;;
+	esac
+	# With multipath the disk is of a subsystem, and that has the controllers.
+	for transport in "$sys/block/${1##*/}/device/transport" "$sys/block/${1##*/}"/device/nvme*/transport; do
+		if [ -f "$transport" ] && read -r transport <"$transport" && [ "$transport" != pcie ]; then
+			echo "NVMe over $transport"
+			return
+		fi
+	done
+}
+
+# disks prints the disks, one to a line: path, read-only, size; of one that is left, path, "left", why. The one with the running system is the last.
 disks() {
 	lsblk -dnbpo NAME,TYPE,RO,SIZE | while read -r path type ro size; do
 		case $type:${path##*/} in
-		disk:zram* | disk:ram* | disk:nbd* | disk:fd*) continue ;;
+		disk:zram* | disk:ram* | disk:nbd* | disk:fd* | disk:rbd* | disk:drbd*) continue ;;
 		disk:*) ;;
 		*) continue ;;
 		esac
 		[ "${size:-0}" -gt 0 ] || continue
+		over=$(network "$path")
+		if [ -n "$over" ]; then
+			echo "0 $path left $over"
+			continue
+		fi
 		order=1
 		if lsblk -nro MOUNTPOINT "$path" 2>/dev/null | grep -Eqx '/|/usr|/var|/var/lib'; then
 			order=2
@@ -213,6 +239,10 @@ swapoff -a 2>/dev/null
 all=0 good=0
 while read -r path ro size; do
 	[ -n "$path" ] || continue
+	if [ "$ro" = left ]; then
+		echo "holdfast-erase left ${path##*/} $(serial "$path") it comes over a network ($size): others may use it"
+		continue
+	fi
 	all=$((all + 1)) how='' note=''
 	name=${path##*/} number=$(serial "$path")
 	if [ "$ro" = 1 ]; then
