@@ -109,9 +109,11 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 }
 
 const (
-	zeroes    = "truncate -s 0 $d && truncate -s 5000192 $d"
-	scrambles = "head -c 5000192 /dev/urandom >$d"
-	unfrozen  = "case \"$*\" in *-I*) printf 'Security:\\n\\tMaster password revision code = 65534\\n\\t\\tsupported\\n\\tnot\\tenabled\\n\\tnot\\tlocked\\n\\tnot\\tfrozen\\n\\tnot\\texpired: security count\\n\\t\\tsupported: enhanced erase\\nChecksum: correct\\n' ;; *set-pass*) : ;; *erase-enhanced*) "
+	locked     = "printf 'Security:\\n\\t\\tsupported\\n\\t\\tenabled\\n\\t\\tlocked\\n\\tnot\\tfrozen\\nChecksum: correct\\n'"
+	unreadable = "[ -f $d.open ] || exit 1"
+	zeroes     = "truncate -s 0 $d && truncate -s 5000192 $d"
+	scrambles  = "head -c 5000192 /dev/urandom >$d"
+	unfrozen   = "case \"$*\" in *-I*) printf 'Security:\\n\\tMaster password revision code = 65534\\n\\t\\tsupported\\n\\tnot\\tenabled\\n\\tnot\\tlocked\\n\\tnot\\tfrozen\\n\\tnot\\texpired: security count\\n\\t\\tsupported: enhanced erase\\nChecksum: correct\\n' ;; *set-pass*) : ;; *erase-enhanced*) "
 )
 
 func TestEraseScript(t *testing.T) {
@@ -132,6 +134,10 @@ func TestEraseScript(t *testing.T) {
 			[]string{"disk sda S-1 erased ATA enhanced secure erase", "done 1 of 1"}, 0},
 		"ATA is frozen": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"hdparm": strings.Replace(unfrozen, "not\\tfrozen", "\\tfrozen", 1) + zeroes + " ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"ATA is locked by an erase that was interrupted": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) [ -f $d.open ] || { " + locked + "; exit 0; } ;; *security-unlock\\ holdfast*) : >$d.open ;; *disable*) exit 0 ;; esac; " + unfrozen + zeroes + " ;; *) exit 1 ;; esac"}}},
+			[]string{"disk sda S-1 erased ATA enhanced secure erase", "done 1 of 1"}, 0},
+		"ATA is locked by somebody": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) " + locked + " ;; *) exit 1 ;; esac"}}},
+			[]string{"disk sda S-1 failed it is locked, and not with our password (holdfast) or frozen by the firmware; it cannot be read", "done 0 of 1"}, 1},
 		"discards":               {[]disk{{name: "vda", bytes: size, tools: map[string]string{"blkdiscard": "case \"$*\" in *-s*) exit 1 ;; *) " + zeroes + " ;; esac"}}}, []string{"disk vda S-1 erased discard, read back as zeros", "done 1 of 1"}, 0},
 		"discards, to no effect": {[]disk{{name: "vda", bytes: size, tools: map[string]string{"blkdiscard": "exit 0"}}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
 		"overwritten":            {[]disk{{name: "vda", bytes: size}, {name: "vdb", bytes: 9 << 20}, {name: "vdc", bytes: 1 << 20}}, []string{"disk vda S-1 erased overwritten with zeros", "disk vdb S-1 erased overwritten with zeros", "disk vdc S-1 erased overwritten with zeros", "done 3 of 3"}, 0},

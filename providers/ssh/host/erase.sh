@@ -154,17 +154,30 @@ nvme_own() { # DISK
 	return 1
 }
 
+# security DISK prints what an ATA disk says of it.
+security() { hdparm -I "$1" 2>/dev/null | sed -n '/^Security:/,/^[A-Z][a-z]*[^:]*:$/p' | tr -s '\t ' ' '; }
+
+# ata_unlock opens a disk that an erase of ours has left locked when it was interrupted: nothing of it could be read, and no attempt got past that.
+ata_unlock() { # DISK
+	have hdparm && security "$1" | grep -Eq '^ ?locked$' || return 0
+	if ! hdparm --user-master u --security-unlock holdfast "$1" >&2; then
+		note='it is locked, and not with our password (holdfast) or frozen by the firmware; '
+		return
+	fi
+	hdparm --user-master u --security-disable holdfast "$1" >&2
+	blockdev --rereadpt "$1" 2>/dev/null
+}
+
 ata_own() { # DISK
 	have hdparm || return 1
-	said=$(hdparm -I "$1" 2>/dev/null | sed -n '/^Security:/,/^[A-Z][a-z]*[^:]*:$/p' | tr -s '\t ' ' ')
+	said=$(security "$1")
 	echo "$said" | grep -Eq '^ ?supported$' || return 1
 	if ! echo "$said" | grep -Eq '^ ?not frozen$'; then
 		note='its security is frozen by the firmware; '
 		return 1
 	fi
 	echo "$said" | grep -Eq '^ ?not locked$' || {
-		note='it is locked; '
-		return 1
+		return 1 # ata_unlock has said so
 	}
 	hdparm --user-master u --security-set-pass holdfast "$1" >&2 || return 1
 	if echo "$said" | grep -q 'supported: enhanced erase' && hdparm --user-master u --security-erase-enhanced holdfast "$1" >&2; then
@@ -175,16 +188,19 @@ ata_own() { # DISK
 		how='ATA secure erase'
 		return 0
 	fi
-	hdparm --user-master u --security-disable holdfast "$1" >&2
+	hdparm --user-master u --security-disable holdfast "$1" >&2 || note="${note}it may have kept the password holdfast; "
 	return 1
 }
 
 # erase DISK SIZE sets how, and fails with why in it.
 erase() {
+	case ${1##*/} in
+	sd* | hd*) ata_unlock "$1" ;;
+	esac
 	before=$(places "$1" "$2")
 	case $before in
 	*unreadable*)
-		how='it cannot be read'
+		how="${note}it cannot be read"
 		return 1
 		;;
 	esac
