@@ -241,3 +241,17 @@ func TestNetworkGoesBackOnAFullDisk(t *testing.T) {
 		t.Errorf("the file has %q, the decision is %q, want 2 and confirmed", got, decision)
 	}
 }
+
+// A configuration that died before it had kept the old files has changed nothing, and the next one takes nothing back for it.
+func TestNetworkThatDiedAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	h.write("eth0.network", "0")
+	h.write("d-a/job", "1 "+h.dir+"/eth0.network\n")
+	h.write("n-a", h.dir+"/d-a another-boot 1 networkd\n")
+	h.write("n-current", "a\n")
+	h.apply("b", "2", "0")()
+	if kept, got, decision := h.read("d-b/old.1"), h.read("eth0.network"), h.read("d-a/decision"); kept != "0" || got != "2" || !strings.HasPrefix(decision, "reverted") {
+		t.Errorf("the next one found %q and wrote %q, the decision about the first is %q; want 0, 2, reverted", kept, got, decision)
+	}
+}

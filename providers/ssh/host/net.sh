@@ -7,7 +7,7 @@
 #   net boot BASE TOKEN DIR MANAGER                before the network of the next boot comes up
 #
 # DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
-# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win. DIR/changed is there from the first change on, DIR/touched
+# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win. DIR/kept is there when DIR/old.N are, DIR/changed is there from the first change on, DIR/touched
 # when the network itself is, DIR/restored when what was there before is back.
 
 umask 022
@@ -44,6 +44,7 @@ keep() {
 			cp -a "$path" "$dir/old.$n" || return 1
 		fi
 	done <"$dir/job"
+	echo kept >"$dir/kept" || return 1
 	# A directory's sync says nothing of what is in its files: after a power cut they would be empty.
 	sync "$dir"/* "$dir" "$base/n-current" "$base" 2>/dev/null || sync
 }
@@ -63,6 +64,7 @@ write_new() {
 }
 
 write_old() {
+	[ -f "$dir/kept" ] || [ -f "$dir/changed" ] || return 0 # who died before has changed nothing: what is there is no file of ours
 	n=0
 	while read -r size path; do
 		n=$((n + 1))
