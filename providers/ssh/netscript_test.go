@@ -250,7 +250,11 @@ func TestNetworkThatDiedAtOnce(t *testing.T) {
 	h.write("d-a/job", "1 "+h.dir+"/eth0.network\n")
 	h.write("n-a", h.dir+"/d-a another-boot 1 networkd\n")
 	h.write("n-current", "a\n")
+	began := time.Now()
 	h.apply("b", "2", "0")()
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %v: it waited for its own lock", took)
+	}
 	if kept, got, decision := h.read("d-b/old.1"), h.read("eth0.network"), h.read("d-a/decision"); kept != "0" || got != "2" || !strings.HasPrefix(decision, "reverted") {
 		t.Errorf("the next one found %q and wrote %q, the decision about the first is %q; want 0, 2, reverted", kept, got, decision)
 	}

@@ -3,12 +3,13 @@
 # knows no session: the one that asked for it may be cut by it.
 #
 #   net run BASE TOKEN DIR LATEST MANAGER ROLLBACK INIT
-#   net rollback BASE TOKEN DIR MANAGER WHY        when its time is over
-#   net boot BASE TOKEN DIR MANAGER                before the network of the next boot comes up
+#   net rollback BASE TOKEN DIR MANAGER WHY [locked]  when its time is over
+#   net boot BASE TOKEN DIR MANAGER                   before the network of the next boot comes up
 #
 # DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
-# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win. DIR/kept is there when DIR/old.N are, DIR/changed is there from the first change on, DIR/touched
-# when the network itself is, DIR/restored when what was there before is back.
+# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win; DIR/say.WORD is what it says on a full
+# disk. DIR/kept is there when the old files are (DIR/old.N), DIR/changed from the first change on, DIR/touched when the network itself is, DIR/restored when
+# what was there before is back. DIR/up are the interfaces that ifupdown had up.
 
 umask 022
 LC_ALL=C
@@ -184,7 +185,7 @@ former() {
 	fi
 	[ ! "$alive" ] || return 1
 	# Whoever should have gone back has died.
-	/bin/sh "$dir/supervisor" rollback "$base" "$other" "$other_dir" "$manager" 'it was not confirmed in time' 8>&-
+	/bin/sh "$dir/supervisor" rollback "$base" "$other" "$other_dir" "$manager" 'it was not confirmed in time' locked 8>&-
 	return 0
 }
 
@@ -253,7 +254,9 @@ rollback() {
 	base=$1 token=$2 dir=$3 manager=$4
 	exec 8>"$base/n-lock"
 	if decide reverted "$5"; then
-		flock -w 20 8 # an apply that hangs does not keep us from going back
+		if [ "${6:-}" != locked ]; then # by who has started us
+			flock -w 20 8 # an apply that hangs does not keep us from going back
+		fi
 		go_back
 	fi
 }
