@@ -50,7 +50,7 @@ func readBytes(r io.Reader, n int64) ([]byte, error) {
 	return b, err
 }
 
-// hostError is an error that the agent answered: nothing was done.
+// hostError is an error that the agent answered: nothing was done, unless its class is Timeout.
 type hostError struct {
 	class providers.Class
 	text  string
@@ -81,8 +81,8 @@ func readReply(r *bufio.Reader, parse func(words []string) error) error {
 			return err
 		}
 		e := &hostError{providers.Transient, clip(string(text), maxText)}
-		if words[1] == string(providers.Unsupported) {
-			e.class = providers.Unsupported
+		if c := providers.Class(words[1]); c == providers.Unsupported || c == providers.Timeout {
+			e.class = c
 		}
 		said = e
 	case len(words) == 2 && words[0] == "late":

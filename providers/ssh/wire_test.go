@@ -33,6 +33,7 @@ func TestReplies(t *testing.T) {
 		{"status", "status running 0 0 0\nend\n", "", ""},
 		{"error", "err unsupported 5\nwords" + "end\n", "words", providers.Unsupported},
 		{"error of an agent that ended", "err transient 5\nwords", "words", providers.Transient},
+		{"error of what may be done yet", "err timeout 5\nwords" + "end\n", "words", providers.Timeout},
 		{"error of an unknown class", "err wild 5\nwordsend\n", "words", providers.Transient},
 		{"late", "late 123\nend\n", "too late", ""},
 		{"empty", "", "EOF", ""},

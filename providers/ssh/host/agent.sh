@@ -375,7 +375,7 @@ hf_net_apply() {
 	do
 		hf_tries=$((hf_tries + 1))
 		if [ "$hf_tries" -gt 240 ]; then
-			hf_err transient 'the host did not begin to apply it'
+			hf_err timeout 'it waits for its turn, or the host did not begin to apply it' # it may come to its turn still
 			return
 		fi
 		sleep 0.05
