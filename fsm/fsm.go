@@ -11,9 +11,6 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// FeatureLevel is the highest level of commands that this build understands.
-const FeatureLevel uint32 = 1
-
 // Result is what became of one command.
 type Result struct {
 	Index uint64        // the Raft index it was applied at
