@@ -128,11 +128,10 @@ e2e-ui: ## Go through the dashboard in a real browser, against three peers, one 
 	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium
 	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
 
-# Any git reference that a cluster may have: the newest tag when nothing is said.
-PREVIOUS ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+# Any git reference that a cluster may run. Default: the newest tag, or the last build before the present feature level.
+PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null),$(shell git log -1 --format=%H^ -- fsm/level.go 2>/dev/null))
 .PHONY: e2e-previous
 e2e-previous: ## Bring three peers from an earlier build to this one and one of them back, in every mixture (PREVIOUS=v1.2.2; 3 minutes)
-	@[ -n '$(PREVIOUS)' ] || { echo 'e2e-previous: from which build? there is no tag: make e2e-previous PREVIOUS=REF' >&2; exit 2; }
 	E2E_PREVIOUS='$(PREVIOUS)' go test -count=1 -timeout 30m -v -run '^TestPreviousBuild$$' ./test/mixed
 
 # Needs Debian, root and a mirror, and installs systemd-container, debootstrap and ansible-core; the root of the hosts is built once, into /var/cache/holdfast (E2E_HOST_ROOT=dir).
@@ -165,6 +164,12 @@ e2e-ironic: ## Run the provider ironic against Debian's Ironic with its fake har
 e2e-kube: ## Join, verify and drain a machine in a real Kubernetes cluster, and join a control plane (2 minutes, and 8 more the first time)
 	tools/debs.sh /usr/sbin/sshd:openssh-server
 	E2E_KUBE=1 go test -count=1 -timeout 40m -v -run '^(TestMachineInACluster|TestControlPlaneJoins)$$' ./test/kubelab
+
+# Each target installs what it needs. PREVIOUS names the build that e2e-previous starts from. TARGETS="e2e-bmc e2e-ssh" runs these alone.
+TARGETS ?=
+.PHONY: e2e-all
+e2e-all: ## Run every end-to-end target in turn, go on after a failure, print one table (Debian, root; 90 minutes)
+	PREVIOUS='$(PREVIOUS)' tools/e2e-all.sh $(TARGETS)
 
 # SEED= repeats one, FAULTS=a,b picks some; see test/robustness/README.md.
 .PHONY: chaos
