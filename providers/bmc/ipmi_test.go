@@ -251,7 +251,8 @@ func TestIPMIInventoryEventsAndCare(t *testing.T) {
 	l.class("virtual media", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://192.0.2.1/x.iso"), providers.Unsupported)
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
 	// ipmitool does not wait for the answer to a cold reset: the simulator may take it after ResetBMC has returned.
-	for end := time.Now().Add(10 * time.Second); len(l.done()) == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); len(l.done()) == 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // sleep: between two reads of the simulator's log
 	}
 	if diff := cmp.Diff([]string{"mc reset"}, l.done()); diff != "" {
 		t.Errorf("what was done (-want +got):\n%s", diff)
