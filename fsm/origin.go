@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // checkOrigin refuses the command of somebody who may not give it: whose token is not good any more, or who reaches for what is
@@ -172,6 +173,23 @@ func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 	}
 	NormalizeMachine(m)
 	about.pools, about.secrets = []string{m.GetSpec().GetPool()}, sent(old, m)
+	if ref := m.GetSpec().GetTargetClusterRef(); t.has(Level2) && ref != "" && ref != old.GetSpec().GetTargetClusterRef() {
+		about.secrets = append(about.secrets, clusterSecret+ref)
+	}
+	return about
+}
+
+// startConcern is about the machine of a run, and about the credentials of a cluster that the caller names for it: a host
+// that joins a cluster gets an identity there. The cluster that the machine is meant for needs no further permission.
+func (t *tx) startConcern(c *internalv1.StartRun) concern {
+	about := machineConcern(c.GetMachineId())
+	ref := c.GetParams()["cluster_ref"]
+	if ref == "" || !t.has(Level2) {
+		return about
+	}
+	if m, _ := t.machines.get(c.GetMachineId()); ref != m.GetSpec().GetTargetClusterRef() {
+		about.secrets = append(about.secrets, clusterSecret+ref)
+	}
 	return about
 }
 

@@ -28,7 +28,7 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 	case *internalv1.Command_DeleteMachine:
 		return machineConcern(op.DeleteMachine.GetMachineId()), true
 	case *internalv1.Command_StartRun:
-		return machineConcern(op.StartRun.GetMachineId()), true
+		return t.startConcern(op.StartRun), true
 	case *internalv1.Command_CancelRun:
 		return t.runConcern(op.CancelRun.GetRunId()), true
 

@@ -11,6 +11,9 @@ import (
 // to pools owns the secrets whose pools are all his, and no others: a secret for all pools, or one that is not there yet, is not his. Where
 // a machine's provider and endpoints are, there its secrets are sent; so a caller must own those that he sends somewhere.
 
+// clusterSecret begins the names of the secrets that hold the credentials of registered clusters: cluster/REF.
+const clusterSecret = "cluster/"
+
 // secretWithin says whether a secret is limited to some of these pools.
 func secretWithin(s *holdfastv1.Secret, pools []string) bool {
 	if len(s.GetPools()) == 0 {
@@ -51,10 +54,16 @@ func movesHardware(old, m *holdfastv1.Machine) bool {
 // ownSecrets refuses to send a secret somewhere for a caller who does not own it. It tells nobody whether there is such a secret.
 func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
 	for _, name := range about.secrets {
-		if s, _ := t.secrets.get(name); !secretWithin(s.GetSecret(), pools) {
-			return outOfScope("secret %q is not limited to your pools, and %s: neither let a machine refer to it, nor change its address while it does", name, scope).
-				with("secret", name)
+		s, _ := t.secrets.get(name)
+		if secretWithin(s.GetSecret(), pools) {
+			continue
 		}
+		if ref, ok := strings.CutPrefix(name, clusterSecret); ok {
+			return outOfScope("cluster %q is not limited to your pools, and %s: register it with holdfast cluster-ref add %s --pool POOL",
+				ident(ref), scope, ident(ref)).with("secret", ident(name))
+		}
+		return outOfScope("secret %q is not limited to your pools, and %s: neither let a machine refer to it, nor change its address while it does", name, scope).
+			with("secret", name)
 	}
 	return nil
 }

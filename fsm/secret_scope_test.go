@@ -122,6 +122,55 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 	}
 }
 
+// TestClustersOfOtherPools: a host that joins a cluster gets an identity there, so an operator of a pool names only
+// clusters that are limited to the pool.
+func TestClustersOfOtherPools(t *testing.T) {
+	start := func(ref string) proto.Message {
+		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "REPAVE", CheckedProvider: "fake"}
+		if ref != "" {
+			c.Params = map[string]string{"cluster_ref": ref}
+		}
+		return c
+	}
+	target := func(ref string) proto.Message {
+		return &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{TargetClusterRef: ref}},
+			Paths: []string{"spec.target_cluster_ref"}}
+	}
+	for _, tt := range []struct {
+		name    string
+		level   uint32
+		origin  *internalv1.Origin
+		op      proto.Message
+		refused bool
+	}{
+		{"a run into a cluster of the pool", fsm.Level2, operator("a"), start("of-a"), false},
+		{"a run into a cluster of all pools", fsm.Level2, operator("a"), start("prod"), true},
+		{"a run into a cluster that is not registered", fsm.Level2, operator("a"), start("later"), true},
+		{"a run into the machine's cluster", fsm.Level2, operator("a"), start("meant"), false},
+		{"a run that names none", fsm.Level2, operator("a"), start(""), false},
+		{"a run of an operator of all pools", fsm.Level2, operator(), start("prod"), false},
+		{"a run while an older peer is left", fsm.Level1, operator("a"), start("prod"), false},
+		{"another target", fsm.Level2, operator("a"), target("prod"), true},
+		{"another target of the pool", fsm.Level2, operator("a"), target("of-a"), false},
+		{"the same target", fsm.Level2, operator("a"), target("meant"), false},
+		{"a target of an operator of all pools", fsm.Level2, operator(), target("prod"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fsmtest.NewPeer()
+			do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
+			do(t, p, secretFor("cluster/of-a", "a"))
+			do(t, p, secretFor("cluster/prod"))
+			do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+				Spec: &holdfastv1.MachineSpec{Pool: "a", Provider: "fake", TargetClusterRef: "meant"}}})
+			code, reason := fsm.Code(0), ""
+			if tt.refused {
+				code, reason = fsm.PermissionDenied, fsm.ReasonOutOfScope
+			}
+			wantAnswer(t, tt.name, from(p, tt.origin, tt.op), code, reason)
+		})
+	}
+}
+
 func TestSecretPools(t *testing.T) {
 	p := fsmtest.NewPeer()
 	put := func(version uint64, all bool, pools ...string) *internalv1.PutSecret {

@@ -107,14 +107,23 @@ func list(names []string) string {
 	return clip(strings.Join(names, ", "))
 }
 
-// nodeOf finds the machine's node; nil when there is none.
+// nodeOf returns the machine's node, nil if there is none. A node that is not proved to be the machine's is an error of
+// class unsupported.
 func (j *Joiner) nodeOf(ctx context.Context, op string, m providers.Machine, ref string) (*api, *corev1.Node, error) {
 	a, err := j.api(ctx, m, ref)
 	if err != nil {
 		return nil, nil, err
 	}
 	n, _, err := a.node(ctx, m)
-	return a, n, classify(op, err)
+	if err != nil {
+		return a, nil, classify(op, err)
+	}
+	if n != nil && !owned(m, n) {
+		return a, nil, providers.Errorf(providers.Unsupported, op,
+			"node %s of cluster %s is not proved to be its node: run kubectl annotate node %s %s=%s if it is",
+			n.Name, ref, n.Name, machineAnnotation, m.GetMachineId())
+	}
+	return a, n, nil
 }
 
 // pods lists the pods that have to leave a node.

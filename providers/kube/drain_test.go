@@ -40,7 +40,7 @@ func nowhere(id string) *holdfastv1.Machine { return &holdfastv1.Machine{Machine
 func TestDrain(t *testing.T) {
 	c := newCluster(t)
 	j := kube.New(c, newHost())
-	c.nodes["m-1"] = node("m-1", uuid, "", corev1.ConditionTrue)
+	c.nodes["m-1"] = node("m-1", uuid, "holdfast://m-1", corev1.ConditionTrue)
 	mirror, done, ending := pod("static", "m-1", "Node"), pod("job", "m-1", "Job"), pod("ending", "m-1", "ReplicaSet")
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 	done.Status.Phase = corev1.PodSucceeded
@@ -84,11 +84,58 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainNeedsProof: a node is cordoned and drained only if it is proved to be the machine's by something that the
+// machine's agent cannot report.
+func TestDrainNeedsProof(t *testing.T) {
+	reported := machine("m-1") // the system UUID is a fact that its agent reported
+	reported.Agent = &holdfastv1.AgentRecord{Hostname: "host-7"}
+	byBMC := nowhere("m-1")
+	byBMC.Hardware = &holdfastv1.HardwareInventory{Uuid: uuid}
+	byBMC.Node = &holdfastv1.NodeRecord{Hostname: "host-7"}
+	annotated := func(id string) *corev1.Node {
+		n := node("host-7", uuid, "", corev1.ConditionTrue)
+		n.Annotations = map[string]string{"holdfast/machine": id}
+		return n
+	}
+	for _, tt := range []struct {
+		name string
+		m    *holdfastv1.Machine
+		node *corev1.Node
+		want bool
+	}{
+		{"the provider id of the join", reported, node("host-7", uuid, "holdfast://m-1", corev1.ConditionTrue), true},
+		{"the UUID that the BMC reports", byBMC, node("host-7", uuidSwapped, "", corev1.ConditionTrue), true},
+		{"an annotation in the cluster", reported, annotated("m-1"), true},
+		{"an annotation for another machine", byBMC, annotated("m-2"), false},
+		{"the UUID that the agent reports", reported, node("host-7", uuid, "", corev1.ConditionTrue), false},
+		{"the name that the agent reports", reported, node("host-7", "", "", corev1.ConditionTrue), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCluster(t)
+			j := kube.New(c, newHost())
+			c.nodes["host-7"] = tt.node
+			c.run(pod("web", "host-7", "ReplicaSet"))
+			cordon := j.Cordon(t.Context(), op(), tt.m, "prod", true)
+			_, evict := j.Evict(t.Context(), op(), tt.m, "prod", false)
+			for what, err := range map[string]error{"cordon": cordon, "evict": evict} {
+				if got := err == nil; got != tt.want {
+					t.Errorf("%s: got %v, want success %t", what, err, tt.want)
+				} else if err != nil && (providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "kubectl annotate node host-7 holdfast/machine=m-1")) {
+					t.Errorf("%s: got %v, want class unsupported and the remedy", what, err)
+				}
+			}
+			if got := c.changed(); (len(got) > 0) != tt.want {
+				t.Errorf("got the changes %v, want some: %t", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestDrainOfASlowCluster: looking at the pods takes longer than an effect may wait, and so does asking for each to leave.
 func TestDrainOfASlowCluster(t *testing.T) {
 	c := newCluster(t)
 	j := kube.New(c, newHost())
-	c.nodes["m-1"] = node("m-1", uuid, "", corev1.ConditionTrue)
+	c.nodes["m-1"] = node("m-1", uuid, "holdfast://m-1", corev1.ConditionTrue)
 	c.run(pod("a", "m-1", "ReplicaSet"), pod("b", "m-1", "ReplicaSet"), pod("c", "m-1", "ReplicaSet"))
 	const valid = 200 * time.Millisecond
 	c.budget["default/b"], c.dawdle = "keep", valid
@@ -123,7 +170,7 @@ func TestDrainOfASlowCluster(t *testing.T) {
 func TestCordon(t *testing.T) {
 	c := newCluster(t)
 	j := kube.New(c, newHost())
-	c.nodes["m-1"] = node("m-1", uuid, "", corev1.ConditionTrue)
+	c.nodes["m-1"] = node("m-1", uuid, "holdfast://m-1", corev1.ConditionTrue)
 	for _, on := range []bool{true, true, false, false} {
 		if err := j.Cordon(t.Context(), op(), machine("m-1"), "prod", on); err != nil {
 			t.Fatal(err)

@@ -48,6 +48,23 @@ func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
 	return false, fmt.Sprintf("node %s has system UUID %s, and machine %s has %s", n.Name, has, m.GetMachineId(), want[0])
 }
 
+// machineAnnotation on a node, set by an administrator of the cluster, names the node's machine.
+const machineAnnotation = "holdfast/machine"
+
+// owned reports whether a node is proved to be the machine's by something that neither the machine's agent nor an operator
+// of its pool can write: the provider id that the join set, an annotation in the cluster, or the system UUID that the BMC
+// reports. Pods are evicted only from such a node: a host that reports another host's name or UUID must not choose it.
+func owned(m providers.Machine, n *corev1.Node) bool {
+	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
+		return id == m.GetMachineId()
+	}
+	if id, ok := n.Annotations[machineAnnotation]; ok {
+		return id == m.GetMachineId()
+	}
+	has, want := canonUUID(n.Status.NodeInfo.SystemUUID), canonUUID(m.GetHardware().GetUuid())
+	return has != "" && want != "" && (has == want || swapped(has) == want)
+}
+
 // uuids lists what is known of the machine's system UUID: what it said itself, and what its BMC says.
 func uuids(m providers.Machine) []string {
 	var all []string
