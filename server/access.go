@@ -31,10 +31,28 @@ func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest)
 	return &holdfastv1.Identity{Principal: "anonymous"}, nil
 }
 
+// defaultTokenTTL is how long a token of a person or a tool is valid unless the request sets a time. Tokens of agents and
+// services have no such default: machines do not renew them.
+const defaultTokenTTL = 90 * 24 * time.Hour
+
+// tokenTTL returns how long a new token is valid; 0 if it does not expire.
+func tokenTTL(r *holdfastv1.CreateTokenRequest) time.Duration {
+	switch r.GetRole() {
+	case holdfastv1.Role_VIEWER, holdfastv1.Role_OPERATOR, holdfastv1.Role_ADMIN:
+		if r.GetTtlSeconds() == 0 && !r.GetNeverExpires() {
+			return defaultTokenTTL
+		}
+	}
+	return time.Duration(r.GetTtlSeconds()) * time.Second
+}
+
 // CreateToken makes a token and shows its value, this once. It runs at the leader: the value never crosses the log.
 func (s *accessService) CreateToken(ctx context.Context, r *holdfastv1.CreateTokenRequest) (*holdfastv1.CreateTokenResponse, error) {
 	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
-		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, maxTokenTTL))
+		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (the default of the role) to %d", ttl, maxTokenTTL))
+	}
+	if r.GetNeverExpires() && r.GetTtlSeconds() > 0 {
+		return nil, invalid("never_expires", "is set, and so is ttl_seconds: leave one of them out")
 	}
 	tok := &holdfastv1.Token{Name: r.GetName(), Role: r.GetRole(), Pools: r.GetPools(), MachineId: r.GetMachineId(), Comment: r.GetComment()}
 	if err := violations(fsm.ValidateToken(tok)); err != nil {
@@ -43,8 +61,8 @@ func (s *accessService) CreateToken(ctx context.Context, r *holdfastv1.CreateTok
 	return again(func() (*holdfastv1.CreateTokenResponse, error) {
 		secret, hash := auth.NewSecret()
 		tok.TokenId = "tok-" + randomHex(6)
-		if ttl := r.GetTtlSeconds(); ttl > 0 {
-			tok.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))
+		if ttl := tokenTTL(r); ttl > 0 {
+			tok.ExpiresAt = timestamppb.New(time.Now().Add(ttl).Truncate(time.Second))
 		}
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}}}

@@ -51,8 +51,36 @@ func TestCreateToken(t *testing.T) {
 		t.Errorf("the value is in the state, or the token is not (%v)", err)
 	}
 	other, err := c.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_VIEWER})
-	if err != nil || other.GetSecret() == r.GetSecret() || other.GetToken().GetExpiresAt() != nil {
+	if err != nil || other.GetSecret() == r.GetSecret() {
 		t.Errorf("another one: %v, %v", other.GetToken(), err)
+	}
+}
+
+func TestTokensExpireByDefault(t *testing.T) {
+	c, ctx := accessClient(t, newNode()), testCtx(t)
+	const days = 24 * time.Hour
+	for _, tt := range []struct {
+		req  *holdfastv1.CreateTokenRequest
+		want time.Duration // 0: it does not expire
+	}{
+		{&holdfastv1.CreateTokenRequest{Role: holdfastv1.Role_VIEWER}, 90 * days},
+		{&holdfastv1.CreateTokenRequest{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}}, 90 * days},
+		{&holdfastv1.CreateTokenRequest{Role: holdfastv1.Role_ADMIN}, 90 * days},
+		{&holdfastv1.CreateTokenRequest{Role: holdfastv1.Role_ADMIN, TtlSeconds: 3600}, time.Hour},
+		{&holdfastv1.CreateTokenRequest{Role: holdfastv1.Role_ADMIN, NeverExpires: true}, 0},
+		{&holdfastv1.CreateTokenRequest{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}}, 0},
+		{&holdfastv1.CreateTokenRequest{Role: holdfastv1.Role_SERVICE}, 0},
+	} {
+		tt.req.Name = "ci"
+		r, err := c.CreateToken(ctx, tt.req)
+		if err != nil {
+			t.Errorf("%v: %v", tt.req, err)
+			continue
+		}
+		at := r.GetToken().GetExpiresAt()
+		if got := time.Until(at.AsTime()); (at == nil) != (tt.want == 0) || at != nil && (got > tt.want || got < tt.want-time.Minute) {
+			t.Errorf("%v: expires at %v, want in %s (0: never)", tt.req, at.AsTime(), tt.want)
+		}
 	}
 }
 
@@ -61,7 +89,7 @@ func TestCreateTokenRefuses(t *testing.T) {
 	for _, r := range []*holdfastv1.CreateTokenRequest{
 		{}, {Name: "ci"}, {Role: holdfastv1.Role_ADMIN}, {Name: "ci", Role: holdfastv1.Role_ADMIN, Pools: []string{"a"}},
 		{Name: "ci", Role: holdfastv1.Role_AGENT}, {Name: "ci", Role: holdfastv1.Role_POOL_AGENT}, {Name: "ci", Role: holdfastv1.Role_VIEWER, MachineId: "m-1"},
-		{Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: -1}, {Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: 1 << 62},
+		{Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: -1}, {Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: 60, NeverExpires: true}, {Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: 1 << 62},
 		{Name: strings.Repeat("x", 65), Role: holdfastv1.Role_ADMIN}, {Name: "ci", Role: 77},
 	} {
 		_, err := c.CreateToken(ctx, r)

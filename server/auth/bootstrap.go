@@ -47,6 +47,9 @@ func NewBootstrap(node Proposer, out io.Writer) *Bootstrap { return &Bootstrap{n
 
 var _ cluster.LeaderTask = (*Bootstrap)(nil)
 
+// bootstrapTTL is how long the first token is valid. A client certificate of an admin gets in after that.
+const bootstrapTTL = 7 * 24 * time.Hour
+
 // bootstrapPause is between two tries.
 const bootstrapPause = time.Second
 
@@ -96,7 +99,7 @@ func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done b
 			Sha256: hash,
 			Token: &holdfastv1.Token{
 				TokenId: "tok-" + randomHex(6), Name: "bootstrap", Role: holdfastv1.Role_ADMIN, Bootstrap: true, CreatedBy: "system",
-				Comment: "the first token of the cluster",
+				Comment: "the first token of the cluster", ExpiresAt: timestamppb.New(now.AsTime().Add(bootstrapTTL).Truncate(time.Second)),
 			},
 		}}},
 	})
@@ -107,7 +110,7 @@ func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done b
 }
 
 func (b *Bootstrap) show(secret string) error {
-	_, err := fmt.Fprintf(b.out, "bootstrap token: %s\nThis is shown once. Set HOLDFAST_TOKEN to it, make tokens for people with `holdfast token create`, then revoke it with `holdfast token revoke`.\n", secret)
+	_, err := fmt.Fprintf(b.out, "bootstrap token: %s\nThis is shown once and expires in 7 days. Set HOLDFAST_TOKEN to it, make tokens for people with `holdfast token create`, then revoke it with `holdfast token revoke`.\n", secret)
 	return err
 }
 

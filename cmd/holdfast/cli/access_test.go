@@ -103,6 +103,7 @@ func TestTokenCreate(t *testing.T) {
 		{"--name ci --role operator --pool a,b --ttl 90d --comment x", "tok-9 for operator ci (pool a,b), good until 2026-04-29T15:20:00Z: shown once",
 			&holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a", "b"}, TtlSeconds: 90 * 24 * 3600, Comment: "x"}},
 		{"--name alice --role ADMIN", "tok-9 for admin alice, good until it is revoked", &holdfastv1.CreateTokenRequest{Name: "alice", Role: holdfastv1.Role_ADMIN}},
+		{"--name bob --role admin --ttl never", "good until it is revoked", &holdfastv1.CreateTokenRequest{Name: "bob", Role: holdfastv1.Role_ADMIN, NeverExpires: true}},
 		{"--name gpus --pool gpu", "pool-agent gpus (pool gpu)", &holdfastv1.CreateTokenRequest{Name: "gpus", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},
 		{"--name m --machine m-1 --ttl 36h", "agent m (machine m-1)", &holdfastv1.CreateTokenRequest{Name: "m", Role: holdfastv1.Role_AGENT, MachineId: "m-1", TtlSeconds: 36 * 3600}},
 		{"--name p --role pool-agent --pool gpu", "", &holdfastv1.CreateTokenRequest{Name: "p", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},

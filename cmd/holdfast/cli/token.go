@@ -48,7 +48,10 @@ that register themselves. A pool and no role means pool-agent; a machine and no 
 			if o.format == formatName {
 				return usagef("-o name: the value of the token would be lost: see its id with holdfast token list")
 			}
-			r.TtlSeconds = int64(time.Duration(life) / time.Second)
+			r.TtlSeconds, r.NeverExpires = int64(time.Duration(life)/time.Second), life == never
+			if r.NeverExpires {
+				r.TtlSeconds = 0
+			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				made, err := c.Access().CreateToken(ctx, &r)
 				if err != nil {
@@ -69,7 +72,7 @@ that register themselves. A pool and no role means pool-agent; a machine and no 
 	f.StringVar(&roleName, "role", "", "viewer, operator, admin, agent, pool-agent or service")
 	f.StringSliceVar(&r.Pools, "pool", nil, "limit it to a pool, or to several, comma-separated")
 	f.StringVar(&r.MachineId, "machine", "", "the machine of an agent")
-	f.Var(&life, "ttl", "how long it is good, such as 90d or 12h; without, until it is revoked")
+	f.Var(&life, "ttl", "time until it expires, such as 90d, 12h or never (default 90d; agents and services: never)")
 	f.StringVar(&r.Comment, "comment", "", "a comment, kept with it")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent service", " "), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -92,13 +95,19 @@ func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value,
 	return holdfastv1.Role_Value(v), nil
 }
 
-// ttl is a duration that can be said in days.
+// ttl is a duration that can be given in days.
 type ttl time.Duration
+
+// never is the ttl of a token that does not expire.
+const never ttl = -1
 
 // String implements pflag.Value.
 func (d *ttl) String() string {
-	if *d == 0 {
+	switch *d {
+	case 0:
 		return ""
+	case never:
+		return "never"
 	}
 	return time.Duration(*d).String()
 }
@@ -108,6 +117,10 @@ func (d *ttl) Type() string { return "duration" }
 
 // Set implements pflag.Value.
 func (d *ttl) Set(s string) error {
+	if s == "never" {
+		*d = never
+		return nil
+	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n > 0 {
 			*d = ttl(time.Duration(n) * 24 * time.Hour)
@@ -116,7 +129,7 @@ func (d *ttl) Set(s string) error {
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil || v < time.Second {
-		return fmt.Errorf("%q is not a time from a second up, such as 90d or 12h", s)
+		return fmt.Errorf("%q is not a time from a second up, such as 90d or 12h, and not never", s)
 	}
 	*d = ttl(v)
 	return nil

@@ -378,12 +378,13 @@ func (x *Token) GetState() string {
 
 type CreateTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                // of the principal: token:<name>
-	Role          Role_Value             `protobuf:"varint,2,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`   // what it opens
-	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`                              // scope of viewers and operators; the one pool of POOL_AGENT
-	MachineId     string                 `protobuf:"bytes,4,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`     // of AGENT: the machine that it is good for
-	TtlSeconds    int64                  `protobuf:"varint,5,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"` // 0: never expires
-	Comment       string                 `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`                          // why, in words; kept on record
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // of the principal: token:<name>
+	Role          Role_Value             `protobuf:"varint,2,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`          // what it opens
+	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`                                     // scope of viewers and operators; the one pool of POOL_AGENT
+	MachineId     string                 `protobuf:"bytes,4,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`            // of AGENT: the machine that it is good for
+	TtlSeconds    int64                  `protobuf:"varint,5,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`        // 0: 90 days for viewers, operators and admins, no expiry for agents and services
+	NeverExpires  bool                   `protobuf:"varint,50,opt,name=never_expires,json=neverExpires,proto3" json:"never_expires,omitempty"` // no expiry; not together with ttl_seconds
+	Comment       string                 `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`                                 // why, in words; kept on record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -451,6 +452,13 @@ func (x *CreateTokenRequest) GetTtlSeconds() int64 {
 		return x.TtlSeconds
 	}
 	return 0
+}
+
+func (x *CreateTokenRequest) GetNeverExpires() bool {
+	if x != nil {
+		return x.NeverExpires
+	}
+	return false
 }
 
 func (x *CreateTokenRequest) GetComment() string {
@@ -711,7 +719,7 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\tbootstrap\x18\n" +
 	" \x01(\bR\tbootstrap\x12\x18\n" +
 	"\acomment\x18\v \x01(\tR\acomment\x12\x14\n" +
-	"\x05state\x18\f \x01(\tR\x05state\"\xc5\x01\n" +
+	"\x05state\x18\f \x01(\tR\x05state\"\xea\x01\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x17.holdfast.v1.Role.ValueR\x04role\x12\x14\n" +
@@ -719,7 +727,8 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"machine_id\x18\x04 \x01(\tR\tmachineId\x12\x1f\n" +
 	"\vttl_seconds\x18\x05 \x01(\x03R\n" +
-	"ttlSeconds\x12\x18\n" +
+	"ttlSeconds\x12#\n" +
+	"\rnever_expires\x182 \x01(\bR\fneverExpires\x12\x18\n" +
 	"\acomment\x18\x06 \x01(\tR\acomment\"]\n" +
 	"\x13CreateTokenResponse\x12(\n" +
 	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x12\x1c\n" +
