@@ -198,6 +198,7 @@ func (p *secured) kinds() []kind {
 		{name: "pool agent", roles: []string{"pool-agent"}, token: &holdfastv1.Token{Name: "pool", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}}},
 		{name: "pool agent of another pool", roles: []string{"pool-agent"}, token: &holdfastv1.Token{Name: "pool-b", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"b"}}},
 		{name: "service", roles: []string{"service"}, token: &holdfastv1.Token{Name: "service", Role: holdfastv1.Role_SERVICE}},
+		{name: "backup", roles: []string{"backup"}, cert: pair(func() (issue.Pair, error) { return p.ca.Client("snapshots", []string{"backup"}, hour) })},
 		{name: "admin", roles: []string{"viewer", "operator", "operator of all pools", "admin"}, token: &holdfastv1.Token{Name: "admin", Role: holdfastv1.Role_ADMIN}},
 		{name: "peer", roles: []string{"peers"}, cert: pair(func() (issue.Pair, error) { return p.ca.Peer("dc1", "p2", nil, hour) })},
 	}

@@ -19,13 +19,16 @@ func goodPool(s string) bool {
 }
 
 // parseGrant reads "operator" or "operator@pool". Case does not matter in roles. What is none of that grants nothing:
-// certificates and claims hold other people's words too. Admins and services are not scoped: "admin@pool" grants nothing.
+// certificates and claims hold other people's words too. Admins, services and backups are not scoped: "admin@pool"
+// grants nothing.
 func parseGrant(text string) (grant, bool) {
 	name, pool, scoped := strings.Cut(text, "@")
 	var g grant
 	switch strings.ToLower(name) {
 	case "service":
 		g.role = holdfastv1.Role_SERVICE
+	case "backup":
+		g.role = holdfastv1.Role_BACKUP
 	case "viewer":
 		g.role = holdfastv1.Role_VIEWER
 	case "operator":
@@ -48,7 +51,7 @@ func parseGrant(text string) (grant, bool) {
 // rank orders the roles that certificates and claims can name.
 func rank(r holdfastv1.Role_Value) int {
 	return slices.Index([]holdfastv1.Role_Value{
-		holdfastv1.Role_ROLE_UNSPECIFIED, holdfastv1.Role_SERVICE, holdfastv1.Role_VIEWER, holdfastv1.Role_OPERATOR, holdfastv1.Role_ADMIN,
+		holdfastv1.Role_ROLE_UNSPECIFIED, holdfastv1.Role_BACKUP, holdfastv1.Role_SERVICE, holdfastv1.Role_VIEWER, holdfastv1.Role_OPERATOR, holdfastv1.Role_ADMIN,
 	}, r)
 }
 

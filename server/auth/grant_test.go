@@ -32,6 +32,9 @@ func TestHighest(t *testing.T) {
 		{[]string{"viewer@gpu", "operator@cpu"}, holdfastv1.Role_OPERATOR, []string{"cpu"}},
 		{[]string{"service"}, holdfastv1.Role_SERVICE, nil},
 		{[]string{"service", "viewer@x"}, holdfastv1.Role_VIEWER, []string{"x"}},
+		{[]string{"backup"}, holdfastv1.Role_BACKUP, nil},
+		{[]string{"backup", "service"}, holdfastv1.Role_SERVICE, nil},
+		{[]string{"backup@gpu"}, holdfastv1.Role_ROLE_UNSPECIFIED, nil},
 		// What is scoped where that means nothing, or to nothing, grants nothing.
 		{[]string{"admin@gpu"}, holdfastv1.Role_ROLE_UNSPECIFIED, nil},
 		{[]string{"service@gpu"}, holdfastv1.Role_ROLE_UNSPECIFIED, nil},

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -16,8 +17,12 @@ func Command(ctx context.Context) *internalv1.Command {
 	}
 	id := from.Identity
 	c.Principal = id.GetPrincipal()
+	role := id.GetRole()
+	if role == holdfastv1.Role_BACKUP {
+		role = holdfastv1.Role_ROLE_UNSPECIFIED // peers of feature level 1 stop at a role that they do not know
+	}
 	c.Origin = &internalv1.Origin{
-		Source: from.Source, Peer: from.Peer, Method: from.Method, TokenId: id.GetTokenId(), Pools: id.GetPools(), MachineId: id.GetMachineId(), Role: id.GetRole(),
+		Source: from.Source, Peer: from.Peer, Method: from.Method, TokenId: id.GetTokenId(), Pools: id.GetPools(), MachineId: id.GetMachineId(), Role: role,
 	}
 	return c
 }

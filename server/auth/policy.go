@@ -17,6 +17,7 @@ func policy() map[string]Rule {
 		agents   = []holdfastv1.Role_Value{holdfastv1.Role_AGENT, holdfastv1.Role_POOL_AGENT}
 		pools    = []holdfastv1.Role_Value{holdfastv1.Role_POOL_AGENT}
 		services = []holdfastv1.Role_Value{holdfastv1.Role_SERVICE}
+		backups  = []holdfastv1.Role_Value{holdfastv1.Role_BACKUP}
 	)
 	p := map[string]Rule{}
 	add := func(service string, r Rule, methods ...string) {
@@ -41,7 +42,8 @@ func policy() map[string]Rule {
 	add("holdfast.v1.ConsoleService", operator, "Attach")
 	add("holdfast.v1.ClusterService", viewer, "GetClusterStatus")
 	add("holdfast.v1.ClusterService", admin, "CollectDebug")
-	add("holdfast.v1.OperatorService", admin, "SaveSnapshot", "NoteSnapshot", "StageSnapshot", "RestoreSnapshot",
+	add("holdfast.v1.OperatorService", also(admin, backups), "SaveSnapshot", "NoteSnapshot")
+	add("holdfast.v1.OperatorService", admin, "StageSnapshot", "RestoreSnapshot",
 		"TransferLeadership", "RemovePeer", "Probe", "GetAutopilot", "SetAutopilot")
 
 	add("holdfast.v1.AccessService", Rule{Anyone: true}, "WhoAmI")

@@ -52,7 +52,7 @@ is never taken for a peer, whatever it is called.`,
 	fs.BoolVar(&f.client, "client", false, "make it for a person or a tool")
 	fs.StringVar(&f.name, "name", "", "`name` of the user, or of the peer with --server")
 	fs.StringSliceVar(&f.hosts, "host", nil, "`name or address` that clients use for the peer; may be repeated")
-	fs.StringSliceVar(&f.roles, "role", nil, "`role` of the client: viewer, operator or admin")
+	fs.StringSliceVar(&f.roles, "role", nil, "`role` of the client: viewer, operator, admin or backup (saves snapshots, nothing else)")
 	fs.StringSliceVar(&f.pools, "pool", nil, "`pool` that the role is good for; may be repeated (default: all)")
 	fs.StringVar(&f.cluster, "cluster", "", "`name` of the peer's cluster (default: the one of the CA)")
 	fs.StringVar(&f.caDir, "ca-dir", "", "`directory` with ca.pem and ca-key.pem (default: --out)")
@@ -91,11 +91,11 @@ func (f *certFlags) check(cmd *cobra.Command) error {
 		return usagef(cmd, "--name %q: it becomes the name of a file: no slashes, and no dot or dash at its start", f.name)
 	}
 	for _, r := range f.roles {
-		if !slices.Contains([]string{"viewer", "operator", "admin"}, r) {
-			return usagef(cmd, "--role %q: want viewer, operator or admin", r)
+		if !slices.Contains([]string{"viewer", "operator", "admin", "backup"}, r) {
+			return usagef(cmd, "--role %q: want viewer, operator, admin or backup", r)
 		}
-		if r == "admin" && len(f.pools) > 0 {
-			return usagef(cmd, "--role admin is for all pools: leave out --pool, or take operator")
+		if (r == "admin" || r == "backup") && len(f.pools) > 0 {
+			return usagef(cmd, "--role %s is for all pools: leave out --pool, or take operator", r)
 		}
 	}
 	for _, p := range f.pools {

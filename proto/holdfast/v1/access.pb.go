@@ -34,6 +34,7 @@ const (
 	Role_AGENT            Role_Value = 4 // be one machine
 	Role_POOL_AGENT       Role_Value = 5 // be any machine of one pool, or its manager
 	Role_SERVICE          Role_Value = 6 // register services with the discovery API
+	Role_BACKUP           Role_Value = 7 // save snapshots of the whole state; of certificates only
 )
 
 // Enum value maps for Role_Value.
@@ -46,6 +47,7 @@ var (
 		4: "AGENT",
 		5: "POOL_AGENT",
 		6: "SERVICE",
+		7: "BACKUP",
 	}
 	Role_Value_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
@@ -55,6 +57,7 @@ var (
 		"AGENT":            4,
 		"POOL_AGENT":       5,
 		"SERVICE":          6,
+		"BACKUP":           7,
 	}
 )
 
@@ -689,8 +692,8 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\btoken_id\x18\x04 \x01(\tR\atokenId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x05 \x01(\tR\tmachineId\x12\x16\n" +
-	"\x06method\x18\x06 \x01(\tR\x06method\"r\n" +
-	"\x04Role\"j\n" +
+	"\x06method\x18\x06 \x01(\tR\x06method\"~\n" +
+	"\x04Role\"v\n" +
 	"\x05Value\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -700,7 +703,9 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\x05AGENT\x10\x04\x12\x0e\n" +
 	"\n" +
 	"POOL_AGENT\x10\x05\x12\v\n" +
-	"\aSERVICE\x10\x06\"\xb6\x03\n" +
+	"\aSERVICE\x10\x06\x12\n" +
+	"\n" +
+	"\x06BACKUP\x10\a\"\xb6\x03\n" +
 	"\x05Token\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
