@@ -90,8 +90,13 @@ type Config struct {
 	// NoDeathWatch turns off the watch on the leader's process, so that only timeouts start elections.
 	NoDeathWatch bool
 
+	clusterID   string // of the identity in DataDir, for errors
+	logExpected bool   // DataDir must hold a Raft log: see expectLog
+	readOnly    bool   // nothing in DataDir is removed: a dry run of Recover
+
 	// For tests.
 	wrapLogs     func(raft.LogStore) raft.LogStore // puts a failing disk under Raft
+	dialFault    func(addr string) error           // fails connections to other peers' Raft ports, as a firewall does
 	levelsBehind uint32                            // makes this peer an older build
 	keyInterval  time.Duration                     // between two looks at GossipKeyFile; default 5 s
 	weighEvery   time.Duration                     // see the constants of these names

@@ -11,21 +11,25 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The death watch. Each follower holds a TCP connection to the leader. When it closes and nobody listens there any
-// more, the leader's process has ended: the follower calls an election at once, instead of
-// waiting until its heartbeat timeout. The followers take turns, so that they do not stand against each
-// other. Elections stay Raft's own; a false alarm costs one. A host that vanishes closes nothing: then the
-// timeouts count.
+// The death watch. Each follower holds a TCP connection to the leader. If it closes and another one is refused, and
+// nothing arrives from the leader any more, the leader's process has ended: the follower calls an election at once instead
+// of waiting for its heartbeat timeout. A refused connection alone proves nothing: a firewall that rejects one direction
+// refuses it too, while the leader's heartbeats go on arriving. The followers take turns, so that they do not stand
+// against each other. Elections stay Raft's own. A host that vanishes closes nothing: then the timeouts count.
 
 const (
 	redials     = 6                     // a dying process closes its listener a little later than its connections
 	redialPause = 3 * time.Millisecond  // between them
-	rankPause   = 15 * time.Millisecond // between the followers' turns
+	rankPause   = 40 * time.Millisecond // between the followers' turns: more than a vote and its two syncs take under load
 	tlsPause    = 25 * time.Millisecond // more of it with TLS: the first one's call for votes begins with a handshake
-	recall      = 75 * time.Millisecond // between elections of one follower
+	recall      = 75 * time.Millisecond // between elections of the first follower; the others wait longer, by their turns
 	recalls     = 20                    // then the timeouts have taken over
 	watchPause  = 250 * time.Millisecond
 	dialTimeout = time.Second
+	// silence is how long nothing has to arrive from a leader whose connections have not closed: two heartbeats, which are
+	// sent every 50 to 100 ms at multiplier 1.
+	silence = 200 * time.Millisecond
+	closing = 100 * time.Millisecond // in which all connections of a process that has ended are seen to close
 )
 
 // deathWatch watches whoever leads.
@@ -122,14 +126,47 @@ func (n *Node) leads(id string) bool {
 	return ok && l == id
 }
 
-// callElection stands for election, again and again until there is another leader: the first may be refused
-// because the other follower's log is longer.
+// callElection stands for election until there is another leader: the first one may be refused because the other
+// follower's log is longer.
 func (n *Node) callElection(ctx context.Context, dead string) {
 	others, _ := n.voters()
 	if n.Votes() != nil {
 		return
 	}
-	n.log.Warn("the leader's process has ended: calling an election", "leader", dead)
+	turn := n.turn(dead, others)
+	if !n.awaitTurn(ctx, turn) {
+		return
+	}
+	logged, waitedFor := false, uint64(0)
+	for range recalls {
+		if l, _, ok := n.Leader(); ok && l != dead {
+			return
+		}
+		if !n.goesSilent(ctx, dead) {
+			return // it is alive, and connections to it are rejected on the way: Raft does not need them
+		}
+		if conn, err := n.dialRaft(dead); err == nil {
+			_ = conn.Close() // it is back
+			return
+		}
+		if term := n.votedForAnother(); term > waitedFor {
+			waitedFor = term // an election is under way, and standing in the next term would end it
+		} else if n.raft.State() == raft.Follower && slices.ContainsFunc(n.servers(), n.isSelfVoter) {
+			if !logged {
+				n.log.Warn("the leader's process has ended: calling an election", "leader", dead)
+				logged = true
+			}
+			n.metrics.deathWatch.Inc()
+			n.gate.callElection(recall)
+		}
+		if !sleep(ctx, recall+turn) { // two candidates that have split the vote do not meet again
+			return
+		}
+	}
+}
+
+// turn returns how long this follower waits before it stands: the followers come one after the other, by their ids.
+func (n *Node) turn(dead string, others []string) time.Duration {
 	rank := 0
 	for _, id := range others {
 		if id != dead && id < n.cfg.NodeID {
@@ -140,25 +177,45 @@ func (n *Node) callElection(ctx context.Context, dead string) {
 	if n.cfg.TLS != nil {
 		turn += tlsPause
 	}
-	if !sleep(ctx, time.Duration(rank)*turn) {
-		return
-	}
-	for range recalls {
-		if l, _, ok := n.Leader(); ok && l != dead {
-			return
-		}
-		if conn, err := n.dialRaft(dead); err == nil {
-			_ = conn.Close() // it is back
-			return
-		}
-		if n.raft.State() == raft.Follower && slices.ContainsFunc(n.servers(), n.isSelfVoter) {
-			n.metrics.deathWatch.Inc()
-			n.gate.callElection(recall)
-		}
-		if !sleep(ctx, recall) {
-			return
+	return time.Duration(rank) * turn
+}
+
+// awaitTurn waits for this follower's turn. The turn has come early if a candidate before it was refused: then this
+// peer's log is the longer one.
+func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
+	term := n.raft.CurrentTerm()
+	for end := time.Now().Add(turn); time.Now().Before(end) && n.gate.refused.Load() <= term; {
+		if !sleep(ctx, min(redialPause, time.Until(end))) {
+			return false
 		}
 	}
+	return ctx.Err() == nil
+}
+
+// goesSilent reports whether nothing arrives from a leader any more. The connections of a process that has ended close
+// within milliseconds of each other; what was read from them before counts until they have.
+func (n *Node) goesSilent(ctx context.Context, leader string) bool {
+	for end := time.Now().Add(closing); n.leads(leader) && n.stream.heardFrom(leader, n.cfg.scale(silence)); {
+		if time.Now().After(end) || !sleep(ctx, redialPause) {
+			return false
+		}
+	}
+	return true
+}
+
+// votedForAnother returns the present term if this peer has voted for another one in it and no leader is known yet; 0
+// otherwise.
+func (n *Node) votedForAnother() uint64 {
+	term, err := n.stores.stable.GetUint64(keyLastVoteTerm)
+	if err != nil || term != n.raft.CurrentTerm() {
+		return 0
+	}
+	candidate, err := n.stores.stable.Get(keyLastVoteCand)
+	_, leader := n.raft.LeaderWithID() // of the term of the dead leader, until somebody stands
+	if err != nil || leader != "" || string(candidate) == n.stream.Addr().String() {
+		return 0
+	}
+	return term
 }
 
 func (n *Node) isSelfVoter(s raft.Server) bool {

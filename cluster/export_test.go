@@ -58,6 +58,9 @@ func (n *Node) SetElectionTimeout(d time.Duration) error {
 // WrapLogs puts something between Raft and its log.
 func (c *Config) WrapLogs(w func(raft.LogStore) raft.LogStore) { c.wrapLogs = w }
 
+// FailDials makes connections to other peers' Raft ports fail where f returns an error.
+func (c *Config) FailDials(f func(addr string) error) { c.dialFault = f }
+
 // MakeOld makes the peer one of an older build, which understands less than the cluster uses.
 func (c *Config) MakeOld() { c.levelsBehind = 1 }
 

@@ -57,8 +57,11 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 	id := &identity{path: filepath.Join(dir, identityFile)}
 	data, err := os.ReadFile(id.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(dir, raftFile)); err == nil {
-			return nil, fmt.Errorf("data directory %s has a raft log but no %s: restore the file, or move the directory away to join as a new peer", dir, identityFile)
+		for _, name := range []string{raftFile, walDir, "snapshots"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				return nil, fmt.Errorf("data directory %s has raft state (%s) but no %s: restore the file, or move the directory away to join as a new peer",
+					dir, name, identityFile)
+			}
 		}
 		rec := newIdentity(nodeID)
 		return id, id.store(rec)

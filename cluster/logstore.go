@@ -43,8 +43,10 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		want = is
 	}
 	if is == LogStoreBolt {
-		if err := removeWAL(path); err != nil { // the start of a move that did not come to its end
-			return nil, nothing, err
+		if !cfg.readOnly {
+			if err := removeWAL(path); err != nil { // left by a move that did not end; bolt has the whole log
+				return nil, nothing, err
+			}
 		}
 		if want == LogStoreBolt {
 			return bolt, nothing, nil
@@ -53,8 +55,10 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		if _, err := os.Stat(filepath.Join(path, walMeta)); err != nil {
 			return nil, nothing, fmt.Errorf("open raft log %s: it is kept there, and is not: %w: %s", path, err, damageAdvice)
 		}
-		if err := empty(bolt); err != nil { // the end of such a move
-			return nil, nothing, err
+		if !cfg.readOnly {
+			if err := empty(bolt); err != nil { // the end of such a move
+				return nil, nothing, err
+			}
 		}
 	}
 	segments, err := openFloored(cfg, path, bolt, is == LogStoreBolt)

@@ -91,6 +91,9 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if n.ident, err = openIdentity(cfg.DataDir, cfg.NodeID); err != nil {
 		return nil, err
 	}
+	if err := n.cfg.expectLog(n.ident.get()); err != nil {
+		return nil, err
+	}
 	defer faultsPanic()()
 	if n.stores, err = openStores(&n.cfg); err != nil {
 		return nil, err
@@ -102,7 +105,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft, func() string { return n.ident.get().ClusterID }, n.log); err != nil {
 		return nil, err
 	}
-	n.stream.sec = newStreamTLS(cfg.TLS, n.peersAt)
+	n.stream.sec, n.stream.fault = newStreamTLS(cfg.TLS, n.peersAt), cfg.dialFault
 	n.gate = newGate(n.stream, n, n.log)
 	undo = append(undo, func() { _ = n.gate.Close() })
 	admitted := n.ident.get().Admitted
@@ -126,15 +129,11 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	return n, nil
 }
 
-// checkState compares the identity with Raft's state: a data directory that lost one of them must not be used.
+// checkState refuses a configuration that contradicts Raft's state.
 func (n *Node) checkState() error {
 	has, err := n.stores.hasState()
 	if err != nil {
 		return fmt.Errorf("read raft state: %w", err)
-	}
-	rec := n.ident.get()
-	if !has && len(rec.Forming) == 0 && (rec.Admitted || rec.ClusterID != "") {
-		return fmt.Errorf("data directory %s has lost its raft log (it was of cluster %s): restore it, or move the directory away to rejoin from the other peers", n.cfg.DataDir, rec.ClusterID)
 	}
 	if !has && n.cfg.BootstrapExpect == 1 && len(n.cfg.Join) > 0 {
 		return fmt.Errorf("bootstrap expect 1 forms a cluster of its own, but %s are to be joined: leave one of them out", strings.Join(n.cfg.Join, ", "))

@@ -45,7 +45,7 @@ func openStores(cfg *Config) (s *stores, err error) {
 		s = &stores{logs: mem, stable: mem, snaps: raft.NewInmemSnapshotStore(), guard: guard}
 	} else {
 		path := filepath.Join(cfg.DataDir, raftFile)
-		if err := checkBolt(path); err != nil {
+		if err := errors.Join(cfg.checkLogFile(path), checkBolt(path)); err != nil {
 			return nil, err
 		}
 		bolt, err := raftboltdb.New(raftboltdb.Options{
@@ -60,6 +60,9 @@ func openStores(cfg *Config) (s *stores, err error) {
 		})
 		if err != nil {
 			return nil, boltError(path, err)
+		}
+		if err := cfg.checkLogState(bolt); err != nil {
+			return nil, errors.Join(err, bolt.Close())
 		}
 		if s, err = openFiles(cfg, bolt, guard); err != nil {
 			return nil, errors.Join(err, bolt.Close())
@@ -91,8 +94,10 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *st
 	if err != nil {
 		return nil, fmt.Errorf("make cache of the raft log: %w", err)
 	}
-	if err := sweepSnapshots(cfg.DataDir); err != nil {
-		return nil, err
+	if !cfg.readOnly {
+		if err := sweepSnapshots(cfg.DataDir); err != nil {
+			return nil, err
+		}
 	}
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, 2, newHCLog(cfg.Logger, "raft-snapshot"))
 	if err != nil {

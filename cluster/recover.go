@@ -40,11 +40,14 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 	if err != nil {
 		return nil, err
 	}
-	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log}
+	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log, readOnly: dry}
 	setDefault(&cfg.RaftMultiplier, 1)
 	setDefault(&cfg.SnapshotThreshold, 8192)
 	setDefault(&cfg.SnapshotInterval, 30*time.Second)
 	setDefault(&cfg.TrailingLogs, 10240)
+	if err := cfg.expectLog(ident.rec); err != nil {
+		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
+	}
 	defer faultsPanic()()
 	s, err := openStores(cfg)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -23,8 +24,9 @@ import (
 type stream struct {
 	net.Listener
 	advertise address
-	cluster   func() string // empty while it is not known
-	sec       *streamTLS    // nil for plain TCP; set before anybody uses the stream
+	cluster   func() string           // empty while it is not known
+	sec       *streamTLS              // nil for plain TCP; set before anybody uses the stream
+	fault     func(addr string) error // for tests: see Config.dialFault
 	log       *slog.Logger
 
 	mu     sync.Mutex
@@ -71,6 +73,11 @@ func (s *stream) Accept() (net.Conn, error) {
 
 // Dial implements raft.StreamLayer.
 func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	if s.fault != nil {
+		if err := s.fault(string(addr)); err != nil {
+			return nil, err
+		}
+	}
 	c, err := dialer(timeout).Dial("tcp", string(addr))
 	if err != nil {
 		return nil, err
@@ -102,6 +109,7 @@ type greetedConn struct {
 	net.Conn
 	s       *stream
 	greeted bool
+	read    atomic.Int64 // when something was last read, in nanoseconds since 1970
 }
 
 // Read implements net.Conn. The transport reads from one goroutine.
@@ -113,7 +121,29 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 		}
 		c.greeted = true
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.read.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// heardFrom reports whether a peer has an open connection to this one and has sent something on it within a time. A
+// process that ends closes its connections in both directions, so it is not heard from any more a moment later. Without
+// TLS, which only peers on loopback do, connections have no identity: all of them count.
+func (s *stream) heardFrom(id string, within time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t := range s.conns {
+		c, ok := t.Conn.(*greetedConn)
+		if !ok || time.Since(time.Unix(0, c.read.Load())) > within {
+			continue
+		}
+		if secure, ok := c.Conn.(*secureConn); !ok || secure.of(id) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *greetedConn) greet() error {

@@ -101,5 +101,15 @@ func (c *secureConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// of reports whether the other end is a peer. The handshake must have ended.
+func (c *secureConn) of(id string) bool {
+	certs := c.ConnectionState().PeerCertificates
+	if len(certs) == 0 {
+		return false
+	}
+	_, other, ok := peertls.PeerID(certs[0])
+	return ok && other == id
+}
+
 // Close implements net.Conn.
 func (c *secureConn) Close() error { return c.raw.Close() }

@@ -27,6 +27,7 @@ type gate struct {
 	voter    atomic.Pointer[func() (raft.ServerID, bool)]     // see judgeByLog
 	follows  atomic.Pointer[func(raft.ServerID, uint64) bool] // see serves
 	hungUp   atomic.Bool
+	refused  atomic.Uint64 // the term of the last vote that was refused
 
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider
@@ -75,6 +76,7 @@ func (g *gate) pump() {
 				continue
 			}
 			g.judgeByLog(rpc)
+			rpc = g.noteRefusal(rpc)
 			select {
 			case g.rpcs <- rpc:
 			case <-g.stop:
@@ -84,6 +86,28 @@ func (g *gate) pump() {
 			return
 		}
 	}
+}
+
+// noteRefusal makes the term of a vote that this peer refuses known to the death watch. The caller must answer on the
+// channel of the returned request.
+func (g *gate) noteRefusal(rpc raft.RPC) raft.RPC {
+	req, ok := rpc.Command.(*raft.RequestVoteRequest)
+	if !ok {
+		return rpc
+	}
+	caller, answers := rpc.RespChan, make(chan raft.RPCResponse, 1)
+	rpc.RespChan = answers
+	go func() { // ends with the answer, or with Close
+		select {
+		case a := <-answers:
+			if vote, ok := a.Response.(*raft.RequestVoteResponse); ok && a.Error == nil && !vote.Granted {
+				g.refused.Store(req.Term)
+			}
+			caller <- a // it has room for one
+		case <-g.stop:
+		}
+	}()
+	return rpc
 }
 
 // refuse answers a request that only a voter may serve, and says whether it was one.

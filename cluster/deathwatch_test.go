@@ -1,0 +1,68 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+)
+
+// TestRejectedDirection: a firewall rejects the connections of one follower to the leader's Raft port, and everything else
+// works. The leader keeps its term, also when the third peer goes, which leaves no majority without the two.
+func TestRejectedDirection(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {
+			var rejected atomic.Pointer[[2]string] // from and to
+			c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: secure, Configure: func(_ int, c *cluster.Config) {
+				id := c.NodeID
+				c.FailDials(func(addr string) error {
+					if r := rejected.Load(); r != nil && r[0] == id && r[1] == addr {
+						return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+					}
+					return nil
+				})
+			}})
+			settled(t, c, 3)
+			third := c.Leader()
+			others := c.Followers(third)
+			leader, follower := others[0], others[1]
+			rejected.Store(&[2]string{follower.ID, leader.Node.RaftAddr()})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if _, err := third.Node.TransferTo(ctx, leader.ID); err != nil {
+				t.Fatalf("transfer the leadership: %v", err)
+			}
+			clustertest.Eventually(t, 10*time.Second, leader.ID+" to lead", func() error {
+				if id, _, _ := follower.Node.Leader(); id != leader.ID {
+					return fmt.Errorf("%q leads", id)
+				}
+				return nil
+			})
+			term := leader.Node.Term()
+			steady := func(when string, d time.Duration) {
+				t.Helper()
+				n := 0
+				for end := time.Now().Add(d); time.Now().Before(end); n++ {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					if err := register(ctx, follower, fmt.Sprintf("%s-%d", when, n)); err != nil {
+						t.Errorf("%s: write %d through the follower: %v", when, n, err)
+					}
+					cancel()
+				}
+				if got := leader.Node.Term(); got != term {
+					t.Errorf("%s: the term is %d, want %d still: the leader was deposed", when, got, term)
+				}
+			}
+			steady("three", time.Second)
+			c.Kill(third)
+			steady("two", 2*time.Second)
+		})
+	}
+}

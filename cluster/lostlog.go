@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// A peer that has lost raft.db has lost its term, its vote and the entries after its newest snapshot. If it started all
+// the same it could vote twice in a term and elect a leader that lacks acknowledged writes, so it refuses to start.
+
+// expectLog notes that the data directory of an identity must hold a Raft log: the peer belongs to a cluster, or it has
+// written a snapshot.
+func (c *Config) expectLog(rec identityRecord) error {
+	c.clusterID = rec.ClusterID
+	c.logExpected = len(rec.Forming) == 0 && (rec.Admitted || rec.ClusterID != "")
+	if c.DataDir == "" || c.logExpected {
+		return nil
+	}
+	snaps, err := os.ReadDir(filepath.Join(c.DataDir, "snapshots"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read snapshots: %w", err)
+	}
+	for _, s := range snaps {
+		c.logExpected = c.logExpected || s.IsDir() && !strings.HasSuffix(s.Name(), ".tmp")
+	}
+	return nil
+}
+
+// checkLogFile refuses a data directory that must hold a Raft log and has no raft.db, or an empty one. It runs before
+// bolt would create the file.
+func (c *Config) checkLogFile(path string) error {
+	if !c.logExpected {
+		return nil
+	}
+	switch st, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return c.lostLog("raft.db is missing")
+	case err != nil:
+		return fmt.Errorf("open raft log: %w", err)
+	case st.Size() == 0:
+		return c.lostLog("raft.db is empty")
+	}
+	return nil
+}
+
+// checkLogState refuses a raft.db without a term where a term must be: a file that was created after the peer's own was
+// lost. It runs before anything is removed from the directory.
+func (c *Config) checkLogState(bolt *raftboltdb.BoltStore) error {
+	if !c.logExpected {
+		return nil
+	}
+	term, err := bolt.GetUint64(keyCurrentTerm)
+	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return fmt.Errorf("read the raft term: %w", err)
+	}
+	if term == 0 {
+		return c.lostLog("raft.db is new")
+	}
+	return nil
+}
+
+func (c *Config) lostLog(how string) error {
+	return fmt.Errorf("data directory %s has lost its raft log (%s; the peer is of cluster %q): put raft.db back, "+
+		"or move the whole directory away to rejoin from the other peers", c.DataDir, how, c.clusterID)
+}
