@@ -116,6 +116,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
 	voter := n.voterWithoutLeader
 	n.gate.voter.Store(&voter)
+	first := n.stores.logs.FirstIndex
+	n.gate.firstIndex.Store(&first)
 	follows := n.sendsTo
 	n.gate.follows.Store(&follows)
 	if n.gossip, err = openGossip(&n.cfg, n.gossipMeta); err != nil {

@@ -22,7 +22,25 @@ func (g *gate) AppendEntries(id raft.ServerID, addr raft.ServerAddress, req *raf
 	if isHeartbeat(req) {
 		return g.append(id, addr, req, resp)
 	}
-	return g.insist(id, req.Term, func() error { return g.append(id, addr, req, resp) })
+	for _, part := range split(req) {
+		behind := func() bool { return g.compacted(part) }
+		err := g.insist(id, req.Term, behind, func() error { return g.append(id, addr, part, resp) })
+		if err != nil || !resp.Success {
+			return err
+		}
+	}
+	return nil
+}
+
+// compacted reports whether the log begins after the entries of a request by now. The peer then needs a snapshot, which
+// Raft sends once the call has failed.
+func (g *gate) compacted(req *raft.AppendEntriesRequest) bool {
+	first := g.firstIndex.Load()
+	if first == nil || len(req.Entries) == 0 {
+		return false
+	}
+	at, err := (*first)()
+	return err == nil && at > req.Entries[0].Index
 }
 
 func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
@@ -33,15 +51,15 @@ func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.Appen
 	return g.NetworkTransport.AppendEntries(id, addr, req, resp)
 }
 
-// insist repeats a call to a follower as long as it makes sense.
-func (g *gate) insist(id raft.ServerID, term uint64, call func() error) error {
+// insist repeats a call to a follower until it succeeds, this peer does not lead in the term any more, or giveUp.
+func (g *gate) insist(id raft.ServerID, term uint64, giveUp func() bool, call func() error) error {
 	err := call()
 	if err == nil || !g.serves(id, term) {
 		return err
 	}
 	began := time.Now()
 	g.log.Warn("peer does not take entries: trying until it does", "id", id, "error", err)
-	for err != nil && g.serves(id, term) {
+	for err != nil && g.serves(id, term) && !giveUp() {
 		t := time.NewTimer(retryPause)
 		select {
 		case <-t.C:
@@ -70,7 +88,8 @@ func isHeartbeat(r *raft.AppendEntriesRequest) bool {
 
 // InstallSnapshot implements raft.Transport. The snapshot can be read once only, so it waits for the peer first.
 func (g *gate) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
-	err := g.insist(id, req.Term, func() error { return g.reach(id, addr) })
+	never := func() bool { return false }
+	err := g.insist(id, req.Term, never, func() error { return g.reach(id, addr) })
 	if err != nil {
 		return err
 	}

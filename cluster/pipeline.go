@@ -52,6 +52,20 @@ func (p *pipeline) run() {
 	}
 }
 
+// AppendEntries implements raft.AppendPipeline. A large request is sent in parts, each with a future of its own among
+// the Consumer's; the future of the last part is returned.
+func (p *pipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (f raft.AppendFuture, err error) {
+	for i, part := range split(req) {
+		if i > 0 {
+			resp = new(raft.AppendEntriesResponse)
+		}
+		if f, err = p.AppendPipeline.AppendEntries(part, resp); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
 // Consumer implements raft.AppendPipeline.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.out }
 

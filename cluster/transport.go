@@ -27,7 +27,9 @@ type gate struct {
 	voter    atomic.Pointer[func() (raft.ServerID, bool)]     // see judgeByLog
 	follows  atomic.Pointer[func(raft.ServerID, uint64) bool] // see serves
 	hungUp   atomic.Bool
-	refused  atomic.Uint64 // the term of the last vote that was refused
+	// firstIndex returns the first index of this peer's log: see compacted.
+	firstIndex atomic.Pointer[func() (uint64, error)]
+	refused    atomic.Uint64 // the term of the last vote that was refused
 
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider
