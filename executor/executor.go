@@ -136,7 +136,7 @@ func (l *term) follow(ctx context.Context) error {
 			l.queue.add(run, l.providerOf(view, run))
 		default: // it is at work, and may be in the middle of something: it waits for nobody
 			provider := l.providerOf(view, run)
-			l.queue.busy[provider]++
+			l.queue.work(fsm.CohortOf(run), provider)
 			l.start(ctx, waiting{run: run}, provider)
 		}
 	}
@@ -149,8 +149,9 @@ func (l *term) follow(ctx context.Context) error {
 			r := l.runners[id]
 			if r.besides {
 				l.beside--
+			} else {
+				l.queue.done(r.cohort, r.instance)
 			}
-			l.queue.done(r.instance)
 			delete(l.runners, id)
 			if now := l.state.View(); unbegun(now, id) { // its plan is held, by now if not as of the view
 				view = now
@@ -176,12 +177,8 @@ func (l *term) follow(ctx context.Context) error {
 
 // begin starts the runs that wait and may begin.
 func (l *term) begin(ctx context.Context, view *fsm.View) {
-	held := func(plan string) bool {
-		p, ok := view.SharedPlan(plan)
-		return ok && p.GetBrake() != nil
-	}
 	for len(l.runners)-l.beside < l.cfg.MaxActive {
-		next, provider := l.queue.next(held, l.providers.MaxActive)
+		next, provider := l.queue.next(view.MayBegin, l.providers.MaxActive)
 		if next.run == nil {
 			return
 		}

@@ -3,6 +3,8 @@ package executor
 import (
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/fsm"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -10,30 +12,36 @@ import (
 // many runs at work as it may. They let others pass, so they stand in lines of their own.
 type queue struct {
 	lines map[line][]waiting
-	came  int            // how many ever did
-	busy  map[string]int // runs at work, by provider
+	came  int                // how many ever did
+	busy  map[string]int     // runs at work, by provider
+	alike map[fsm.Cohort]int // runs at work, by what their plan limits
 }
 
 // line is what runs have in common that begin, or wait, for the same reasons.
-type line struct{ plan, provider string }
+type line struct {
+	cohort   fsm.Cohort
+	provider string
+}
 
 type waiting struct {
 	run   *holdfastv1.Run
 	place int
 }
 
-func newQueue() *queue { return &queue{lines: map[line][]waiting{}, busy: map[string]int{}} }
+func newQueue() *queue {
+	return &queue{lines: map[line][]waiting{}, busy: map[string]int{}, alike: map[fsm.Cohort]int{}}
+}
 
 // add puts a run at the end of its line.
 func (q *queue) add(run *holdfastv1.Run, provider string) {
-	at := line{run.GetPlanId(), provider}
+	at := line{fsm.CohortOf(run), provider}
 	q.lines[at] = append(q.lines[at], waiting{run, q.came})
 	q.came++
 }
 
 // giveBack puts a run that could not begin back to where it stood.
 func (q *queue) giveBack(w waiting, provider string) {
-	at := line{w.run.GetPlanId(), provider}
+	at := line{fsm.CohortOf(w.run), provider}
 	i, _ := slices.BinarySearchFunc(q.lines[at], w.place, func(w waiting, place int) int { return w.place - place })
 	q.lines[at] = slices.Insert(q.lines[at], i, w)
 }
@@ -41,7 +49,7 @@ func (q *queue) giveBack(w waiting, provider string) {
 // remove takes a run out that ended without having begun.
 func (q *queue) remove(run *holdfastv1.Run) {
 	for at, runs := range q.lines {
-		if i := slices.IndexFunc(runs, func(w waiting) bool { return w.run.GetRunId() == run.GetRunId() }); at.plan == run.GetPlanId() && i >= 0 {
+		if i := slices.IndexFunc(runs, func(w waiting) bool { return w.run.GetRunId() == run.GetRunId() }); at.cohort.Plan == run.GetPlanId() && i >= 0 {
 			q.set(at, slices.Delete(runs, i, i+1))
 			return
 		}
@@ -56,13 +64,13 @@ func (q *queue) set(at line, runs []waiting) {
 
 // next takes the run out that came first among those that may begin, and counts it as its provider's; its run is nil when none may. Its
 // provider is given back with done.
-func (q *queue) next(held func(plan string) bool, most func(provider string) int) (next waiting, provider string) {
+func (q *queue) next(mayBegin func(c fsm.Cohort, atWork int) bool, most func(provider string) int) (next waiting, provider string) {
 	var best *line
 	for at, runs := range q.lines {
 		if best != nil && q.lines[*best][0].place < runs[0].place {
 			continue
 		}
-		if n := most(at.provider); n > 0 && q.busy[at.provider] >= n || held(at.plan) {
+		if n := most(at.provider); n > 0 && q.busy[at.provider] >= n || !mayBegin(at.cohort, q.alike[at.cohort]) {
 			continue
 		}
 		best = &at
@@ -72,13 +80,22 @@ func (q *queue) next(held func(plan string) bool, most func(provider string) int
 	}
 	runs := q.lines[*best]
 	q.set(*best, runs[1:])
-	q.busy[best.provider]++
+	q.work(best.cohort, best.provider)
 	return runs[0], best.provider
 }
 
-// done says that a run of the provider is not at work any more.
-func (q *queue) done(provider string) {
+// work counts a run that is at work.
+func (q *queue) work(c fsm.Cohort, provider string) {
+	q.busy[provider]++
+	q.alike[c]++
+}
+
+// done takes back what work has counted.
+func (q *queue) done(c fsm.Cohort, provider string) {
 	if q.busy[provider]--; q.busy[provider] <= 0 {
 		delete(q.busy, provider)
+	}
+	if q.alike[c]--; q.alike[c] <= 0 {
+		delete(q.alike, c)
 	}
 }

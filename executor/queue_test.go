@@ -57,7 +57,7 @@ func TestQueueProperty(t *testing.T) {
 				}
 			case "done":
 				if len(atWork) > 0 {
-					q.done(atWork[0])
+					q.done(fsm.Cohort{}, atWork[0])
 					atWork = atWork[1:]
 				}
 			case "hold":
@@ -70,7 +70,7 @@ func TestQueueProperty(t *testing.T) {
 						break
 					}
 				}
-				next, provider := q.next(func(p string) bool { return held[p] }, func(p string) int { return most[p] })
+				next, provider := q.next(func(c fsm.Cohort, _ int) bool { return !held[c.Plan] }, func(p string) int { return most[p] })
 				got := next.run
 				if want < 0 {
 					if got != nil {

@@ -20,6 +20,7 @@ type runner struct {
 	*term
 	id       string
 	instance string          // name of its machine's provider when the run began
+	cohort   fsm.Cohort      // as the queue counts it
 	besides  bool            // it is a console
 	place    int             // in the queue, when it was pending
 	run      *holdfastv1.Run // as of the last commit
@@ -33,7 +34,7 @@ type runner struct {
 
 func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner {
 	run := w.run
-	r := &runner{term: l, id: run.GetRunId(), instance: provider, besides: run.GetBeside(), place: w.place,
+	r := &runner{term: l, id: run.GetRunId(), instance: provider, cohort: fsm.CohortOf(run), besides: run.GetBeside(), place: w.place,
 		log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId(), "request_id", run.GetRequestId())}
 	r.whole = ctx
 	r.live, r.cancel = context.WithCancelCause(ctx)

@@ -57,7 +57,7 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	}
 	// What has begun goes on: it is in the middle of something.
 	plan, _ := t.plan(run.GetPlanId())
-	if held := heldBy(plan); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
+	if held := t.heldBy(plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
 		return nil, refuse(FailedPrecondition, ReasonPlanHeld, "run %s waits for %s", run.GetRunId(), held)
 	}
 	switch {
@@ -74,6 +74,7 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 			c.GetAttempt(), step.GetName(), run.GetRunId(), last.GetNumber(), last.GetOutcome())
 	}
 	if run.GetPhase() == holdfastv1.Run_PENDING {
+		t.restartRamp(run)
 		run.Phase, run.StartedAt = holdfastv1.Run_RUNNING, t.now
 	}
 	if step.GetState() == holdfastv1.StepStatus_WAITING {

@@ -34,6 +34,9 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	if n := len(p.GetRecent()) - brakeWindow; n > 0 {
 		p.Recent = slices.Clone(p.GetRecent()[n:])
 	}
+	if t.has(Level2) && ramped(p) {
+		t.noteRamp(p, run, o)
+	}
 	if p.GetBrake() == nil && o.GetFailure() != "" {
 		machines := map[string]bool{}
 		for _, r := range p.GetRecent() {
@@ -67,17 +70,15 @@ func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
 	if !ok {
 		return nil, planNotFound(c.GetPlanId())
 	}
-	if p.GetBrake() != nil || len(p.GetRecent()) > 0 {
-		p.Brake, p.Recent = nil, nil
+	if c.MaxActive != nil && (c.GetMaxActive() < 0 || c.GetMaxActive() > maxPlanActive) {
+		return nil, invalid("max_active", "%d is not 0 to %d", c.GetMaxActive(), maxPlanActive)
+	}
+	if p.GetBrake() != nil || len(p.GetRecent()) > 0 || len(p.GetRamps()) > 0 || c.MaxActive != nil {
+		p.Brake, p.Recent, p.Ramps = nil, nil, nil
+		if c.MaxActive != nil {
+			p.MaxActive = c.GetMaxActive()
+		}
 		t.plans.put(p)
 	}
 	return p, nil
-}
-
-// heldBy words what a run that has not begun waits for when the brake holds its plan, which may be gone; "" when it does not.
-func heldBy(p *holdfastv1.Plan) string {
-	if p.GetBrake() != nil {
-		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
-	}
-	return ""
 }

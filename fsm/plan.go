@@ -27,6 +27,7 @@ func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 		return nil, err
 	}
 	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = c.GetBuiltIn(), false, t.now, nil, nil
+	p.Ramps, p.MaxActive = nil, 0
 	if old, ok := t.plans.get(p.GetPlanId()); ok {
 		if SamePlan(old, p) {
 			return old, nil

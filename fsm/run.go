@@ -23,6 +23,7 @@ const (
 	runsBeside             // active beside the machine's active run, by machine
 	runsWhole              // ended, with steps and log here, by time
 	runsArchived           // their steps and logs are in the archive, by time
+	runsAtWork             // RUNNING and driven by the executor, by plan and image
 	runIndexes             // how many there are
 )
 
@@ -42,6 +43,9 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 	add(runsByMachine, r.GetMachineId()+"/"+created)
 	if r.GetPhase() == holdfastv1.Run_PENDING {
 		add(runsPending, created)
+	}
+	if r.GetPhase() == holdfastv1.Run_RUNNING && !r.GetObserved() {
+		add(runsAtWork, CohortOf(r).key())
 	}
 	switch {
 	case !ended:
@@ -284,7 +288,7 @@ func (s *state) withQueue(run *holdfastv1.Run, c *planCache) *holdfastv1.Run {
 	}
 	plan, _ := c.get(s, run.GetPlanId())
 	run.QueuePosition = int32(1 + s.runs.count(runsPending, orderedTime(run.GetCreatedAt(), run.GetRunId())))
-	if held := heldBy(plan); held != "" {
+	if held := s.heldBy(plan, run); held != "" {
 		run.WaitingFor = held
 	}
 	return run

@@ -123,6 +123,9 @@ func (s *planService) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlan
 		return nil, err
 	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId()}}
+	if r.MaxActive != nil {
+		c.FeatureLevel = fsm.Level2
+	}
+	c.Op = &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive}}
 	return apply[*holdfastv1.Plan](ctx, s.node, c)
 }

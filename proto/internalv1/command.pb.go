@@ -2199,6 +2199,7 @@ func (x *DeletePlan) GetPlanId() string {
 type ReleasePlan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	MaxActive     *int32                 `protobuf:"varint,2,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"` // level 2: the limit of the plan's runs at work; 0 removes it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2238,6 +2239,13 @@ func (x *ReleasePlan) GetPlanId() string {
 		return x.PlanId
 	}
 	return ""
+}
+
+func (x *ReleasePlan) GetMaxActive() int32 {
+	if x != nil && x.MaxActive != nil {
+		return *x.MaxActive
+	}
+	return 0
 }
 
 // StartRun creates a run, or answers the one that its request id names.
@@ -4339,9 +4347,12 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\bbuilt_in\x18\x03 \x01(\bR\abuiltIn\"%\n" +
 	"\n" +
 	"DeletePlan\x12\x17\n" +
-	"\aplan_id\x18\x01 \x01(\tR\x06planId\"&\n" +
+	"\aplan_id\x18\x01 \x01(\tR\x06planId\"Y\n" +
 	"\vReleasePlan\x12\x17\n" +
-	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\xbe\x04\n" +
+	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\"\n" +
+	"\n" +
+	"max_active\x18\x02 \x01(\x05H\x00R\tmaxActive\x88\x01\x01B\r\n" +
+	"\v_max_active\"\xbe\x04\n" +
 	"\bStartRun\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -4824,6 +4835,7 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_DeleteWebhook)(nil),
 		(*Command_NoteDelivery)(nil),
 	}
+	file_proto_internal_v1_command_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

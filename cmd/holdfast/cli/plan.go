@@ -48,15 +48,23 @@ func (a *app) planGet() *cobra.Command {
 
 func (a *app) planRelease() *cobra.Command {
 	var o output
+	var most int32
 	cmd := &cobra.Command{
 		Use: "release PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planIDs),
 		Short: "Let the runs of a plan that is held begin again",
 		Long: `Let the runs of a plan that is held begin again. A plan is held when its last runs failed the same way on five machines or
 more, and on half of them at least: its further runs wait, so that a bad image or a bad script does not reach the whole
-fleet. Look at one of the runs first (holdfast run list --filter 'phase = FAILED'), and cancel those that should not begin.`,
-		Example: "  holdfast plan release plan/repave-join",
+fleet. Look at one of the runs first (holdfast run list --filter 'phase = FAILED'), and cancel those that should not begin.
+
+A plan that erases disks, takes machines out or changes their network begins with 5 machines at once for each image, and one more for
+each run that succeeds. --max-active replaces that ramp by a limit of your own, 0 returns to it.`,
+		Example: "  holdfast plan release plan/repave-join\n  holdfast plan release plan/repave-join --max-active 200",
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			p, err := c.Plans().ReleasePlan(ctx, &holdfastv1.ReleasePlanRequest{PlanId: args[0]})
+			r := &holdfastv1.ReleasePlanRequest{PlanId: args[0]}
+			if most >= 0 {
+				r.MaxActive = &most
+			}
+			p, err := c.Plans().ReleasePlan(ctx, r)
 			if err != nil {
 				return failed(err, "release plan %s", args[0])
 			}
@@ -64,6 +72,7 @@ fleet. Look at one of the runs first (holdfast run list --filter 'phase = FAILED
 		}),
 	}
 	o.register(cmd)
+	cmd.Flags().Int32Var(&most, "max-active", -1, "runs of the plan that may be at work at once for each image, instead of a ramp; 0 returns to the ramp")
 	return cmd
 }
 

@@ -554,8 +554,11 @@ func (*DeletePlanResponse) Descriptor() ([]byte, []int) {
 }
 
 type ReleasePlanRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"` // the plan
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	PlanId string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"` // the plan
+	// How many runs of the plan, for each image, may be at work at once from now on, instead of a ramp. 0 returns to the ramp;
+	// unset leaves the limit as it is.
+	MaxActive     *int32 `protobuf:"varint,50,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -597,6 +600,13 @@ func (x *ReleasePlanRequest) GetPlanId() string {
 	return ""
 }
 
+func (x *ReleasePlanRequest) GetMaxActive() int32 {
+	if x != nil && x.MaxActive != nil {
+		return *x.MaxActive
+	}
+	return 0
+}
+
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                // names it, e.g. plan/repave-join
@@ -607,6 +617,8 @@ type Plan struct {
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`      // output only
 	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                               // output only: set while new runs of the plan do not begin
 	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                             // output only: how its last runs ended, at most 20, newest last
+	Ramps         []*PlanRamp            `protobuf:"bytes,60,rep,name=ramps,proto3" json:"ramps,omitempty"`                               // output only: how many runs of a destructive plan may be at work at once
+	MaxActive     int32                  `protobuf:"varint,61,opt,name=max_active,json=maxActive,proto3" json:"max_active,omitempty"`     // output only: the limit that an operator has set instead (ReleasePlan); 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,6 +709,90 @@ func (x *Plan) GetRecent() []*PlanOutcome {
 	return nil
 }
 
+func (x *Plan) GetRamps() []*PlanRamp {
+	if x != nil {
+		return x.Ramps
+	}
+	return nil
+}
+
+func (x *Plan) GetMaxActive() int32 {
+	if x != nil {
+		return x.MaxActive
+	}
+	return 0
+}
+
+// PlanRamp limits the runs of a destructive plan that are at work at once, for one image. It begins with 5 and grows with each run
+// that succeeds; a failure halves it.
+type PlanRamp struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Image         string                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`                          // the parameter image of the runs
+	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`                         // runs that may be at work at once
+	Failed        []string               `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`                        // machines whose runs failed, one less for each success since; five of them hold the plan
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"` // when a run ended last; after an hour without runs the ramp begins again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanRamp) Reset() {
+	*x = PlanRamp{}
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRamp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRamp) ProtoMessage() {}
+
+func (x *PlanRamp) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRamp.ProtoReflect.Descriptor instead.
+func (*PlanRamp) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PlanRamp) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *PlanRamp) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *PlanRamp) GetFailed() []string {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+func (x *PlanRamp) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 // PlanBrake holds a plan whose runs fail the same way on many machines, before it reaches the rest of the fleet.
 type PlanBrake struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -711,7 +807,7 @@ type PlanBrake struct {
 
 func (x *PlanBrake) Reset() {
 	*x = PlanBrake{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +819,7 @@ func (x *PlanBrake) String() string {
 func (*PlanBrake) ProtoMessage() {}
 
 func (x *PlanBrake) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +832,7 @@ func (x *PlanBrake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanBrake.ProtoReflect.Descriptor instead.
 func (*PlanBrake) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PlanBrake) GetFailure() string {
@@ -786,7 +882,7 @@ type PlanOutcome struct {
 
 func (x *PlanOutcome) Reset() {
 	*x = PlanOutcome{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +894,7 @@ func (x *PlanOutcome) String() string {
 func (*PlanOutcome) ProtoMessage() {}
 
 func (x *PlanOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +907,7 @@ func (x *PlanOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanOutcome.ProtoReflect.Descriptor instead.
 func (*PlanOutcome) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlanOutcome) GetRunId() string {
@@ -868,7 +964,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +976,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +989,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Step) GetName() string {
@@ -1197,7 +1293,7 @@ type SshCommand struct {
 
 func (x *SshCommand) Reset() {
 	*x = SshCommand{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1305,7 @@ func (x *SshCommand) String() string {
 func (*SshCommand) ProtoMessage() {}
 
 func (x *SshCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1318,7 @@ func (x *SshCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SshCommand.ProtoReflect.Descriptor instead.
 func (*SshCommand) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SshCommand) GetCommand() string {
@@ -1272,7 +1368,7 @@ type Reboot struct {
 
 func (x *Reboot) Reset() {
 	*x = Reboot{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1380,7 @@ func (x *Reboot) String() string {
 func (*Reboot) ProtoMessage() {}
 
 func (x *Reboot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1393,7 @@ func (x *Reboot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reboot.ProtoReflect.Descriptor instead.
 func (*Reboot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Reboot) GetMode() string {
@@ -1333,7 +1429,7 @@ type SetNetboot struct {
 
 func (x *SetNetboot) Reset() {
 	*x = SetNetboot{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1441,7 @@ func (x *SetNetboot) String() string {
 func (*SetNetboot) ProtoMessage() {}
 
 func (x *SetNetboot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1454,7 @@ func (x *SetNetboot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNetboot.ProtoReflect.Descriptor instead.
 func (*SetNetboot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetNetboot) GetMode() string {
@@ -1395,7 +1491,7 @@ type RepaveImage struct {
 
 func (x *RepaveImage) Reset() {
 	*x = RepaveImage{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1503,7 @@ func (x *RepaveImage) String() string {
 func (*RepaveImage) ProtoMessage() {}
 
 func (x *RepaveImage) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1516,7 @@ func (x *RepaveImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepaveImage.ProtoReflect.Descriptor instead.
 func (*RepaveImage) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RepaveImage) GetImage() string {
@@ -1462,7 +1558,7 @@ type KubeadmJoin struct {
 
 func (x *KubeadmJoin) Reset() {
 	*x = KubeadmJoin{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1570,7 @@ func (x *KubeadmJoin) String() string {
 func (*KubeadmJoin) ProtoMessage() {}
 
 func (x *KubeadmJoin) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1583,7 @@ func (x *KubeadmJoin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeadmJoin.ProtoReflect.Descriptor instead.
 func (*KubeadmJoin) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *KubeadmJoin) GetClusterRef() string {
@@ -1517,7 +1613,7 @@ type VerifyInCluster struct {
 
 func (x *VerifyInCluster) Reset() {
 	*x = VerifyInCluster{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1625,7 @@ func (x *VerifyInCluster) String() string {
 func (*VerifyInCluster) ProtoMessage() {}
 
 func (x *VerifyInCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1638,7 @@ func (x *VerifyInCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyInCluster.ProtoReflect.Descriptor instead.
 func (*VerifyInCluster) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *VerifyInCluster) GetClusterRef() string {
@@ -1587,7 +1683,7 @@ type NetReconfig struct {
 
 func (x *NetReconfig) Reset() {
 	*x = NetReconfig{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1695,7 @@ func (x *NetReconfig) String() string {
 func (*NetReconfig) ProtoMessage() {}
 
 func (x *NetReconfig) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1708,7 @@ func (x *NetReconfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetReconfig.ProtoReflect.Descriptor instead.
 func (*NetReconfig) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NetReconfig) GetConfig() string {
@@ -1650,7 +1746,7 @@ type RmaAction struct {
 
 func (x *RmaAction) Reset() {
 	*x = RmaAction{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1758,7 @@ func (x *RmaAction) String() string {
 func (*RmaAction) ProtoMessage() {}
 
 func (x *RmaAction) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1771,7 @@ func (x *RmaAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RmaAction.ProtoReflect.Descriptor instead.
 func (*RmaAction) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RmaAction) GetReason() string {
@@ -1726,7 +1822,7 @@ type Power struct {
 
 func (x *Power) Reset() {
 	*x = Power{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1834,7 @@ func (x *Power) String() string {
 func (*Power) ProtoMessage() {}
 
 func (x *Power) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1847,7 @@ func (x *Power) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Power.ProtoReflect.Descriptor instead.
 func (*Power) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Power) GetAction() string {
@@ -1785,7 +1881,7 @@ type Inspect struct {
 
 func (x *Inspect) Reset() {
 	*x = Inspect{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1893,7 @@ func (x *Inspect) String() string {
 func (*Inspect) ProtoMessage() {}
 
 func (x *Inspect) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1906,7 @@ func (x *Inspect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inspect.ProtoReflect.Descriptor instead.
 func (*Inspect) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 // Identify switches the machine's locator light, through its BMC.
@@ -1826,7 +1922,7 @@ type Identify struct {
 
 func (x *Identify) Reset() {
 	*x = Identify{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1934,7 @@ func (x *Identify) String() string {
 func (*Identify) ProtoMessage() {}
 
 func (x *Identify) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1947,7 @@ func (x *Identify) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identify.ProtoReflect.Descriptor instead.
 func (*Identify) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Identify) GetOff() bool {
@@ -1877,7 +1973,7 @@ type ReadEventLog struct {
 
 func (x *ReadEventLog) Reset() {
 	*x = ReadEventLog{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1985,7 @@ func (x *ReadEventLog) String() string {
 func (*ReadEventLog) ProtoMessage() {}
 
 func (x *ReadEventLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[25]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1998,7 @@ func (x *ReadEventLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEventLog.ProtoReflect.Descriptor instead.
 func (*ReadEventLog) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 // ClearEventLog reads the BMC's event log into the run's log, and then clears it. What the BMC notes between the two is lost.
@@ -1914,7 +2010,7 @@ type ClearEventLog struct {
 
 func (x *ClearEventLog) Reset() {
 	*x = ClearEventLog{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2022,7 @@ func (x *ClearEventLog) String() string {
 func (*ClearEventLog) ProtoMessage() {}
 
 func (x *ClearEventLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[26]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2035,7 @@ func (x *ClearEventLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearEventLog.ProtoReflect.Descriptor instead.
 func (*ClearEventLog) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 // ResetBmc restarts the BMC itself, which leaves the host alone, and waits until it answers again. At most once an hour.
@@ -1951,7 +2047,7 @@ type ResetBmc struct {
 
 func (x *ResetBmc) Reset() {
 	*x = ResetBmc{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2059,7 @@ func (x *ResetBmc) String() string {
 func (*ResetBmc) ProtoMessage() {}
 
 func (x *ResetBmc) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[27]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2072,7 @@ func (x *ResetBmc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetBmc.ProtoReflect.Descriptor instead.
 func (*ResetBmc) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 // Media puts an image into the virtual drive, or takes out what is in it, and reads it back.
@@ -1990,7 +2086,7 @@ type Media struct {
 
 func (x *Media) Reset() {
 	*x = Media{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[28]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2098,7 @@ func (x *Media) String() string {
 func (*Media) ProtoMessage() {}
 
 func (x *Media) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[28]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2111,7 @@ func (x *Media) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Media.ProtoReflect.Descriptor instead.
 func (*Media) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Media) GetUrl() string {
@@ -2041,7 +2137,7 @@ type ReadInventory struct {
 
 func (x *ReadInventory) Reset() {
 	*x = ReadInventory{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[29]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2149,7 @@ func (x *ReadInventory) String() string {
 func (*ReadInventory) ProtoMessage() {}
 
 func (x *ReadInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[29]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2162,7 @@ func (x *ReadInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadInventory.ProtoReflect.Descriptor instead.
 func (*ReadInventory) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 // SerialConsole keeps the machine's serial console open for those who attach to the run (ConsoleService). A run of such steps alone stands
@@ -2080,7 +2176,7 @@ type SerialConsole struct {
 
 func (x *SerialConsole) Reset() {
 	*x = SerialConsole{}
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[30]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2188,7 @@ func (x *SerialConsole) String() string {
 func (*SerialConsole) ProtoMessage() {}
 
 func (x *SerialConsole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[30]
+	mi := &file_proto_holdfast_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2201,7 @@ func (x *SerialConsole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SerialConsole.ProtoReflect.Descriptor instead.
 func (*SerialConsole) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SerialConsole) GetIdleSeconds() int32 {
@@ -2157,9 +2253,12 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\",\n" +
 	"\x11DeletePlanRequest\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\x14\n" +
-	"\x12DeletePlanResponse\"-\n" +
+	"\x12DeletePlanResponse\"`\n" +
 	"\x12ReleasePlanRequest\x12\x17\n" +
-	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\xc1\x02\n" +
+	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\"\n" +
+	"\n" +
+	"max_active\x182 \x01(\x05H\x00R\tmaxActive\x88\x01\x01B\r\n" +
+	"\v_max_active\"\x8d\x03\n" +
 	"\x04Plan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12'\n" +
@@ -2171,7 +2270,16 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x184 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12,\n" +
 	"\x05brake\x185 \x01(\v2\x16.holdfast.v1.PlanBrakeR\x05brake\x120\n" +
-	"\x06recent\x186 \x03(\v2\x18.holdfast.v1.PlanOutcomeR\x06recent\"\xa6\x01\n" +
+	"\x06recent\x186 \x03(\v2\x18.holdfast.v1.PlanOutcomeR\x06recent\x12+\n" +
+	"\x05ramps\x18< \x03(\v2\x15.holdfast.v1.PlanRampR\x05ramps\x12\x1d\n" +
+	"\n" +
+	"max_active\x18= \x01(\x05R\tmaxActive\"\x89\x01\n" +
+	"\bPlanRamp\x12\x14\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06failed\x18\x03 \x03(\tR\x06failed\x129\n" +
+	"\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xa6\x01\n" +
 	"\tPlanBrake\x12\x18\n" +
 	"\afailure\x18\x01 \x01(\tR\afailure\x12\x1a\n" +
 	"\bmachines\x18\x02 \x01(\x05R\bmachines\x12\x12\n" +
@@ -2303,7 +2411,7 @@ func file_proto_holdfast_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_proto_holdfast_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(Probe_Verdict)(0),            // 0: holdfast.v1.Probe.Verdict
 	(*ProbePlanRequest)(nil),      // 1: holdfast.v1.ProbePlanRequest
@@ -2317,81 +2425,84 @@ var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*DeletePlanResponse)(nil),    // 9: holdfast.v1.DeletePlanResponse
 	(*ReleasePlanRequest)(nil),    // 10: holdfast.v1.ReleasePlanRequest
 	(*Plan)(nil),                  // 11: holdfast.v1.Plan
-	(*PlanBrake)(nil),             // 12: holdfast.v1.PlanBrake
-	(*PlanOutcome)(nil),           // 13: holdfast.v1.PlanOutcome
-	(*Step)(nil),                  // 14: holdfast.v1.Step
-	(*SshCommand)(nil),            // 15: holdfast.v1.SshCommand
-	(*Reboot)(nil),                // 16: holdfast.v1.Reboot
-	(*SetNetboot)(nil),            // 17: holdfast.v1.SetNetboot
-	(*RepaveImage)(nil),           // 18: holdfast.v1.RepaveImage
-	(*KubeadmJoin)(nil),           // 19: holdfast.v1.KubeadmJoin
-	(*VerifyInCluster)(nil),       // 20: holdfast.v1.VerifyInCluster
-	(*NetReconfig)(nil),           // 21: holdfast.v1.NetReconfig
-	(*RmaAction)(nil),             // 22: holdfast.v1.RmaAction
-	(*Power)(nil),                 // 23: holdfast.v1.Power
-	(*Inspect)(nil),               // 24: holdfast.v1.Inspect
-	(*Identify)(nil),              // 25: holdfast.v1.Identify
-	(*ReadEventLog)(nil),          // 26: holdfast.v1.ReadEventLog
-	(*ClearEventLog)(nil),         // 27: holdfast.v1.ClearEventLog
-	(*ResetBmc)(nil),              // 28: holdfast.v1.ResetBmc
-	(*Media)(nil),                 // 29: holdfast.v1.Media
-	(*ReadInventory)(nil),         // 30: holdfast.v1.ReadInventory
-	(*SerialConsole)(nil),         // 31: holdfast.v1.SerialConsole
-	nil,                           // 32: holdfast.v1.ProbePlanRequest.ParamsEntry
-	nil,                           // 33: holdfast.v1.SshCommand.EnvEntry
-	nil,                           // 34: holdfast.v1.VerifyInCluster.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*PlanRamp)(nil),              // 12: holdfast.v1.PlanRamp
+	(*PlanBrake)(nil),             // 13: holdfast.v1.PlanBrake
+	(*PlanOutcome)(nil),           // 14: holdfast.v1.PlanOutcome
+	(*Step)(nil),                  // 15: holdfast.v1.Step
+	(*SshCommand)(nil),            // 16: holdfast.v1.SshCommand
+	(*Reboot)(nil),                // 17: holdfast.v1.Reboot
+	(*SetNetboot)(nil),            // 18: holdfast.v1.SetNetboot
+	(*RepaveImage)(nil),           // 19: holdfast.v1.RepaveImage
+	(*KubeadmJoin)(nil),           // 20: holdfast.v1.KubeadmJoin
+	(*VerifyInCluster)(nil),       // 21: holdfast.v1.VerifyInCluster
+	(*NetReconfig)(nil),           // 22: holdfast.v1.NetReconfig
+	(*RmaAction)(nil),             // 23: holdfast.v1.RmaAction
+	(*Power)(nil),                 // 24: holdfast.v1.Power
+	(*Inspect)(nil),               // 25: holdfast.v1.Inspect
+	(*Identify)(nil),              // 26: holdfast.v1.Identify
+	(*ReadEventLog)(nil),          // 27: holdfast.v1.ReadEventLog
+	(*ClearEventLog)(nil),         // 28: holdfast.v1.ClearEventLog
+	(*ResetBmc)(nil),              // 29: holdfast.v1.ResetBmc
+	(*Media)(nil),                 // 30: holdfast.v1.Media
+	(*ReadInventory)(nil),         // 31: holdfast.v1.ReadInventory
+	(*SerialConsole)(nil),         // 32: holdfast.v1.SerialConsole
+	nil,                           // 33: holdfast.v1.ProbePlanRequest.ParamsEntry
+	nil,                           // 34: holdfast.v1.SshCommand.EnvEntry
+	nil,                           // 35: holdfast.v1.VerifyInCluster.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	11, // 0: holdfast.v1.ProbePlanRequest.plan:type_name -> holdfast.v1.Plan
-	32, // 1: holdfast.v1.ProbePlanRequest.params:type_name -> holdfast.v1.ProbePlanRequest.ParamsEntry
+	33, // 1: holdfast.v1.ProbePlanRequest.params:type_name -> holdfast.v1.ProbePlanRequest.ParamsEntry
 	3,  // 2: holdfast.v1.ProbePlanResponse.probes:type_name -> holdfast.v1.Probe
 	0,  // 3: holdfast.v1.Probe.verdict:type_name -> holdfast.v1.Probe.Verdict
 	11, // 4: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
 	11, // 5: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
-	14, // 6: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
-	35, // 7: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
-	12, // 8: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
-	13, // 9: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
-	35, // 10: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
-	15, // 11: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
-	16, // 12: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
-	17, // 13: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
-	18, // 14: holdfast.v1.Step.repave:type_name -> holdfast.v1.RepaveImage
-	19, // 15: holdfast.v1.Step.join:type_name -> holdfast.v1.KubeadmJoin
-	20, // 16: holdfast.v1.Step.verify:type_name -> holdfast.v1.VerifyInCluster
-	21, // 17: holdfast.v1.Step.net:type_name -> holdfast.v1.NetReconfig
-	22, // 18: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
-	23, // 19: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
-	24, // 20: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
-	25, // 21: holdfast.v1.Step.identify:type_name -> holdfast.v1.Identify
-	26, // 22: holdfast.v1.Step.event_log:type_name -> holdfast.v1.ReadEventLog
-	27, // 23: holdfast.v1.Step.clear_event_log:type_name -> holdfast.v1.ClearEventLog
-	28, // 24: holdfast.v1.Step.reset_bmc:type_name -> holdfast.v1.ResetBmc
-	29, // 25: holdfast.v1.Step.media:type_name -> holdfast.v1.Media
-	30, // 26: holdfast.v1.Step.inventory:type_name -> holdfast.v1.ReadInventory
-	31, // 27: holdfast.v1.Step.console:type_name -> holdfast.v1.SerialConsole
-	33, // 28: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
-	36, // 29: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
-	34, // 30: holdfast.v1.VerifyInCluster.labels:type_name -> holdfast.v1.VerifyInCluster.LabelsEntry
-	4,  // 31: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	5,  // 32: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	7,  // 33: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	8,  // 34: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	10, // 35: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
-	1,  // 36: holdfast.v1.PlanService.ProbePlan:input_type -> holdfast.v1.ProbePlanRequest
-	11, // 37: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	6,  // 38: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	11, // 39: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	9,  // 40: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	11, // 41: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
-	2,  // 42: holdfast.v1.PlanService.ProbePlan:output_type -> holdfast.v1.ProbePlanResponse
-	37, // [37:43] is the sub-list for method output_type
-	31, // [31:37] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	15, // 6: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
+	36, // 7: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	13, // 8: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
+	14, // 9: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
+	12, // 10: holdfast.v1.Plan.ramps:type_name -> holdfast.v1.PlanRamp
+	36, // 11: holdfast.v1.PlanRamp.updated_at:type_name -> google.protobuf.Timestamp
+	36, // 12: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
+	16, // 13: holdfast.v1.Step.ssh:type_name -> holdfast.v1.SshCommand
+	17, // 14: holdfast.v1.Step.reboot:type_name -> holdfast.v1.Reboot
+	18, // 15: holdfast.v1.Step.netboot:type_name -> holdfast.v1.SetNetboot
+	19, // 16: holdfast.v1.Step.repave:type_name -> holdfast.v1.RepaveImage
+	20, // 17: holdfast.v1.Step.join:type_name -> holdfast.v1.KubeadmJoin
+	21, // 18: holdfast.v1.Step.verify:type_name -> holdfast.v1.VerifyInCluster
+	22, // 19: holdfast.v1.Step.net:type_name -> holdfast.v1.NetReconfig
+	23, // 20: holdfast.v1.Step.rma:type_name -> holdfast.v1.RmaAction
+	24, // 21: holdfast.v1.Step.power:type_name -> holdfast.v1.Power
+	25, // 22: holdfast.v1.Step.inspect:type_name -> holdfast.v1.Inspect
+	26, // 23: holdfast.v1.Step.identify:type_name -> holdfast.v1.Identify
+	27, // 24: holdfast.v1.Step.event_log:type_name -> holdfast.v1.ReadEventLog
+	28, // 25: holdfast.v1.Step.clear_event_log:type_name -> holdfast.v1.ClearEventLog
+	29, // 26: holdfast.v1.Step.reset_bmc:type_name -> holdfast.v1.ResetBmc
+	30, // 27: holdfast.v1.Step.media:type_name -> holdfast.v1.Media
+	31, // 28: holdfast.v1.Step.inventory:type_name -> holdfast.v1.ReadInventory
+	32, // 29: holdfast.v1.Step.console:type_name -> holdfast.v1.SerialConsole
+	34, // 30: holdfast.v1.SshCommand.env:type_name -> holdfast.v1.SshCommand.EnvEntry
+	37, // 31: holdfast.v1.VerifyInCluster.timeout:type_name -> google.protobuf.Duration
+	35, // 32: holdfast.v1.VerifyInCluster.labels:type_name -> holdfast.v1.VerifyInCluster.LabelsEntry
+	4,  // 33: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	5,  // 34: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	7,  // 35: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	8,  // 36: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	10, // 37: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
+	1,  // 38: holdfast.v1.PlanService.ProbePlan:input_type -> holdfast.v1.ProbePlanRequest
+	11, // 39: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	6,  // 40: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	11, // 41: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	9,  // 42: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	11, // 43: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
+	2,  // 44: holdfast.v1.PlanService.ProbePlan:output_type -> holdfast.v1.ProbePlanResponse
+	39, // [39:45] is the sub-list for method output_type
+	33, // [33:39] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }
@@ -2399,7 +2510,8 @@ func file_proto_holdfast_v1_plan_proto_init() {
 	if File_proto_holdfast_v1_plan_proto != nil {
 		return
 	}
-	file_proto_holdfast_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
+	file_proto_holdfast_v1_plan_proto_msgTypes[9].OneofWrappers = []any{}
+	file_proto_holdfast_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
 		(*Step_Ssh)(nil),
 		(*Step_Reboot)(nil),
 		(*Step_Netboot)(nil),
@@ -2418,14 +2530,14 @@ func file_proto_holdfast_v1_plan_proto_init() {
 		(*Step_Inventory)(nil),
 		(*Step_Console)(nil),
 	}
-	file_proto_holdfast_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
+	file_proto_holdfast_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_plan_proto_rawDesc), len(file_proto_holdfast_v1_plan_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,71 @@
+package executor
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// A plan that installs an image and then fails reaches at most 10 machines, under a second leader too. With an image that
+// works all runs end.
+func TestRamp(t *testing.T) {
+	const machines = 40
+	l := newLab(t, fake.Config{})
+	l.must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel}}})
+	check := step("check", &holdfastv1.SshCommand{Command: "fail"})
+	check.MaxRetries = proto.Int32(0)
+	l.plan("bad", step("install", &holdfastv1.RepaveImage{}), check)
+	l.plan("good", step("install", &holdfastv1.RepaveImage{}))
+	var bad, good []*holdfastv1.Run
+	for i := range machines {
+		for plan, runs := range map[string]*[]*holdfastv1.Run{"bad": &bad, "good": &good} {
+			m := fmt.Sprint(plan, "-", i)
+			l.machine(m)
+			*runs = append(*runs, l.start(m, "", plan, nil))
+		}
+	}
+	first := l.lead(quick())
+	l.ended(bad[0].GetRunId())
+	first.kill()
+	l.lead(quick())
+	for _, r := range good {
+		if run := l.ended(r.GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			t.Errorf("run of the good plan: %v, want SUCCEEDED", run)
+		}
+	}
+	l.until(func(v *fsm.View) bool {
+		p, _ := v.Plan("bad")
+		return p.GetBrake() != nil
+	})
+	written := 0
+	for _, r := range bad {
+		if run, _ := l.fsm.View().Run(r.GetRunId()); run.GetPhase() != holdfastv1.Run_PENDING {
+			written++
+		}
+	}
+	if written > 10 {
+		t.Errorf("%d machines were reached by a bad plan, want at most 10", written)
+	}
+}
+
+// until waits until the state is as cond wants it.
+func (l *lab) until(cond func(*fsm.View) bool) {
+	l.t.Helper()
+	for {
+		changed := l.fsm.Changed()
+		if cond(l.fsm.View()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-l.t.Context().Done():
+			l.t.Fatal("the state has not come to what is waited for")
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// A destructive plan begins with few machines, and reaches more of them as its runs succeed: a bad image costs a few disks and not
+// a fleet. The ramp is part of the replicated state, so a new leader continues it.
+const (
+	rampFirst     = 5         // runs at work before one has succeeded
+	rampIdle      = time.Hour // without a run, after which a ramp begins again
+	maxRamps      = 8         // images of one plan that have a ramp; the one used least recently begins again
+	maxPlanActive = 1_000_000 // an operator's limit
+)
+
+// Cohort is the runs that share a ramp: what is wrong with one of them is probably wrong with all.
+type Cohort struct{ Plan, Image string }
+
+// CohortOf returns the cohort of a run.
+func CohortOf(r *holdfastv1.Run) Cohort {
+	return Cohort{Plan: r.GetPlanId(), Image: r.GetParams()["image"]}
+}
+
+// key is unambiguous: a plan id has no NUL.
+func (c Cohort) key() string { return c.Plan + "\x00" + c.Image + "\x00" }
+
+// atWork counts the runs of a cohort that have begun and not ended.
+func (s *state) atWork(c Cohort) int {
+	key := c.key()
+	return s.runs.count(runsAtWork, key+"\x01") - s.runs.count(runsAtWork, key)
+}
+
+// ramped reports whether the runs of a plan are limited by a ramp: those that erase a disk, take a machine out, or may cut
+// it off from the network.
+func ramped(p *holdfastv1.Plan) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
+		return s.GetRepave() != nil || s.GetRma() != nil || s.GetNet() != nil
+	})
+}
+
+func rampOf(p *holdfastv1.Plan, image string) int {
+	return slices.IndexFunc(p.GetRamps(), func(r *holdfastv1.PlanRamp) bool { return r.GetImage() == image })
+}
+
+// limitOf returns how many runs of a cohort may be at work at once; 0 is no limit.
+func (s *state) limitOf(p *holdfastv1.Plan, c Cohort) int {
+	switch i := rampOf(p, c.Image); {
+	case p.GetMaxActive() > 0:
+		return int(p.GetMaxActive())
+	case s.meta.GetFeatureLevel() < Level2 || !ramped(p):
+		return 0
+	case i >= 0:
+		return int(p.GetRamps()[i].GetLimit())
+	}
+	return rampFirst
+}
+
+// heldBy returns what a run that has not begun waits for: the release of its plan, or a place in the ramp; "" if it may begin. The
+// plan may be nil.
+func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
+	if p.GetBrake() != nil {
+		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
+	}
+	c := CohortOf(run)
+	limit := s.limitOf(p, c)
+	if limit == 0 || s.atWork(c) < limit {
+		return ""
+	}
+	what := "plan " + c.Plan
+	if c.Image != "" {
+		what += " with image " + c.Image
+	}
+	if p.GetMaxActive() > 0 {
+		return fmt.Sprintf("a run of %s to end: %d are at work, the limit that an operator has set", what, limit)
+	}
+	return fmt.Sprintf("a run of %s to end: %d are at work, and more may begin as runs succeed", what, limit)
+}
+
+// noteRamp moves the ramp of an ended run, and holds the plan if its runs fail on one machine after another, for any reasons.
+func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
+	r := &holdfastv1.PlanRamp{Image: CohortOf(run).Image, Limit: rampFirst}
+	if i := rampOf(p, r.GetImage()); i >= 0 {
+		r = p.GetRamps()[i]
+		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
+	}
+	p.Ramps = append(p.GetRamps(), r)
+	if n := len(p.GetRamps()) - maxRamps; n > 0 {
+		p.Ramps = slices.Clone(p.GetRamps()[n:])
+	}
+	r.UpdatedAt = t.now
+	if o.GetFailure() == "" {
+		r.Limit = min(r.GetLimit()+1, maxPlanActive)
+		if len(r.GetFailed()) > 0 {
+			r.Failed = slices.Clone(r.GetFailed()[1:])
+		}
+		return
+	}
+	r.Limit = max(rampFirst, r.GetLimit()/2)
+	if !slices.Contains(r.GetFailed(), run.GetMachineId()) {
+		r.Failed = append(r.GetFailed(), run.GetMachineId())
+	}
+	if n := len(r.GetFailed()); n >= brakeMachines && p.GetBrake() == nil {
+		p.Brake = &holdfastv1.PlanBrake{Failure: o.GetFailure(), Machines: int32(n), Runs: int32(len(p.GetRecent())),
+			LastError: run.GetError().GetMessage(), Since: t.now}
+		r.Failed = nil
+	}
+}
+
+// restartRamp begins the ramp of a run again if no run of its cohort is at work and none has ended for a while: what the plan
+// installs may be another thing by now.
+func (t *tx) restartRamp(run *holdfastv1.Run) {
+	shared, _ := t.plan(run.GetPlanId())
+	c := CohortOf(run)
+	i := rampOf(shared, c.Image)
+	if i < 0 || t.atWork(c) > 0 || t.now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
+		return
+	}
+	if p, ok := t.plans.get(run.GetPlanId()); ok {
+		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
+		t.plans.put(p)
+	}
+}
+
+// MayBegin reports whether one more run of a cohort may begin while so many are at work.
+func (v *View) MayBegin(c Cohort, atWork int) bool {
+	p, ok := v.SharedPlan(c.Plan)
+	if !ok {
+		return true
+	}
+	limit := v.limitOf(p, c)
+	return p.GetBrake() == nil && (limit == 0 || atWork < limit)
+}
