@@ -29,9 +29,10 @@ func (p *position) resume() uint64 {
 	return p.cursor
 }
 
-// restart makes the next part begin with the current state.
+// restart makes the next part begin with the current state. The cluster does not know the cursor: it may have been
+// recovered or restored, and its revisions may be below those that were delivered. So nothing counts as known.
 func (p *position) restart() {
-	p.cursor, p.state = 0, true
+	*p = *newPosition(0)
 }
 
 // fresh tells whether an event is to be delivered. It moves the position over those that are not.

@@ -16,8 +16,8 @@ import (
 // the last event, none lost and none twice.
 //
 // A cursor other than zero, that of an event seen before, starts right after that event instead. When
-// events that old are no longer kept, WatchRuns starts again from the current state: f then gets every
-// run that has changed since, but not the transitions in between.
+// events that old are no longer kept, WatchRuns starts again from the current state: f then gets every run
+// as it is now, also those that have not changed, but not the transitions in between.
 func (c *Client) WatchRuns(ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.RunEvent) error) error {
 	pos := newPosition(cursor)
 	return c.peers.follow(ctx, holdfastv1.RunService_WatchRuns_FullMethodName,

@@ -157,7 +157,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@90", "b@95", "z@101"},
 		},
 		{
-			name:   "a cursor that is gone starts again from the state, unchanged runs are not delivered again",
+			name:   "a cursor that is gone starts again from the state, all of which is delivered: a recovered cluster has lower indexes",
 			cursor: 10,
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(10, broken, event(11, 101, "a"), event(12, 102, "b")),
@@ -165,7 +165,7 @@ func TestWatchResumes(t *testing.T) {
 				serving(0, broken, event(0, 101, "a"), event(0, 102, "b"), event(0, 102, "c"), event(0, 150, "d"), event(40, 60, "e")),
 				serving(40, nil, event(41, 160, "z")),
 			},
-			want: []string{"a@101", "b@102", "c@102", "d@150", "z@160"},
+			want: []string{"a@101", "b@102", "a@101", "b@102", "c@102", "d@150", "e@60", "z@160"},
 		},
 		{
 			name:   "a stream that ends without an error goes on too",

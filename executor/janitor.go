@@ -33,9 +33,9 @@ func NewJanitor(p Proposer, s State, log *slog.Logger) *Janitor {
 	return &Janitor{proposer: p, state: s, log: log}
 }
 
-// Run looks every 20 s until the term ends.
+// Run polls at once, so that leaders that change often put things away too, and every 20 s until the term ends.
 func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
-	for sleep(ctx, janitorPause) == nil {
+	for ok := true; ok; ok = sleep(ctx, janitorPause) == nil {
 		for _, cmd := range j.due(time.Now()) {
 			cmd.FeatureLevel, cmd.Epoch = 1, t.Epoch
 			_, err := j.proposer.Apply(ctx, cmd)

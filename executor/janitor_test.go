@@ -72,3 +72,23 @@ func TestJanitor(t *testing.T) {
 		}
 	})
 }
+
+// TestJanitorShortTerms: a drained pool is archived also by leaders that each lead for less than a pause.
+func TestJanitorShortTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{})
+		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"}, TtlMs: 15_000}}})
+		l.must(&internalv1.Command{Op: &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: "p-1"}}})
+		for epoch := uint64(7); epoch < 7+33; epoch++ {
+			l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: epoch}}})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			if err := NewJanitor(l, l.fsm, slog.New(slog.DiscardHandler)).Run(ctx, cluster.Term{Epoch: epoch}); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if p, _ := l.fsm.View().Pool("p-1"); p.GetStatus() != holdfastv1.Pool_ARCHIVED {
+			t.Errorf("after five and a half minutes of leaders that change: %v, want ARCHIVED", p.GetStatus())
+		}
+	})
+}

@@ -1,6 +1,11 @@
 package fsm
 
 import (
+	"iter"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -15,6 +20,7 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 		return nil, f.haltErr
 	}
 	t := newTx(f, f.state.meta.GetAppliedIndex(), &internalv1.Command{Time: f.state.meta.GetNow(), Principal: "system"})
+	t.moveCursors()
 	ended := t.activeRuns()
 	for _, run := range ended {
 		t.closeSteps(run, why)
@@ -24,4 +30,41 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	t.meta.ClusterId = clusterID
 	f.publish()
 	return ended, nil
+}
+
+// recoverGap lies between the cursors of the lost peers and those of the recovered cluster. No peer has made as many
+// events beyond what this one has.
+const recoverGap = 1 << 32
+
+// moveCursors renumbers events, so that a cursor that a lost peer has handed out is refused for ever, and never taken
+// for a place in the history of the recovered cluster. Webhooks move along: they still deliver what was pending.
+func (t *tx) moveCursors() {
+	m := t.meta
+	for e := range collected(t.events) {
+		t.events.delete(ordered(e.GetCursor()))
+		e.Cursor += recoverGap
+		t.events.put(e)
+	}
+	for e := range collected(t.serviceEvents) {
+		t.serviceEvents.delete(ordered(e.GetCursor()))
+		e.Cursor += recoverGap
+		t.serviceEvents.put(e)
+	}
+	for e := range collected(t.news) {
+		t.news.delete(ordered(e.GetCursor()))
+		e.Cursor += recoverGap
+		t.news.put(e)
+	}
+	for w := range collected(t.webhooks) {
+		w.Cursor += recoverGap
+		t.webhooks.put(w)
+	}
+	m.LastEvent, m.FirstEvent = m.GetLastEvent()+recoverGap, max(1, m.GetFirstEvent())+recoverGap
+	m.LastServiceEvent, m.FirstServiceEvent = m.GetLastServiceEvent()+recoverGap, max(1, m.GetFirstServiceEvent())+recoverGap
+	m.LastNews, m.FirstNews = m.GetLastNews()+recoverGap, max(1, m.GetFirstNews())+recoverGap
+}
+
+// collected returns the rows of a table that may be changed while they are read.
+func collected[P proto.Message](t *table[P]) iter.Seq[P] {
+	return slices.Values(slices.Collect(t.ascend("", "")))
 }

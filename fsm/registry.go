@@ -170,6 +170,9 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	if s.GetDeregistered() { // it is late: the registration is over
 		return t.wholeService(s), nil
 	}
+	if t.has(Level2) && overtaken(s.GetStates(), c.GetState()) {
+		return t.wholeService(s), nil
+	}
 	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) { // sent again, it is the same one
 		t.addState(s, c.GetState())
 	}
@@ -177,6 +180,16 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	t.grantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
 	t.putService(s)
 	return t.wholeService(s), nil
+}
+
+// overtaken reports whether a state is a late duplicate: it was recorded before, and a newer one came since.
+func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bool {
+	for i := range max(0, len(states)-1) {
+		if proto.Equal(states[i], s) {
+			return true
+		}
+	}
+	return false
 }
 
 // deregisterService takes a service out. Its id stays known for a while, so that once more changes nothing. A client that sends no id is

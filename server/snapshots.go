@@ -135,7 +135,8 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 	// failpoint: stage-read
 	work, cancel := context.WithTimeout(reading, restoreTimeout)
 	defer cancel()
-	var out *holdfastv1.RestoreSnapshotResponse
+	// Interlude may return while the closure runs on, which therefore writes to no variable of this function.
+	done := make(chan *holdfastv1.RestoreSnapshotResponse, 1)
 	err = k.Interlude(work, func(ctx context.Context) error {
 		wait := time.NewTimer(quiet)
 		defer wait.Stop()
@@ -144,12 +145,14 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		out, err = apply[*holdfastv1.RestoreSnapshotResponse](ctx, s.node, c)
+		out, err := apply[*holdfastv1.RestoreSnapshotResponse](ctx, s.node, c)
+		done <- out
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	out := <-done
 	// failpoint: restore-committed
 	others.haveRestored(work)
 	s.log.WarnContext(ctx, "a snapshot was restored", "of_cluster", out.GetClusterId(), "index", out.GetIndex(), "taken_at", out.GetTakenAt().AsTime(),

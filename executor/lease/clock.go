@@ -8,8 +8,9 @@ const maxStep = time.Second
 
 // clock is the lease clock of one leadership. It is not safe for concurrent use.
 type clock struct {
-	at   time.Duration // on the lease clock
-	last time.Time     // of the leader's monotonic clock
+	at     time.Duration // on the lease clock
+	last   time.Time     // of the leader's monotonic clock
+	pauses int           // gaps above maxStep so far
 }
 
 func newClock(at time.Duration, now time.Time) *clock { return &clock{at: at, last: now} }
@@ -20,7 +21,11 @@ func (c *clock) stand(at time.Duration) { c.at, c.last = at, time.Now() }
 // now moves the clock on and reads it.
 func (c *clock) now() time.Duration {
 	t := time.Now()
-	c.at += min(max(0, t.Sub(c.last)), maxStep)
+	gap := t.Sub(c.last)
+	if gap > maxStep {
+		c.pauses++
+	}
+	c.at += min(max(0, gap), maxStep)
 	c.last = t
 	return c.at
 }

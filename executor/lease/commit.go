@@ -68,6 +68,7 @@ type batch struct {
 	items []item
 	bytes int  // of the leases in cmd
 	full  bool // there is more to be committed
+	after int  // the leader's pauses before it was proposed
 }
 
 // add takes an entry in, unless the batch has no room for it.
@@ -126,7 +127,7 @@ func (r *reign) nextBatch() *batch {
 	defer r.mu.Unlock()
 	r.follow()
 	now := r.clock.now()
-	b := &batch{cmd: &internalv1.CheckpointLeases{ClockMs: now.Milliseconds()}}
+	b := &batch{cmd: &internalv1.CheckpointLeases{ClockMs: now.Milliseconds()}, after: r.clock.pauses}
 	for len(r.pending) > 0 && b.add(r.pending[0], now) {
 		r.pending = r.pending[1:]
 	}
@@ -175,6 +176,7 @@ func (r *reign) commit(ctx context.Context, b *batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.recorded = max(r.recorded, time.Duration(b.cmd.GetClockMs())*time.Millisecond)
+	r.proven = max(r.proven, b.after)
 	r.follow()
 	view := r.state.View()
 	for i, it := range b.items {

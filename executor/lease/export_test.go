@@ -30,3 +30,11 @@ func (e *Engine) Pause(d time.Duration) {
 	defer r.mu.Unlock()
 	r.clock.last = r.clock.last.Add(-d)
 }
+
+// Clock returns the lease clock of the current leadership.
+func (e *Engine) Clock() time.Duration {
+	r := e.current.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clock.at
+}

@@ -31,6 +31,7 @@ type reign struct {
 	pending  []*entry      // to be committed, for somebody who waits
 	untold   []*entry      // to be committed some time, oldest first
 	recorded time.Duration // the lease clock on record
+	proven   int           // pauses after which a commit has shown that this peer still leads
 	wake     chan struct{}
 }
 
@@ -85,6 +86,7 @@ func (r *reign) follow() {
 		return
 	}
 	r.followed = view
+		r.recorded = max(r.recorded, time.Duration(view.LeaseClock())*time.Millisecond) // expiries bring it too
 	for l := range records(view).LeasesChangedSince(r.revision) {
 		r.revision = max(r.revision, l.GetRevision())
 		r.put(l)
@@ -151,7 +153,8 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 	e.seen, e.inherited, e.latest = now, false, rn
 	e.interval = r.asked(k.kind)
 	r.order.sooner(e)
-	if e.ready && now-e.durable < e.slack() {
+	// After a pause another peer may lead, whose lease clock went on: only a commit shows that none does.
+	if e.ready && r.proven == r.clock.pauses && now-e.durable < e.slack() {
 		if !e.untold {
 			e.untold, e.untoldAt = true, now
 			r.untold = append(r.untold, e)
