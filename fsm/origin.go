@@ -179,16 +179,20 @@ func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 	return about
 }
 
-// startConcern is about the machine of a run, and about the credentials of a cluster that the caller names for it: a host
-// that joins a cluster gets an identity there. The cluster that the machine is meant for needs no further permission.
+// startConcern is about the machine of a run, and about the secrets that its parameters would send somewhere: the credentials
+// of a cluster that the caller names, as a host that joins a cluster gets an identity there, and those of the machine when it
+// moves to another address. The cluster that the machine is meant for needs no further permission.
 func (t *tx) startConcern(c *internalv1.StartRun) concern {
 	about := machineConcern(c.GetMachineId())
-	ref := c.GetParams()["cluster_ref"]
-	if ref == "" || !t.has(Level2) {
+	if !t.has(Level2) {
 		return about
 	}
-	if m, _ := t.machines.get(c.GetMachineId()); ref != m.GetSpec().GetTargetClusterRef() {
+	m, _ := t.machines.get(c.GetMachineId())
+	if ref := c.GetParams()["cluster_ref"]; ref != "" && ref != m.GetSpec().GetTargetClusterRef() {
 		about.secrets = append(about.secrets, clusterSecret+ref)
+	}
+	if to := c.GetParams()["new_ssh_endpoint"]; to != "" && to != m.GetSpec().GetSshEndpoint() {
+		about.secrets = append(about.secrets, credentials(m)...)
 	}
 	return about
 }

@@ -171,6 +171,49 @@ func TestClustersOfOtherPools(t *testing.T) {
 	}
 }
 
+// TestAddressesOfRuns: a run that moves a machine to another address sends the machine's secrets there, so an operator of a pool
+// owns them.
+func TestAddressesOfRuns(t *testing.T) {
+	start := func(to string) proto.Message {
+		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "REPAVE", CheckedProvider: "fake"}
+		if to != "" {
+			c.Params = map[string]string{"new_ssh_endpoint": to}
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		name     string
+		level    uint32
+		origin   *internalv1.Origin
+		bmc, ssh string
+		to       string
+		refused  bool
+	}{
+		{"a secret of the pool", fsm.Level2, operator("a"), "", "of-a", "192.0.2.9", false},
+		{"a secret of all pools", fsm.Level2, operator("a"), "", "shared", "192.0.2.9", true},
+		{"a BMC's secret of all pools", fsm.Level2, operator("a"), "shared", "of-a", "192.0.2.9", true},
+		{"the address that it has", fsm.Level2, operator("a"), "", "shared", "192.0.2.1", false},
+		{"no address", fsm.Level2, operator("a"), "", "shared", "", false},
+		{"no secret", fsm.Level2, operator("a"), "", "", "192.0.2.9", false},
+		{"an operator of all pools", fsm.Level2, operator(), "", "shared", "192.0.2.9", false},
+		{"while an older peer is left", fsm.Level1, operator("a"), "", "shared", "192.0.2.9", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fsmtest.NewPeer()
+			do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
+			do(t, p, secretFor("of-a", "a"))
+			do(t, p, secretFor("shared"))
+			do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{
+				Pool: "a", Provider: "fake", SshEndpoint: "192.0.2.1", BmcCredentialsRef: tt.bmc, SshCredentialsRef: tt.ssh}}})
+			code, reason := fsm.Code(0), ""
+			if tt.refused {
+				code, reason = fsm.PermissionDenied, fsm.ReasonOutOfScope
+			}
+			wantAnswer(t, tt.name, from(p, tt.origin, start(tt.to)), code, reason)
+		})
+	}
+}
+
 func TestSecretPools(t *testing.T) {
 	p := fsmtest.NewPeer()
 	put := func(version uint64, all bool, pools ...string) *internalv1.PutSecret {

@@ -20,6 +20,7 @@ const maxSessions = 4
 // link is a connection to a host. It is shared by the calls to that host, and closed when nobody has used it for a while.
 type link struct {
 	client *ssh.Client
+	to     place
 	via    *link // the jump host's, held as long as this one is open
 	born   time.Time
 	slots  chan struct{}
@@ -94,7 +95,7 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 		_ = client.Close()
 		return nil, classify(op, err, providers.Transient)
 	}
-	l := &link{client: client, via: via, born: begun, used: time.Now(), users: 1, slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
+	l := &link{client: client, to: to, via: via, born: begun, used: time.Now(), users: 1, slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
 	p.pool.add(l)
 	p.watching.Go(func() {
 		_ = client.Wait()
@@ -187,7 +188,7 @@ func (l *link) closed() bool {
 // pool is the connections of a provider, by where they lead.
 type pool struct {
 	mu      sync.Mutex
-	links   map[place]*link    // to be given out
+	links   map[place]*link    // the open connection to share, by where it leads
 	open    map[*link]struct{} // all that are not closed
 	dialing map[place]chan struct{}
 	closed  bool
@@ -206,6 +207,9 @@ func (p *pool) remove(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, l)
+	if p.links[l.to] == l {
+		delete(p.links, l.to)
+	}
 }
 
 var errClosed = errors.New("the provider is closed")
@@ -246,7 +250,9 @@ func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, f
 		delete(p.pool.dialing, to)
 		close(mine)
 		if err == nil {
-			p.pool.links[to] = l
+			if _, open := p.pool.open[l]; open { // else it has been removed, and nothing would remove it again
+				p.pool.links[to] = l
+			}
 		}
 		p.pool.mu.Unlock()
 		return l, true, err

@@ -2,6 +2,7 @@ package sshexec
 
 import (
 	"crypto/sha256"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,10 +15,11 @@ const (
 	refusedFor = 10 * time.Minute
 )
 
-// refusals counts logins that were refused in a row.
+// refusals counts logins that were refused in a row, and drops those that have expired.
 type refusals struct {
-	mu   sync.Mutex
-	seen map[place]refusal
+	mu    sync.Mutex
+	seen  map[place]refusal
+	swept time.Time
 }
 
 type refusal struct {
@@ -40,6 +42,7 @@ func (r *refusals) allow(to place, l Login) error {
 func (r *refusals) count(to place, l Login) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.sweep(time.Now())
 	was := r.seen[to]
 	if was.with != l.digest() || time.Now().After(was.until) {
 		was = refusal{with: l.digest()}
@@ -47,6 +50,15 @@ func (r *refusals) count(to place, l Login) {
 	was.times++
 	was.until = time.Now().Add(refusedFor)
 	r.seen[to] = was
+}
+
+// sweep drops what has expired, at most once per refusedFor.
+func (r *refusals) sweep(now time.Time) {
+	if now.Sub(r.swept) < refusedFor {
+		return
+	}
+	r.swept = now
+	maps.DeleteFunc(r.seen, func(_ place, was refusal) bool { return now.After(was.until) })
 }
 
 func (r *refusals) clear(to place) {
