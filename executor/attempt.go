@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 
@@ -32,9 +34,12 @@ type attempt struct {
 	inventory *holdfastv1.HardwareInventory // what was read of the machine, to be kept
 
 	began      time.Time // by this leader
-	waitingFor string
-	since      time.Time
-	noted      string // what is on record as waited for
+	waitingFor string    // with the last error
+	wait       string    // without it
+	since      time.Time // since when that is waited for
+	noted      string    // what is on record as waited for
+	notedWait  string    // the same without an error
+	notedAt    time.Time
 	hand       hand
 	crossed    bool  // the boundary after the first effect
 	broken     error // a commit in the middle failed: the attempt cannot be concluded by this leader
@@ -50,7 +55,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	if a.adopted != nil {
 		// What the outage took of the time is not the step's fault: there is always time to observe.
 		if d := a.run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
-			deadline = latest(d.AsTime(), time.Now().Add(min(timeout, 30*time.Second)))
+			deadline = latest(d.AsTime(), time.Now().Add(a.remainder(timeout)))
 		}
 	}
 	ctx, live, done := a.traced(ctx)
@@ -82,6 +87,21 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	a.cfg.Boundary(AfterEvidence, a.kind)
 	return a.conclude(ctx, attemptCtx, err)
+}
+
+const (
+	leastRemainder = 30 * time.Second // that an adopted attempt has, to observe
+	fairAdoptions  = 8                // leaders who may give an attempt more than that
+)
+
+// remainder returns how long an adopted attempt has at least when its deadline is near or has passed. Half of the timeout, for an
+// outage may have taken the time that the step needed; an attempt that leader after leader has adopted ends sometime.
+func (a *attempt) remainder(timeout time.Duration) time.Duration {
+	least := min(timeout, leastRemainder)
+	if time.Until(a.run.GetDeadline().AsTime()) > least || len(a.adopted.GetEpochs()) >= fairAdoptions {
+		return least
+	}
+	return max(least, timeout/2)
 }
 
 var errTimeout = errors.New("deadline passed")
@@ -270,8 +290,16 @@ func (a *attempt) afterEffect() {
 
 // awaits says what a poll waits for now: it may learn that from what it sees.
 func (a *attempt) awaits(what string) {
-	if a.waitingFor != what {
-		a.waitingFor, a.since = what, time.Now()
+	a.awaitsBut(what, "")
+}
+
+// awaitsBut is awaits with the error that keeps it from happening. Another error of the same wait does not begin it again.
+func (a *attempt) awaitsBut(what, cause string) {
+	if a.wait != what {
+		a.wait, a.since = what, time.Now()
+	}
+	if a.waitingFor = what; cause != "" {
+		a.waitingFor += fsm.ButCause + cause
 	}
 }
 
@@ -281,7 +309,6 @@ func (a *attempt) poll(ctx context.Context, what string, cond func(context.Conte
 	a.awaits(what)
 	p := poller{next: a.cfg.PollMin, most: a.cfg.PollMax}
 	var last error
-	borne := "" // what is told of it
 	for {
 		ok, err := cond(ctx)
 		if ok {
@@ -292,9 +319,8 @@ func (a *attempt) poll(ctx context.Context, what string, cond func(context.Conte
 		}
 		switch last = err; {
 		case err != nil:
-			borne = what + ", but " + brief(err)
-			a.awaits(borne)
-		case a.waitingFor == borne:
+			a.awaitsBut(what, brief(err))
+		case a.wait == what: // cond may have learned what is really waited for
 			a.awaits(what)
 		}
 		if err := a.note(ctx); err != nil {
@@ -340,10 +366,16 @@ func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 	})
 }
 
+// causeEvery is how much longer than for another wait it takes until another error of the same wait is put on record.
+const causeEvery = 10
+
 // note puts on record what the attempt waits for, once it has waited for long enough to interest somebody.
 func (a *attempt) note(ctx context.Context) error {
 	if a.waitingFor == a.noted || a.began.IsZero() || time.Since(a.since) < a.cfg.NoteAfter {
 		return nil
+	}
+	if a.wait == a.notedWait && a.noted != a.wait && time.Since(a.notedAt) < causeEvery*a.cfg.NoteAfter {
+		return nil // an error whose words differ each time is not worth an entry of the log each time
 	}
 	return a.record(ctx, nil)
 }
@@ -360,7 +392,7 @@ func (a *attempt) record(ctx context.Context, evidence map[string]string) error 
 		return err
 	}
 	// failpoint: progress-committed
-	a.run, a.noted = run, a.waitingFor
+	a.run, a.noted, a.notedWait, a.notedAt = run, a.waitingFor, a.wait, time.Now()
 	a.prove(evidence)
 	return nil
 }
@@ -391,8 +423,11 @@ func (a *attempt) write(stream string, data []byte) {
 
 // brief is an error in the line that says what a run waits for.
 func brief(err error) string {
-	return upTo(300, err.Error())
+	return upTo(300, ephemeral.ReplaceAllString(err.Error(), "$1->"))
 }
+
+// ephemeral is the local address of a connection in an error of package net, whose port is another one each time.
+var ephemeral = regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|\[[0-9a-fA-F:.%\w]+\]):\d+->`)
 
 func suffix(message string) string {
 	if message == "" {

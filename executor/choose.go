@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -16,7 +17,7 @@ func (a *attempt) choose() (action, error) {
 	case *holdfastv1.Step_Repave:
 		return with(a, providers.CanImage, func(p providers.Imager) action { return a.repave(p, k.Repave) })
 	case *holdfastv1.Step_Ssh:
-		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.setAside(a.ssh(p, k.Ssh)) })
+		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.unlessDead(a.setAside(a.ssh(p, k.Ssh))) })
 	case *holdfastv1.Step_Join:
 		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) action { return a.join(p, k.Join) })
 	case *holdfastv1.Step_Verify:
@@ -77,5 +78,5 @@ func (a *attempt) flag(own bool, name string) bool {
 }
 
 func (a *attempt) clusterRef(own string) string {
-	return a.param(own, "cluster_ref", a.machine.GetSpec().GetTargetClusterRef(), "default")
+	return fsm.ClusterRef(a.machine, own, a.run.GetParams())
 }

@@ -23,10 +23,11 @@ const maxConsoles = 256
 
 // consoles are the consoles that are open on this peer, while it leads.
 type consoles struct {
-	mu      sync.Mutex
-	terms   int // under way: one or none
-	open    map[string]*openConsole
-	changed chan struct{} // closed at the next change of the above
+	mu       sync.Mutex
+	terms    int // under way: one or none
+	open     map[string]*openConsole
+	reserved int           // places taken: open ones, and those that are being opened or closed
+	changed  chan struct{} // closed at the next change of the above
 }
 
 func newConsoles() *consoles {

@@ -28,6 +28,7 @@ type Config struct {
 	SoftOff      time.Duration // how long an operating system has to power off when asked. Default 1 min
 	Linger       time.Duration // how long a console stays open while nobody is attached. Default 30 s
 	UnseenBoot   time.Duration // how long a host has to boot when nobody can see that it has. Default 1 min
+	DeadAfter    time.Duration // how long a host or BMC does not answer before a machine that is taken out counts as dead. Default 1 min
 	BMCGoes      time.Duration // how soon a BMC that is reset goes away. Default 1 min
 	LogFlush     time.Duration // how often logs are committed. Default 200 ms
 	StepDeadline time.Duration // for steps without a timeout on record. Default 10 min
@@ -51,6 +52,7 @@ func (c Config) withDefaults() Config {
 	def(&c.NoteAfter, time.Second)
 	def(&c.SoftOff, time.Minute)
 	def(&c.UnseenBoot, time.Minute)
+	def(&c.DeadAfter, time.Minute)
 	def(&c.BMCGoes, time.Minute)
 	def(&c.Linger, 30*time.Second)
 	def(&c.LogFlush, 200*time.Millisecond)
@@ -227,7 +229,7 @@ func (l *term) start(ctx context.Context, w waiting, provider string) {
 	l.runners[r.id] = r
 	l.group.Go(func() error {
 		defer r.cancel(nil)
-		err := r.drive(ctx)
+		err := r.driveSafely(ctx)
 		if ctx.Err() != nil {
 			return nil // the term is over: the run goes on under the next leader
 		}

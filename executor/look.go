@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 			}
 		}
 	}
-	if ref := m.GetSpec().GetTargetClusterRef(); ref != "" && m.GetStatus().GetActiveRunId() == "" {
+	if ref := clusterToLookAt(m); ref != "" && m.GetStatus().GetActiveRunId() == "" {
 		// While a run is at work, the run says when the machine has joined.
 		if j, ok := p.(providers.ClusterJoiner); ok && l.pace.wait(ctx) == nil {
 			lctx, stop := context.WithTimeout(ctx, o.cfg.Timeout)
@@ -85,6 +86,12 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 	renew := max(4*l.now(), time.Minute)
 	o.tell(ctx, m, renew, dated(began, renew+3*l.now(), seen)...)
 	o.rescue(ctx, m, p, facts)
+}
+
+// clusterToLookAt returns the cluster in which a machine's node is looked for: the one that a run has joined it to, else the one
+// that it is meant for; "" for none.
+func clusterToLookAt(m *holdfastv1.Machine) string {
+	return cmp.Or(m.GetStatus().GetClusterRef(), m.GetSpec().GetTargetClusterRef())
 }
 
 // health looks what the hardware says of its parts.

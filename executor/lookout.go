@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -112,7 +113,7 @@ func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool
 	_, joins := p.(providers.ClusterJoiner)
 	if inspects || joins {
 		calls := 1
-		if inspects && joins && m.GetSpec().GetTargetClusterRef() != "" {
+		if inspects && joins && clusterToLookAt(m) != "" {
 			calls = 2
 		}
 		o.lane(name, lookReach).ensure(id, calls, condition(m, condReachable) == nil && condition(m, condBMCReachable) == nil)
@@ -162,9 +163,21 @@ func (o *lookout) lane(provider string, kind lookKind) *lane {
 	o.lanes[key] = l
 	o.group.Go(func() error {
 		return l.run(o.ctx, func(e *entry) *holdfastv1.Machine { return o.due(e, kind) },
-			func(ctx context.Context, e *entry, m *holdfastv1.Machine) { look(ctx, l, e, m) })
+			func(ctx context.Context, e *entry, m *holdfastv1.Machine) {
+				defer o.lookPanicked(provider, kind, e)
+				look(ctx, l, e, m)
+			})
 	})
 	return l
+}
+
+// lookPanicked recovers a look in which a provider has panicked: it has failed, like one that the hardware did not answer. Else the process would end,
+// and the next leader would come to the same.
+func (o *lookout) lookPanicked(provider string, kind lookKind, e *entry) {
+	if p := recover(); p != nil {
+		o.cfg.Logger.Error("a look at a machine has panicked", "machine", e.id, "provider", provider, "panic", p, "stack", string(debug.Stack()))
+		o.looked(e, provider, kind, true)
+	}
 }
 
 // share gives the calls a second that a provider has: its own budget, or all that there are.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
@@ -17,7 +16,7 @@ import (
 func TestRamp(t *testing.T) {
 	const machines = 40
 	l := newLab(t, fake.Config{})
-	l.must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel}}})
+	l.level2()
 	check := step("check", &holdfastv1.SshCommand{Command: "fail"})
 	check.MaxRetries = proto.Int32(0)
 	l.plan("bad", step("install", &holdfastv1.RepaveImage{}), check)

@@ -3,7 +3,9 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -83,6 +85,22 @@ func (r *runner) drive(ctx context.Context) error {
 	}
 	r.log.Info("run ended", "phase", r.run.GetPhase(), "error", r.run.GetError().GetMessage())
 	return nil
+}
+
+// driveSafely is drive for a run whose provider or step may panic: that fails this run. Else the process would end, and the next leader
+// would come to the same.
+func (r *runner) driveSafely(ctx context.Context) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		r.log.Error("a step has panicked: its run fails", "step", r.run.GetCurrentStep(), "panic", p, "stack", string(debug.Stack()))
+		err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Panicked", Step: r.run.GetCurrentStep(),
+			Message: upTo(maxWords, fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: look at the machine, and at the log of peer for the stack",
+				r.run.GetCurrentStep(), p))})
+	}()
+	return r.drive(ctx)
 }
 
 // abort ends the run between attempts.

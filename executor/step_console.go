@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
@@ -43,6 +44,10 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 		idle = consoleIdle
 	}
 	return action{do: func(ctx context.Context) error {
+		if err := a.reserveConsole(); err != nil {
+			return err
+		}
+		defer a.consoles.change(func() { a.consoles.reserved-- })
 		live, stop := context.WithCancel(ctx) // the console lives as long
 		defer stop()
 		var hw io.ReadWriteCloser
@@ -67,9 +72,7 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 			<-ended //nolint:errcheck // it was said where the console was waited for
 		}()
 		go func() { ended <- a.copyConsole(o, hw) }()
-		if err := a.openFor(o); err != nil {
-			return err
-		}
+		a.consoles.change(func() { a.consoles.open[a.id] = o })
 		end := errConsoleLost()
 		defer func() {
 			o.end(end)
@@ -83,12 +86,12 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 	}}
 }
 
-// openFor lets people attach.
-func (a *attempt) openFor(o *openConsole) error {
+// reserveConsole takes one of the places for consoles, before the program that speaks with the BMC is started.
+func (a *attempt) reserveConsole() error {
 	full := false
 	a.consoles.change(func() {
-		if full = len(a.consoles.open) >= maxConsoles; !full {
-			a.consoles.open[a.id] = o
+		if full = a.consoles.reserved >= maxConsoles; !full {
+			a.consoles.reserved++
 		}
 	})
 	if full {
@@ -98,7 +101,13 @@ func (a *attempt) openFor(o *openConsole) error {
 }
 
 // copyConsole takes what the console shows into the run's log, and to those who are attached, until it ends.
-func (a *attempt) copyConsole(o *openConsole, hw io.Reader) error {
+func (a *attempt) copyConsole(o *openConsole, hw io.Reader) (err error) {
+	defer func() { // this goroutine is not the runner's, which recovers its own
+		if p := recover(); p != nil {
+			a.runner.log.Error("reading a console has panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("read the console: a defect in Holdfast or its provider: %v", p)
+		}
+	}()
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := hw.Read(buf)
@@ -114,7 +123,7 @@ func (a *attempt) copyConsole(o *openConsole, hw io.Reader) error {
 
 // whileConsole waits for the end of a console, and says why it has come.
 func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Duration, ended chan error) error {
-	a.waitingFor, a.since = "somebody to attach to the console", time.Now()
+	a.awaits("somebody to attach to the console")
 	tick := time.NewTicker(a.cfg.Linger / 10)
 	defer tick.Stop()
 	for {
@@ -133,7 +142,7 @@ func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Du
 			return nil
 		}
 		if here > 0 {
-			a.waitingFor = "everybody to leave the console"
+			a.awaits("everybody to leave the console")
 		}
 		if err := a.note(ctx); err != nil {
 			return err

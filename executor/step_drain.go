@@ -19,8 +19,11 @@ const (
 // setAside gives how a step sets a node aside: through the API of its cluster where that is registered, else by its script.
 func (a *attempt) setAside(script action) action {
 	d, ok := a.provider.(providers.Drainer)
-	if !ok || !a.builtIn() {
+	if !a.builtIn() {
 		return script
+	}
+	if !ok {
+		return a.drainUnlessDead(script)
 	}
 	var through func(ctx context.Context, ref string, n providers.NodeStatus) error
 	drains := false
@@ -51,6 +54,11 @@ func (a *attempt) setAside(script action) action {
 		if err != nil {
 			return err
 		}
+		if drains && a.takesOut() && !(known && n.Ready) { // a node that is Ready has a host that is up
+			if dead, err := a.hostDead(ctx); dead || err != nil {
+				return err
+			}
+		}
 		if known && drains && noNode(n) && !a.flag(false, "force") {
 			a.say("the host is asked whether it is a node of another cluster, or under a name of its own: who knows that it is none sets the run's parameter force=true")
 			known = false
@@ -64,6 +72,19 @@ func (a *attempt) setAside(script action) action {
 			}
 		}
 		return through(ctx, ref, n)
+	}}
+}
+
+// drainUnlessDead returns how a machine that is taken out is drained by its host alone.
+func (a *attempt) drainUnlessDead(script action) action {
+	if a.step.GetName() != stepDrainCheck || !a.takesOut() {
+		return script
+	}
+	return action{do: func(ctx context.Context) error {
+		if dead, err := a.hostDead(ctx); dead || err != nil {
+			return err
+		}
+		return script.do(ctx)
 	}}
 }
 

@@ -29,7 +29,7 @@ func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 	if !ok {
 		return action{}, providers.Errorf(providers.Unsupported, "reboot", "provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
 	}
-	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && power == nil) {
+	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && (power == nil || a.noBMC())) {
 		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.rebootInband(p, inspector) })
 	}
 	if power == nil {
@@ -52,6 +52,17 @@ func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 			return a.rebootBMC(ctx, power, inspector, a.stopping(s.GetForce(), s.GetShutdownSeconds()))
 		},
 	}, nil
+}
+
+// bmcless is a provider some of whose machines have no BMC.
+type bmcless interface {
+	HasBMC(m providers.Machine) bool
+}
+
+// noBMC reports whether the machine has no BMC, though its provider can drive one.
+func (a *attempt) noBMC() bool {
+	p, ok := a.provider.(bmcless)
+	return ok && !p.HasBMC(a.machine)
 }
 
 // rebootBMC is off, seen off, on, seen on, booted: never "cycle" (DESIGN §7).

@@ -24,10 +24,7 @@ const (
 func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) action {
 	wipe := a.flag(s.GetWipe(), "wipe")
 	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			state, err := power.PowerState(ctx, a.machine)
-			return map[string]string{proofPower: string(state)}, err
-		},
+		before: a.powerToTakeOut(power),
 		do: func(ctx context.Context) error {
 			if err := a.spared(a.flag(s.GetForce(), "force")); err != nil {
 				return err
@@ -37,17 +34,25 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 					return err
 				}
 			}
-			// A wiped host has nothing that could be asked.
-			if err := a.turn(ctx, power, providers.PowerOff, a.stopping(wipe, s.GetShutdownSeconds())); err != nil {
+			gone, err := a.beyondReach(ctx, power, s)
+			if err != nil {
 				return err
 			}
-			a.light(ctx)
+			what := "its power cannot be switched off, taken out for return "
+			if !gone {
+				// A wiped host has nothing that could be asked.
+				if err := a.turn(ctx, power, providers.PowerOff, a.stopping(wipe, s.GetShutdownSeconds())); err != nil {
+					return err
+				}
+				what = "powered off for return "
+				a.light(ctx)
+			}
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			reason, ticket := a.param(s.GetReason(), "reason"), a.param(s.GetTicket(), "ticket")
 			a.prove(map[string]string{"reason": reason, "ticket": ticket})
-			a.message = strings.TrimSpace("powered off for return " + strings.TrimSpace(reason+" "+ticket))
+			a.message = strings.TrimSpace(what + strings.TrimSpace(reason+" "+ticket))
 			return nil
 		},
 	}
@@ -80,7 +85,7 @@ func (a *attempt) undisturbed() string {
 		holds[c.GetType()] = c.GetStatus() // while it is unknown: what was last known
 	}
 	for _, s := range a.run.GetSteps() {
-		if s.GetState() == holdfastv1.StepStatus_SUCCEEDED && fsm.Drains(s) {
+		if s.GetState() == holdfastv1.StepStatus_SUCCEEDED && fsm.Drains(s) && !fsm.Skipped(s) {
 			return "drained by step " + s.GetName()
 		}
 	}

@@ -56,7 +56,7 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 		}
 	} else {
 		now := time.Now()
-		a.waitingFor, a.since = waitSoftOff, now
+		a.awaits(waitSoftOff)
 		if err := a.record(ctx, map[string]string{proofSoftOff: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
 			return false, err
 		}

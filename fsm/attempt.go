@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -111,11 +112,24 @@ func (t *tx) noteProgress(c *internalv1.NoteProgress) (*holdfastv1.Run, *Error) 
 	}
 	mergeEvidence(a, c.GetEvidence())
 	if c.GetWaitingFor() != "" && run.GetWaitingFor() != c.GetWaitingFor() {
-		run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.now
+		if !t.has(Level2) || !sameWait(run.GetWaitingFor(), c.GetWaitingFor()) {
+			run.WaitingSince = t.now
+		}
+		run.WaitingFor = c.GetWaitingFor()
 	}
 	run.NextActionAt = c.GetNextActionAt()
 	t.putRun(run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
 	return run, nil
+}
+
+// ButCause stands in waiting_for between what is waited for and the last error.
+const ButCause = ", but "
+
+// sameWait reports whether two texts are about the same wait, with whatever errors.
+func sameWait(a, b string) bool {
+	a, _, _ = strings.Cut(a, ButCause)
+	b, _, _ = strings.Cut(b, ButCause)
+	return a == b
 }
 
 func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {

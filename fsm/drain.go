@@ -8,3 +8,11 @@ import (
 func Drains(s *holdfastv1.StepStatus) bool {
 	return s.GetName() == "drain-node" || s.GetName() == "drain-check"
 }
+
+// ProofSkipped is the evidence of a step that was not done because its host is dead: the reason.
+const ProofSkipped = "skipped"
+
+// Skipped reports whether a step succeeded without being done.
+func Skipped(s *holdfastv1.StepStatus) bool {
+	return lastAttempt(s).GetEvidenceAfter()[ProofSkipped] != ""
+}

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,6 +80,7 @@ func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 			continue
 		}
 		switch {
+		case Drains(s) && t.has(Level2) && Skipped(s): // by level 1 no step is skipped
 		case Drains(s):
 			t.observe(m, &holdfastv1.Condition{Type: condDrained, Status: true, Reason: "Drained", Message: "by step " + s.GetName()})
 		case s.GetName() == "uncordon-node":
@@ -86,12 +88,32 @@ func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 		case s.GetKind() == "repave":
 			t.setCondition(m, condDrained, false, "Repaved")
 			t.setCondition(m, condInCluster, false, "Repaved")
+			m.Status.ClusterRef = ""
 			t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
 		case s.GetKind() == "join": // workloads may come from now on, also while it is not verified
 			t.setCondition(m, condDrained, false, "Joined")
 			t.observe(m, &holdfastv1.Condition{Type: condInCluster, Status: true, Reason: "Joined"})
+			if t.has(Level2) {
+				m.Status.ClusterRef = t.clusterOf(m, run, s)
+			}
 		}
 	}
+}
+
+// clusterOf returns the cluster that a step of a run has joined a machine to: the step names it, or the run, or the machine.
+func (t *tx) clusterOf(m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfastv1.StepStatus) string {
+	plan, _ := t.plan(run.GetPlanId())
+	for _, s := range plan.GetSteps() {
+		if s.GetName() == step.GetName() {
+			return ClusterRef(m, s.GetJoin().GetClusterRef(), run.GetParams())
+		}
+	}
+	return ClusterRef(m, "", run.GetParams())
+}
+
+// ClusterRef returns the cluster that a step means: its own, else the parameter cluster_ref, else the machine's, else "default".
+func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) string {
+	return cmp.Or(own, params["cluster_ref"], m.GetSpec().GetTargetClusterRef(), "default")
 }
 
 // recoverer is who asks for the runs that nobody has asked for: the leader itself.
@@ -159,6 +181,7 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	if done["rma"] || run.GetType() == "RMA" {
 		phase = holdfastv1.MachineStatus_RMA
 		t.setCondition(m, condInCluster, false, "RMA")
+		m.Status.ClusterRef = ""
 	}
 	t.setCondition(m, condNeedsIntervention, false, "RunSucceeded")
 	t.movePhase(m, phase, c)

@@ -80,6 +80,9 @@ func New(bmc BMC, care Care, console providers.Console, settle providers.Settler
 // Kind is "datacenter".
 func (p *Provider) Kind() string { return "datacenter" }
 
+// HasBMC reports whether a machine has a BMC.
+func (p *Provider) HasBMC(m providers.Machine) bool { return m.GetSpec().GetBmcEndpoint() != "" }
+
 // Inspect looks at the BMC and at the host at the same time. A half that a machine has no endpoint of is not asked. What one half has
 // seen is told also when the other one has failed to look; it is an error when neither could.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {

@@ -1256,6 +1256,7 @@ type MachineStatus struct {
 	NodeState      Node_State             `protobuf:"varint,52,opt,name=node_state,json=nodeState,proto3,enum=holdfast.v1.Node_State" json:"node_state,omitempty"`                          // what is on its disk
 	AgentState     Agent_State            `protobuf:"varint,53,opt,name=agent_state,json=agentState,proto3,enum=holdfast.v1.Agent_State" json:"agent_state,omitempty"`                      // whether its agent is there
 	PhaseChangedAt *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=phase_changed_at,json=phaseChangedAt,proto3" json:"phase_changed_at,omitempty"`                                      // when the phase last changed
+	ClusterRef     string                 `protobuf:"bytes,66,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`                                                    // the cluster that a run has joined it to; empty after its disk is written again
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1344,6 +1345,13 @@ func (x *MachineStatus) GetPhaseChangedAt() *timestamppb.Timestamp {
 		return x.PhaseChangedAt
 	}
 	return nil
+}
+
+func (x *MachineStatus) GetClusterRef() string {
+	if x != nil {
+		return x.ClusterRef
+	}
+	return ""
 }
 
 // EffectiveState is what a user interface shows for a machine.
@@ -2462,7 +2470,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x04pool\x187 \x01(\tR\x04pool\x12.\n" +
 	"\x13bmc_credentials_ref\x188 \x01(\tR\x11bmcCredentialsRef\x12.\n" +
 	"\x13ssh_credentials_ref\x189 \x01(\tR\x11sshCredentialsRef\x12\"\n" +
-	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xca\x04\n" +
+	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xeb\x04\n" +
 	"\rMachineStatus\x126\n" +
 	"\x05phase\x18\x01 \x01(\x0e2 .holdfast.v1.MachineStatus.PhaseR\x05phase\x126\n" +
 	"\n" +
@@ -2475,7 +2483,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"node_state\x184 \x01(\x0e2\x17.holdfast.v1.Node.StateR\tnodeState\x129\n" +
 	"\vagent_state\x185 \x01(\x0e2\x18.holdfast.v1.Agent.StateR\n" +
 	"agentState\x12D\n" +
-	"\x10phase_changed_at\x186 \x01(\v2\x1a.google.protobuf.TimestampR\x0ephaseChangedAt\"\x85\x01\n" +
+	"\x10phase_changed_at\x186 \x01(\v2\x1a.google.protobuf.TimestampR\x0ephaseChangedAt\x12\x1f\n" +
+	"\vcluster_ref\x18B \x01(\tR\n" +
+	"clusterRef\"\x85\x01\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFACTORY_READY\x10\x01\x12\t\n" +
