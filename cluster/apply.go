@@ -38,6 +38,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	}
 	if cmd.GetTime() == nil {
 		cmd.Time = timestamppb.Now()
+		cmd.UptimeMs = n.uptime()
 	}
 	data, err := proto.Marshal(cmd)
 	if err != nil {
@@ -77,6 +78,7 @@ func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fs
 	for _, c := range cmds {
 		if c.GetTime() == nil {
 			c.Time = timestamppb.Now()
+			c.UptimeMs = n.uptime()
 		}
 	}
 	data, err := proto.Marshal(&internalv1.Entry{Commands: cmds})
@@ -100,4 +102,15 @@ func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
 		return e
 	}
 	return nil
+}
+
+// uptime returns this process's monotonic clock for a command, in milliseconds; 0 while a peer may not know the field.
+func (n *Node) uptime() int64 {
+	if !n.timed.Load() {
+		if !n.fsm.View().Has(fsm.Level2) {
+			return 0
+		}
+		n.timed.Store(true)
+	}
+	return max(1, time.Since(n.began).Milliseconds())
 }

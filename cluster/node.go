@@ -49,6 +49,8 @@ type Node struct {
 	leaderless atomic.Pointer[time.Time] // since when no leader is known
 	watching   atomic.Pointer[string]    // whom the death watch holds a connection to
 
+	began time.Time       // for its monotonic clock
+	timed atomic.Bool     // commands carry that clock: the cluster has reached feature level 2
 	life  context.Context // ends when the node does
 	end   context.CancelFunc
 	ended <-chan struct{}
@@ -71,7 +73,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
+		began: time.Now(),
+		cfg:   cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
 		notify: make(chan bool, 64), interludes: make(chan *interlude), changed: newSignal(), news: newSignal(), closing: make(chan struct{}),
 	}
 	n.life, n.end = context.WithCancel(context.Background())

@@ -161,6 +161,12 @@ func (v *Archivist) drop(ctx context.Context, epoch uint64, run *holdfastv1.Run)
 	if err != nil {
 		return err
 	}
+	if v.state.View().Has(fsm.Level2) { // the object cannot be brought back: the record's clock decides, not this peer's
+		if _, err := v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: fsm.Level2, Epoch: epoch, Op: &internalv1.Command_DropArchivedRun{
+			DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId(), KeepMs: v.cfg.Keep.Milliseconds()}}}); err != nil {
+			return err
+		}
+	}
 	if err := v.archive.Remove(ctx, folder); err != nil {
 		return err
 	}

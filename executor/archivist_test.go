@@ -12,7 +12,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/archive"
 	"github.com/holdfast-metal/holdfast/archive/dir"
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
@@ -201,5 +203,26 @@ func TestArchivistIsReplaced(t *testing.T) {
 				t.Errorf("the new leader has not gone on: %v", r.GetArchive())
 			}
 		})
+	}
+}
+
+// TestArchivistWithAWrongClock: a leader whose clock is far ahead removes no archived run: the record's clock decides.
+func TestArchivistWithAWrongClock(t *testing.T) {
+	l, ids := old(t, 1)
+	a := newBreaking(t)
+	v := NewArchivist(ArchivistConfig{KeepRuns: -1, Keep: 2 * month}, l, l.fsm, a)
+	if err := v.look(t.Context(), l.epoch, time.Now().Add(month)); err != nil {
+		t.Fatal(err)
+	}
+	l.must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel}}})
+	if err := v.look(t.Context(), l.epoch, time.Now().Add(6*month)); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := l.fsm.View().Run(ids[0])
+	if r.GetArchive() == nil || r.GetArchive().GetDroppedAt() != nil {
+		t.Errorf("got %v, want a run that is archived and not dropped", r.GetArchive())
+	}
+	if _, err := a.Get(t.Context(), r.GetArchive().GetObject()); err != nil {
+		t.Errorf("its object is gone: %v", err)
 	}
 }

@@ -19,6 +19,8 @@ const (
 	// deadTokenFor is how long a token that was revoked or has expired stays on record, for those who look for it.
 	deadTokenFor = 30 * 24 * time.Hour
 	maxDropped   = 1000 // tokens by one command
+	// beatEvery keeps the record's clock near the time in a cluster that is idle.
+	beatEvery = 4 * time.Minute
 )
 
 // Janitor is the leader task that puts away what is over: pools that were deregistered, tokens that have been dead for long.
@@ -35,7 +37,17 @@ func NewJanitor(p Proposer, s State, log *slog.Logger) *Janitor {
 
 // Run polls at once, so that leaders that change often put things away too, and every 20 s until the term ends.
 func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
+	beat := time.Now()
 	for ok := true; ok; ok = sleep(ctx, janitorPause) == nil {
+		if j.state.View().Has(fsm.Level2) && time.Since(beat) >= beatEvery {
+			beat = time.Now()
+			if _, err := j.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}); err != nil && ctx.Err() == nil {
+				j.log.Warn("the record's clock was not moved on: trying again", "error", err)
+			}
+			if ahead := j.state.View().ClockAhead(); ahead > 0 {
+				j.log.Warn("this leader's clock is far ahead of the record's and not followed: check it", "ahead", ahead)
+			}
+		}
 		for _, cmd := range j.due(time.Now()) {
 			cmd.FeatureLevel, cmd.Epoch = 1, t.Epoch
 			_, err := j.proposer.Apply(ctx, cmd)

@@ -252,6 +252,13 @@ func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []
 	return seen
 }
 
+// age returns how much older an observation on record is than another. The record has a clock of its own, which may be
+// ahead of this peer's.
+func (o *lookout) age(c, known *holdfastv1.Condition) time.Duration {
+	recorded := known.GetObservedAt().AsTime()
+	return max(c.GetObservedAt().AsTime().Sub(recorded), o.state.View().Now().Sub(recorded))
+}
+
 // tell puts on its way what is not on record already, and says whether there was something. Observations that are good for a time only are renewed
 // when they are that old on record.
 func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) bool {
@@ -269,7 +276,7 @@ func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Du
 		if c.GetUnknown() && known.GetUnknown() && known.GetReason() == c.GetReason() && known.GetFreshUntil() == nil {
 			same = true // the status of what is unknown stays what it was
 		}
-		if !same || c.GetFreshUntil() != nil && c.GetObservedAt().AsTime().Sub(known.GetObservedAt().AsTime()) >= renew {
+		if !same || c.GetFreshUntil() != nil && o.age(c, known) >= renew {
 			news = append(news, c)
 		}
 	}

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"iter"
+	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -41,6 +42,12 @@ func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
 	case run.GetArchive() == nil:
 		return refuse(FailedPrecondition, "NOT_ARCHIVED", "run %s was not archived: its steps and log are here", run.GetRunId())
 	case run.GetArchive().GetDroppedAt() != nil:
+		return nil
+	}
+	if keep := time.Duration(c.GetKeepMs()) * time.Millisecond; keep > 0 {
+		if age := t.now.AsTime().Sub(run.GetFinishedAt().AsTime()); age < keep {
+			return refuse(FailedPrecondition, "NOT_DUE", "run %s ended %v ago, and is kept for %v: check the leader's clock", run.GetRunId(), age, keep)
+		}
 		return nil
 	}
 	run.Archive.DroppedAt, run.Revision = t.now, t.index

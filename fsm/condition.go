@@ -115,7 +115,10 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 			if !seenFromOutside(m, cond) {
 				continue
 			}
-			if known := condition(m, cond.GetType()); known == nil || !older(cond.GetObservedAt(), known.GetObservedAt()) {
+			if t.has(Level2) {
+				t.date(cond)
+			}
+			if known := condition(m, cond.GetType()); known == nil || t.has(Level2) && older(t.now, known.GetObservedAt()) || !older(cond.GetObservedAt(), known.GetObservedAt()) {
 				t.observe(m, cond)
 				changed = true
 			}
@@ -125,6 +128,23 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 		}
 	}
 	return nil
+}
+
+// date puts the times of an observation on the record's clock: its age and how long it is good come from the leader's.
+func (t *tx) date(c *holdfastv1.Condition) {
+	if c.GetObservedAt() == nil {
+		return
+	}
+	seen, proposed := c.GetObservedAt().AsTime(), t.cmd.GetTime().AsTime()
+	age := max(0, proposed.Sub(seen))
+	if age > maxAhead { // no look takes as long: the clock was set meanwhile
+		age = 0
+	}
+	at := t.now.AsTime().Add(-age)
+	if until := c.GetFreshUntil(); until != nil {
+		c.FreshUntil = timestamppb.New(at.Add(until.AsTime().Sub(seen)))
+	}
+	c.ObservedAt = timestamppb.New(at)
 }
 
 // seenFromOutside says whether a look may set a condition. Whether a person is needed cannot be seen: runs and operators say it; whether an agent is

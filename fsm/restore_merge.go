@@ -31,6 +31,7 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	if had.GetNow().AsTime().After(m.GetNow().AsTime()) {
 		m.Now = had.GetNow()
 	}
+	m.Clock = had.GetClock()
 	m.LastBackup = earlier(takenAt, m.GetNow()) // what is restored lies in that file, and nothing newer does
 	m.LeaseClockMs = max(had.GetLeaseClockMs(), m.GetLeaseClockMs())
 	m.LastEvent = max(had.GetLastEvent(), m.GetLastEvent()) + 1

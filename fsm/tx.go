@@ -20,9 +20,7 @@ type tx struct {
 
 func newTx(f *FSM, index uint64, c *internalv1.Command) *tx {
 	s := f.state
-	if at := c.GetTime().AsTime(); at.After(s.meta.GetNow().AsTime()) {
-		s.meta.Now = timestamppb.New(at)
-	}
+	s.tick(c)
 	return &tx{state: s, codec: f.own, decoded: f.decoded, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 

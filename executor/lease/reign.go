@@ -86,7 +86,7 @@ func (r *reign) follow() {
 		return
 	}
 	r.followed = view
-		r.recorded = max(r.recorded, time.Duration(view.LeaseClock())*time.Millisecond) // expiries bring it too
+	r.recorded = max(r.recorded, time.Duration(view.LeaseClock())*time.Millisecond) // expiries bring it too
 	for l := range records(view).LeasesChangedSince(r.revision) {
 		r.revision = max(r.revision, l.GetRevision())
 		r.put(l)

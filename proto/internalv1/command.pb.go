@@ -124,11 +124,12 @@ type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The feature level that first understood it. A peer that is older stops, unless the command is ignorable.
 	FeatureLevel uint32                 `protobuf:"varint,1,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
-	Time         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`            // the proposer's clock
-	Principal    string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`  // on whose behalf
-	Ignorable    bool                   `protobuf:"varint,4,opt,name=ignorable,proto3" json:"ignorable,omitempty"` // a peer that does not understand it may skip it
-	Epoch        uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`         // leader epoch of executor commands; an older one is refused
-	Origin       *Origin                `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`        // of commands that somebody asked for
+	Time         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`                          // the proposer's clock
+	Principal    string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`                // on whose behalf
+	Ignorable    bool                   `protobuf:"varint,4,opt,name=ignorable,proto3" json:"ignorable,omitempty"`               // a peer that does not understand it may skip it
+	Epoch        uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                       // leader epoch of executor commands; an older one is refused
+	Origin       *Origin                `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`                      // of commands that somebody asked for
+	UptimeMs     int64                  `protobuf:"varint,7,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"` // the leader's monotonic clock, from feature level 2 on; see Clock
 	// Types that are valid to be assigned to Op:
 	//
 	//	*Command_LeaderEstablished
@@ -270,6 +271,13 @@ func (x *Command) GetOrigin() *Origin {
 		return x.Origin
 	}
 	return nil
+}
+
+func (x *Command) GetUptimeMs() int64 {
+	if x != nil {
+		return x.UptimeMs
+	}
+	return 0
 }
 
 func (x *Command) GetOp() isCommand_Op {
@@ -3055,9 +3063,12 @@ func (x *ArchiveRun) GetSha256() []byte {
 }
 
 // DropArchivedRun notes that a run's steps and log are in the archive no longer (epoch). What is left of the run stays.
+// With keep_ms it changes nothing: it is refused unless the run ended at least that long ago by the record's clock. The
+// leader asks so before it removes the object (feature level 2).
 type DropArchivedRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	KeepMs        int64                  `protobuf:"varint,2,opt,name=keep_ms,json=keepMs,proto3" json:"keep_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3097,6 +3108,13 @@ func (x *DropArchivedRun) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *DropArchivedRun) GetKeepMs() int64 {
+	if x != nil {
+		return x.KeepMs
+	}
+	return 0
 }
 
 // ArchivedRun is what an object of the archive holds, compressed by zstd.
@@ -4188,14 +4206,15 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xcb'\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xe8'\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
 	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x1c\n" +
 	"\tignorable\x18\x04 \x01(\bR\tignorable\x12\x14\n" +
 	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x124\n" +
-	"\x06origin\x18\x06 \x01(\v2\x1c.holdfast.internal.v1.OriginR\x06origin\x12X\n" +
+	"\x06origin\x18\x06 \x01(\v2\x1c.holdfast.internal.v1.OriginR\x06origin\x12\x1b\n" +
+	"\tuptime_ms\x18\a \x01(\x03R\buptimeMs\x12X\n" +
 	"\x12leader_established\x18\x10 \x01(\v2'.holdfast.internal.v1.LeaderEstablishedH\x00R\x11leaderEstablished\x12F\n" +
 	"\finit_cluster\x18\x11 \x01(\v2!.holdfast.internal.v1.InitClusterH\x00R\vinitCluster\x12Y\n" +
 	"\x13raise_feature_level\x18\x12 \x01(\v2'.holdfast.internal.v1.RaiseFeatureLevelH\x00R\x11raiseFeatureLevel\x12:\n" +
@@ -4438,9 +4457,10 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x06object\x18\x03 \x01(\tR\x06object\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06sha256\x18\x05 \x01(\fR\x06sha256\"(\n" +
+	"\x06sha256\x18\x05 \x01(\fR\x06sha256\"A\n" +
 	"\x0fDropArchivedRun\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\"c\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x17\n" +
+	"\akeep_ms\x18\x02 \x01(\x03R\x06keepMs\"c\n" +
 	"\vArchivedRun\x12\"\n" +
 	"\x03run\x18\x01 \x01(\v2\x10.holdfast.v1.RunR\x03run\x120\n" +
 	"\x03log\x18\x02 \x03(\v2\x1e.holdfast.internal.v1.LogBlockR\x03log\"\xaa\x01\n" +

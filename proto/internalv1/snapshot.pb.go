@@ -134,7 +134,7 @@ func (x SnapshotRecord_Table) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SnapshotRecord_Table.Descriptor instead.
 func (SnapshotRecord_Table) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{2, 0}
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{3, 0}
 }
 
 type SnapshotHeader struct {
@@ -212,6 +212,7 @@ type Meta struct {
 	LastNews          uint64                 `protobuf:"varint,18,opt,name=last_news,json=lastNews,proto3" json:"last_news,omitempty"`      // cursor of the newest holdfast.v1.Event
 	FirstNews         uint64                 `protobuf:"varint,19,opt,name=first_news,json=firstNews,proto3" json:"first_news,omitempty"`   // cursor of the oldest one kept
 	LastBackup        *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"` // when the newest snapshot was taken that somebody has saved whole; unset: never
+	Clock             *Clock                 `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`                             // from feature level 2 on
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -386,6 +387,91 @@ func (x *Meta) GetLastBackup() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Meta) GetClock() *Clock {
+	if x != nil {
+		return x.Clock
+	}
+	return nil
+}
+
+// Clock is how the record's time advances: with leaders' monotonic clocks, and to their wall clocks where those are near.
+type Clock struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Epoch    uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`                       // of the leader that uptime_ms belongs to
+	UptimeMs int64                  `protobuf:"varint,2,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"` // newest one, see Command
+	// A wall clock far ahead is followed only once it has stayed equally far ahead, or a second leader agrees.
+	AheadMs       int64  `protobuf:"varint,3,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"` // how far ahead it is; 0: none is
+	HeldMs        int64  `protobuf:"varint,4,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`    // for how long, by monotonic clocks
+	Leader        string `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`                   // the first one that had it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Clock) Reset() {
+	*x = Clock{}
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Clock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Clock) ProtoMessage() {}
+
+func (x *Clock) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Clock.ProtoReflect.Descriptor instead.
+func (*Clock) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Clock) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Clock) GetUptimeMs() int64 {
+	if x != nil {
+		return x.UptimeMs
+	}
+	return 0
+}
+
+func (x *Clock) GetAheadMs() int64 {
+	if x != nil {
+		return x.AheadMs
+	}
+	return 0
+}
+
+func (x *Clock) GetHeldMs() int64 {
+	if x != nil {
+		return x.HeldMs
+	}
+	return 0
+}
+
+func (x *Clock) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
 type SnapshotRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         SnapshotRecord_Table   `protobuf:"varint,1,opt,name=table,proto3,enum=holdfast.internal.v1.SnapshotRecord_Table" json:"table,omitempty"`
@@ -397,7 +483,7 @@ type SnapshotRecord struct {
 
 func (x *SnapshotRecord) Reset() {
 	*x = SnapshotRecord{}
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +495,7 @@ func (x *SnapshotRecord) String() string {
 func (*SnapshotRecord) ProtoMessage() {}
 
 func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +508,7 @@ func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRecord.ProtoReflect.Descriptor instead.
 func (*SnapshotRecord) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SnapshotRecord) GetTable() SnapshotRecord_Table {
@@ -456,7 +542,7 @@ type SnapshotTrailer struct {
 
 func (x *SnapshotTrailer) Reset() {
 	*x = SnapshotTrailer{}
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +554,7 @@ func (x *SnapshotTrailer) String() string {
 func (*SnapshotTrailer) ProtoMessage() {}
 
 func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +567,7 @@ func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTrailer.ProtoReflect.Descriptor instead.
 func (*SnapshotTrailer) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SnapshotTrailer) GetRecords() uint64 {
@@ -505,7 +591,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xf3\x05\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xa6\x06\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -535,7 +621,14 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"first_news\x18\x13 \x01(\x04R\tfirstNews\x12;\n" +
 	"\vlast_backup\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastBackup\"\xdb\x03\n" +
+	"lastBackup\x121\n" +
+	"\x05clock\x18\x18 \x01(\v2\x1b.holdfast.internal.v1.ClockR\x05clock\"\x86\x01\n" +
+	"\x05Clock\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1b\n" +
+	"\tuptime_ms\x18\x02 \x01(\x03R\buptimeMs\x12\x19\n" +
+	"\bahead_ms\x18\x03 \x01(\x03R\aaheadMs\x12\x17\n" +
+	"\aheld_ms\x18\x04 \x01(\x03R\x06heldMs\x12\x16\n" +
+	"\x06leader\x18\x05 \x01(\tR\x06leader\"\xdb\x03\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -587,27 +680,29 @@ func file_proto_internal_v1_snapshot_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_proto_internal_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_proto_internal_v1_snapshot_proto_goTypes = []any{
 	(SnapshotRecord_Table)(0),     // 0: holdfast.internal.v1.SnapshotRecord.Table
 	(*SnapshotHeader)(nil),        // 1: holdfast.internal.v1.SnapshotHeader
 	(*Meta)(nil),                  // 2: holdfast.internal.v1.Meta
-	(*SnapshotRecord)(nil),        // 3: holdfast.internal.v1.SnapshotRecord
-	(*SnapshotTrailer)(nil),       // 4: holdfast.internal.v1.SnapshotTrailer
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(*AutopilotConfig)(nil),       // 6: holdfast.internal.v1.AutopilotConfig
+	(*Clock)(nil),                 // 3: holdfast.internal.v1.Clock
+	(*SnapshotRecord)(nil),        // 4: holdfast.internal.v1.SnapshotRecord
+	(*SnapshotTrailer)(nil),       // 5: holdfast.internal.v1.SnapshotTrailer
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*AutopilotConfig)(nil),       // 7: holdfast.internal.v1.AutopilotConfig
 }
 var file_proto_internal_v1_snapshot_proto_depIdxs = []int32{
 	2, // 0: holdfast.internal.v1.SnapshotHeader.meta:type_name -> holdfast.internal.v1.Meta
-	5, // 1: holdfast.internal.v1.Meta.now:type_name -> google.protobuf.Timestamp
-	6, // 2: holdfast.internal.v1.Meta.autopilot:type_name -> holdfast.internal.v1.AutopilotConfig
-	5, // 3: holdfast.internal.v1.Meta.last_backup:type_name -> google.protobuf.Timestamp
-	0, // 4: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6, // 1: holdfast.internal.v1.Meta.now:type_name -> google.protobuf.Timestamp
+	7, // 2: holdfast.internal.v1.Meta.autopilot:type_name -> holdfast.internal.v1.AutopilotConfig
+	6, // 3: holdfast.internal.v1.Meta.last_backup:type_name -> google.protobuf.Timestamp
+	3, // 4: holdfast.internal.v1.Meta.clock:type_name -> holdfast.internal.v1.Clock
+	0, // 5: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_snapshot_proto_init() }
@@ -622,7 +717,7 @@ func file_proto_internal_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_snapshot_proto_rawDesc), len(file_proto_internal_v1_snapshot_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,73 @@
+package fsm
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const (
+	// maxAhead is how far a leader's wall clock may be ahead of the record and still be followed at once.
+	maxAhead = 10 * time.Minute
+	// believeAfter is when a wall clock that stayed equally far ahead is followed: the cluster was down, and the clock is right.
+	believeAfter = 15 * time.Minute
+)
+
+// tick moves the record's clock on by one command. It never goes back.
+func (s *state) tick(c *internalv1.Command) {
+	at, now := c.GetTime().AsTime(), s.meta.GetNow().AsTime()
+	switch {
+	case s.meta.GetFeatureLevel() >= Level2 && c.GetUptimeMs() > 0:
+		s.tickBounded(c, at, now)
+	case at.After(now):
+		s.meta.Now = timestamppb.New(at)
+	}
+}
+
+// tickBounded keeps one wrong wall clock from moving the record far: time passes at the pace of leaders' monotonic
+// clocks, at half of it while the wall clock is behind, so that this comes up with the record.
+func (s *state) tickBounded(c *internalv1.Command, at, now time.Time) {
+	k := s.meta.GetClock()
+	if k == nil {
+		k = &internalv1.Clock{}
+		s.meta.Clock = k
+	}
+	var passed time.Duration
+	epoch := max(s.meta.GetEpoch(), c.GetLeaderEstablished().GetTerm()) // a new leader has another monotonic clock
+	if k.GetEpoch() == epoch {
+		passed = time.Duration(max(0, c.GetUptimeMs()-k.GetUptimeMs())) * time.Millisecond
+		k.UptimeMs = max(k.GetUptimeMs(), c.GetUptimeMs())
+	} else {
+		k.Epoch, k.UptimeMs = epoch, c.GetUptimeMs()
+	}
+	next := now.Add(passed)
+	switch ahead := at.Sub(next); {
+	case at.Before(now):
+		next = now.Add(passed / 2)
+		k.AheadMs, k.HeldMs, k.Leader = 0, 0, ""
+	case ahead <= maxAhead || s.believed(k, ahead, passed):
+		next = at
+		k.AheadMs, k.HeldMs, k.Leader = 0, 0, ""
+	}
+	s.meta.Now = timestamppb.New(next)
+}
+
+// believed reports whether a wall clock far ahead is right after all. It notes what it has seen of it.
+func (s *state) believed(k *internalv1.Clock, ahead, passed time.Duration) bool {
+	if had := time.Duration(k.GetAheadMs()) * time.Millisecond; had == 0 || (ahead-had).Abs() > maxAhead {
+		k.AheadMs, k.HeldMs, k.Leader = ahead.Milliseconds(), 0, s.meta.GetLeader()
+		return false
+	}
+	k.HeldMs += passed.Milliseconds()
+	return k.GetHeldMs() >= believeAfter.Milliseconds() || s.meta.GetLeader() != k.GetLeader()
+}
+
+// Now returns the record's clock.
+func (v *View) Now() time.Time { return v.meta.GetNow().AsTime() }
+
+// ClockAhead returns how far the leader's wall clock is ahead of the record's if it is not followed, else 0.
+func (v *View) ClockAhead() time.Duration {
+	return time.Duration(v.meta.GetClock().GetAheadMs()) * time.Millisecond
+}
