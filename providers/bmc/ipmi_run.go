@@ -223,8 +223,10 @@ func ipmiError(ctx context.Context, what string, err error, out string) error {
 	switch {
 	case says("unexpected"): // it was slow, was asked twice, and the two answers were mixed up: that looks like a wrong password, and is none
 		return providers.Errorf(providers.Transient, what, "%w", said)
-	case says("hmac is invalid", "unauthorized name", "insufficient privilege", "unauthorized role", "password verification", "rakp 2 message indicates an error", "requested privilege level"):
+	case says("hmac is invalid", "unauthorized name", "insufficient privilege", "unauthorized role", "unauthorized guid", "password verification", "requested privilege level"):
 		return providers.Errorf(providers.Auth, what, "%w", said)
+	case says("rakp 2 message indicates an error"): // it has no session to spare, or has lost this one
+		return providers.Errorf(providers.Transient, what, "%w", said)
 	case says("no matching cipher suite", "invalid authentication algorithm", "invalid integrity algorithm", "invalid confidentiality algorithm"):
 		return providers.Errorf(providers.Unsupported, what, "%w: the BMC does not speak this cipher suite; set the label %s of the machine (3 is what old ones have)", said, CipherLabel)
 	case says("invalid command", "command not supported", "invalid data field", "parameter out of range"):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -42,15 +43,21 @@ type Credentials interface {
 	Account(ctx context.Context, m providers.Machine) (Account, error)
 }
 
-// maxRefused is how many logins in a row a BMC may refuse: many lock the account at the third.
-const maxRefused = 2
+const (
+	// maxRefused is how many logins in a row a BMC may refuse: many lock the account at the third.
+	maxRefused = 2
+	// refusedFor is how long an account is left alone then. BMCs lock an account for 30 minutes at most, and refuse logins
+	// also while their account service starts; afterwards one login is tried.
+	refusedFor = 30 * time.Minute
+)
 
 // logins counts the logins that one BMC refused, over all protocols.
 type logins struct {
 	mu       sync.Mutex
 	refused  int
-	version  string // of the account they were tried with
-	underWay int    // begun and not answered
+	version  string    // of the account they were tried with
+	last     time.Time // when one was last refused, or this peer learned of it
+	underWay int       // begun and not answered
 	answered chan struct{}
 	changed  func(refused int, version string)
 }
@@ -79,7 +86,7 @@ func (l *logins) enter(a Account) (answered <-chan struct{}, err error) {
 	}
 	most := maxRefused
 	if l.version == a.version() {
-		most -= l.refused
+		most = max(1, most-l.refused) // one after refusedFor: see allowed
 	}
 	if l.underWay < most {
 		l.underWay++
@@ -102,7 +109,7 @@ func (l *logins) end() {
 	}
 }
 
-// allow says no to an account that was refused too often.
+// allow returns an error for an account that was refused too often.
 func (l *logins) allow(a Account) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,17 +117,23 @@ func (l *logins) allow(a Account) error {
 }
 
 func (l *logins) allowed(a Account) error {
-	if l.refused < maxRefused || l.version != a.version() {
+	again := l.last.Add(refusedFor)
+	if l.refused < maxRefused || l.version != a.version() || !time.Now().Before(again) {
 		return nil
 	}
 	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User,
-		"not tried: it refused this account %d times, and one more might lock it; change the secret, then it is tried again", l.refused)
+		"not tried: it refused this account %d times, and another login might lock it; change the secret, or wait for the next try at %s",
+		l.refused, again.UTC().Format(time.RFC3339))
 }
 
-// recall goes on with the count of an earlier leader.
+// recall goes on with the count of an earlier leader. When that was refused is not recorded: the account is left alone from
+// now on, which is longer at worst.
 func (l *logins) recall(refused int, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if refused != l.refused || version != l.version {
+		l.last = time.Now()
+	}
 	l.refused, l.version = refused, version
 }
 
@@ -134,7 +147,8 @@ func (l *logins) done(a Account, ok bool) {
 	}
 	l.version = a.version()
 	if !ok {
-		l.refused++
+		l.refused = min(l.refused+1, maxRefused)
+		l.last = time.Now()
 	}
 	if l.changed != nil && (was != l.refused || version != l.version) {
 		l.changed(l.refused, l.version)

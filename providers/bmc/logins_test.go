@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -65,6 +66,52 @@ func TestLoginsLeaveTheirPlaces(t *testing.T) {
 		l.end()
 		if err := <-done; err != nil {
 			t.Errorf("the third, after the first was over: %v", err)
+		}
+	})
+}
+
+// TestLoginsAreTriedAgain: an account that was refused may only have been locked, or the account service of the BMC was
+// starting. One login is tried after refusedFor, by a new leader too, and another one only after as long again.
+func TestLoginsAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := Account{User: "admin", Password: "secret"}
+		l := &logins{}
+		refuse := func() {
+			t.Helper()
+			if err := l.begin(t.Context(), a); err != nil {
+				t.Fatalf("login: %v, want it to be tried", err)
+			}
+			l.done(a, false)
+			l.end()
+		}
+		wait := func(d time.Duration, want bool) {
+			t.Helper()
+			time.Sleep(d) // sleep: it takes none in the bubble
+			if err := l.allow(a); (err == nil) != want {
+				t.Errorf("after %s: got %v, want a login to be tried: %t", d, err, want)
+			}
+		}
+		refuse()
+		refuse()
+		wait(refusedFor-time.Second, false)
+		wait(time.Second, true)
+		refuse()
+		wait(refusedFor-time.Second, false)
+		wait(time.Second, true)
+
+		next := &logins{}
+		next.recall(maxRefused, a.version())
+		l = next
+		wait(refusedFor-time.Second, false)
+		wait(time.Second, true)
+		if err := l.begin(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		l.done(a, true)
+		l.end()
+		refuse()
+		if err := l.allow(a); err != nil {
+			t.Errorf("after one refusal: %v, want another login to be tried", err)
 		}
 	})
 }

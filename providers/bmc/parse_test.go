@@ -149,8 +149,14 @@ func TestQuirks(t *testing.T) {
 func TestIPMIErrors(t *testing.T) {
 	const end = "\nError: Unable to establish IPMI v2 / RMCP+ session\n"
 	for out, want := range map[string]providers.Class{
-		"> RAKP 2 HMAC is invalid" + end:                                                      providers.Auth,
-		"RAKP 2 message indicates an error : unauthorized name" + end:                         providers.Auth,
+		"> RAKP 2 HMAC is invalid" + end:                              providers.Auth,
+		"RAKP 2 message indicates an error : unauthorized name" + end: providers.Auth,
+		"RAKP 2 message indicates an error : unauthorized GUID" + end: providers.Auth,
+		// The BMC has no session to spare, or has lost this one: the password has not been looked at.
+		"RAKP 2 message indicates an error : insufficient resources for session" + end:        providers.Transient,
+		"RAKP 2 message indicates an error : invalid session ID" + end:                        providers.Transient,
+		"RAKP 2 message indicates an error : inactive session ID" + end:                       providers.Transient,
+		"RAKP 2 message indicates an error : illegal or unrecognized parameter" + end:         providers.Transient,
 		"Error: Received an Unexpected Open Session Response\n> RAKP 2 HMAC is invalid" + end: providers.Transient,
 		"Error in open session response message : invalid authentication algorithm" + end:     providers.Unsupported,
 		end: providers.Timeout,

@@ -169,7 +169,7 @@ func (c *redfishClient) create(ctx context.Context, root *serviceRoot, a Account
 	body := struct{ UserName, Password string }{a.User, a.Password}
 	res, err := c.send(ctx, request{method: http.MethodPost, path: root.Links.Sessions.ID, body: body})
 	switch status := statusOf(err); {
-	case !full(err) && (status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest):
+	case !full(err) && (status == http.StatusUnauthorized || status == http.StatusForbidden):
 		c.login.refused.done(a, false)
 		return nil, refusedAs(a, err)
 	case err != nil && status == 0 && !notSent(err):
