@@ -87,11 +87,12 @@ type Executor struct {
 	state     State
 	providers *providers.Set
 	consoles  *consoles
+	turns     *turns
 }
 
 // New gives an Executor; Run it in each term.
 func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
-	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set, consoles: newConsoles()}
+	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set, consoles: newConsoles(), turns: newTurns()}
 }
 
 // Run drives all active runs until the term ends. It returns when nothing of it is at work any more, with an

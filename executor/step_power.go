@@ -188,6 +188,9 @@ func (a *attempt) powerOn(ctx context.Context, power providers.PowerController) 
 	if on, err := a.powerIs(ctx, power, providers.PowerOn); err != nil || on {
 		return err
 	}
+	if err := a.awaitTurn(ctx); err != nil {
+		return err
+	}
 	return a.pressed(ctx, power, providers.ActionOn, "the power to be on", func(ctx context.Context) (bool, error) {
 		return a.powerIs(ctx, power, providers.PowerOn)
 	})

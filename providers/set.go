@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Factory makes a provider of one kind from its part of the configuration (JSON).
@@ -19,7 +20,14 @@ type Config struct {
 	Kind      string
 	MaxActive int // runs at work on its machines at once; 0: as many as the executor takes
 	Calls     int // most calls a second that looks at its machines may make; 0: DefaultCalls
+	PowerOn   Stagger
 	Raw       json.RawMessage
+}
+
+// Stagger is the least time between two machines of one instance that are powered on; 0: none.
+type Stagger struct {
+	Interval time.Duration // of all its machines
+	Rack     time.Duration // of those in one rack
 }
 
 // DefaultCalls is how many calls a second the looks at the machines of one instance may make when its configuration does not say.
@@ -51,6 +59,21 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 		}
 		delete(fields, "calls_per_second")
 	}
+	for key, d := range map[string]*time.Duration{"power_on_interval": &c.PowerOn.Interval, "power_on_rack_interval": &c.PowerOn.Rack} {
+		raw, ok := fields[key]
+		if !ok {
+			continue
+		}
+		var text string
+		err := json.Unmarshal(raw, &text)
+		if err == nil {
+			*d, err = time.ParseDuration(text)
+		}
+		if err != nil || *d < 0 {
+			return fmt.Errorf("%s of provider is %s: it is a time between two power-ons, e.g. 2s", key, raw)
+		}
+		delete(fields, key)
+	}
 	var err error
 	c.Raw, err = json.Marshal(fields)
 	return err
@@ -61,12 +84,13 @@ type Set struct {
 	byName    map[string]Provider
 	maxActive map[string]int
 	calls     map[string]int
+	powerOn   map[string]Stagger
 	fallback  string
 }
 
 // NewSet builds every configured instance with the factory of its kind.
 func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.Logger) (*Set, error) {
-	s := &Set{byName: make(map[string]Provider, len(configs)), maxActive: map[string]int{}, calls: map[string]int{}}
+	s := &Set{byName: make(map[string]Provider, len(configs)), maxActive: map[string]int{}, calls: map[string]int{}, powerOn: map[string]Stagger{}}
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c := configs[name]
 		f, ok := factories[c.Kind]
@@ -79,13 +103,14 @@ func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.L
 			return nil, fmt.Errorf("configure provider %q: %w", name, err)
 		}
 		s.byName[name], s.maxActive[name], s.calls[name] = p, c.MaxActive, c.Calls
+		s.powerOn[name] = c.PowerOn
 	}
 	return s, nil
 }
 
 // SetOf makes a set of instances that exist already.
 func SetOf(byName map[string]Provider, options ...Option) *Set {
-	s := &Set{byName: maps.Clone(byName), calls: map[string]int{}}
+	s := &Set{byName: maps.Clone(byName), calls: map[string]int{}, powerOn: map[string]Stagger{}}
 	for _, o := range options {
 		o(s)
 	}
@@ -100,10 +125,15 @@ func WithCalls(name string, perSecond int) Option {
 	return func(s *Set) { s.calls[name] = perSecond }
 }
 
+// WithStagger sets how the machines of an instance are powered on one after the other.
+func WithStagger(name string, by Stagger) Option {
+	return func(s *Set) { s.powerOn[name] = by }
+}
+
 // WithFallback gives a set that takes the named instance for every machine whose own is not configured. It is for
 // trying things out: real hardware must not be driven by a provider that it did not name.
 func (s *Set) WithFallback(name string) *Set {
-	return &Set{byName: s.byName, maxActive: s.maxActive, calls: s.calls, fallback: name}
+	return &Set{byName: s.byName, maxActive: s.maxActive, calls: s.calls, powerOn: s.powerOn, fallback: name}
 }
 
 // NameOf gives the name of a machine's provider: its field, else its label "provider", else the
@@ -139,6 +169,9 @@ func (s *Set) Of(m Machine) (Provider, error) {
 
 // MaxActive gives how many runs may be at work at once on the machines of an instance; 0 when nothing says.
 func (s *Set) MaxActive(name string) int { return s.maxActive[name] }
+
+// PowerOn returns how the machines of an instance are powered on one after the other.
+func (s *Set) PowerOn(name string) Stagger { return s.powerOn[name] }
 
 // Calls gives how many calls a second the looks at the machines of an instance may make.
 func (s *Set) Calls(name string) int {

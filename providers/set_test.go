@@ -42,6 +42,8 @@ func TestNewSet(t *testing.T) {
 		{"kind is no text", `{"a": {"kind": 7}}`, "kind of provider is 7"},
 		{"kind is empty", `{"a": {"kind": ""}}`, `kind of provider is ""`},
 		{"unknown kind", `{"a": {"kind": "nope"}}`, `configure provider "a": kind "nope" is not one of named, other`},
+		{"power-ons one after the other", `{"a": {"kind": "named", "power_on_interval": "2s", "power_on_rack_interval": "30s"}}`, ""},
+		{"an interval without a unit", `{"a": {"kind": "named", "power_on_interval": 2}}`, "power_on_interval of provider is 2: it is a time between two power-ons, e.g. 2s"},
 		{"factory fails", `{"a": {"kind": "named", "broken": true}}`, `configure provider "a": broken is not allowed`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
