@@ -41,6 +41,9 @@ func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
 			bad = append(bad, clean(d.Name+": "+d.How))
 		}
 	}
+	for _, d := range report.Left {
+		evidence["disk "+clean(d.Name)] = clean(d.Result())
+	}
 	a.prove(evidence)
 	switch {
 	case len(bad) > 0:

@@ -46,7 +46,7 @@ func (l *lab) observe(machine string, truths ...string) {
 	l.must(&internalv1.Command{Epoch: l.epoch, Op: &internalv1.Command_ObserveConditions{ObserveConditions: &internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{seen}}}})
 }
 
-const erases = "echo holdfast-erase disk sda S1 erased blkdiscard\nsleep 0.05\necho holdfast-erase disk nvme0n1 S2 erased nvme format\necho holdfast-erase done 2 of 2\n"
+const erases = "echo holdfast-erase left sdb S3 it is not known to be local\necho holdfast-erase disk sda S1 erased blkdiscard\nsleep 0.05\necho holdfast-erase disk nvme0n1 S2 erased nvme format\necho holdfast-erase done 2 of 2\n"
 
 func TestRma(t *testing.T) {
 	drain := step("drain-node", &holdfastv1.SshCommand{Command: "true"})
@@ -69,7 +69,8 @@ func TestRma(t *testing.T) {
 		{"drained by the run", &holdfastv1.RmaAction{}, drain, "", []string{"InCustomerCluster"}, nil, "", []string{"soft-off"},
 			map[string]string{"workloads": "drained by step drain-node"}},
 		{"erased from within", &holdfastv1.RmaAction{Wipe: true}, nil, erases, nil, nil, "", []string{"hard-off"},
-			map[string]string{"wiped": "2 disks, by the host", "disk sda": "erased: blkdiscard (serial S1)", "disk nvme0n1": "erased: nvme format (serial S2)"}},
+			map[string]string{"wiped": "2 disks, by the host", "disk sda": "erased: blkdiscard (serial S1)", "disk nvme0n1": "erased: nvme format (serial S2)",
+				"disk sdb": "left: it is not known to be local (serial S3)"}},
 		{"a disk is not erased", &holdfastv1.RmaAction{}, nil, "echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase disk sdb S2 erased overwrite\necho holdfast-erase done 1 of 2\nexit 1\n",
 			nil, map[string]string{"wipe": "true"}, "1 of 2 disks are not erased: sda: it is frozen", nil, map[string]string{"disk sda": "NOT erased: it is frozen (serial S1)", "disk sdb": "erased: overwrite (serial S2)"}},
 		{"a disk is not erased, and it says all is well", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase done 1 of 1\n", nil, nil, "1 of 1 disks are not erased", nil, nil},

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +17,13 @@ type Eraser interface {
 // EraseReport is what a host tells of its disks when it erases them, in the output of that command: a line for each disk,
 //
 //	holdfast-erase disk NAME SERIAL erased|failed HOW IN WORDS
+//	holdfast-erase left NAME SERIAL WHY IN WORDS
 //
 // and in the end "holdfast-erase done N of M", which is missing when the host did not come that far.
 type EraseReport struct {
 	Disks    []ErasedDisk
-	Complete bool // the last line was there, and all disks were erased
+	Left     []LeftDisk // in the order of the output
+	Complete bool       // the last line was there, and all disks were erased
 }
 
 // ErasedDisk is what became of one disk.
@@ -30,6 +33,16 @@ type ErasedDisk struct {
 	Erased bool   // and nothing of what was looked at is readable any more
 	How    string // it was erased, or why not
 }
+
+// LeftDisk is a disk that the host did not touch.
+type LeftDisk struct {
+	Name   string // of the device, e.g. sdb
+	Serial string // "-" when there is none
+	Why    string
+}
+
+// Result words it as evidence.
+func (d LeftDisk) Result() string { return "left: " + d.Why + " (serial " + d.Serial + ")" }
 
 // Result words it as evidence.
 func (d ErasedDisk) Result() string {
@@ -54,6 +67,11 @@ func ReadEraseReport(output string) EraseReport {
 		case len(w) < 2 || w[0] != eraseMark:
 		case len(w) >= 5 && w[1] == "disk":
 			r.add(ErasedDisk{Name: w[2], Serial: w[3], Erased: w[4] == "erased", How: strings.Join(w[5:], " ")})
+		case len(w) >= 5 && w[1] == "left":
+			d := LeftDisk{Name: w[2], Serial: w[3], Why: strings.Join(w[4:], " ")}
+			if !slices.Contains(r.Left, d) {
+				r.Left = append(r.Left, d)
+			}
 		case len(w) == 5 && w[1] == "done" && w[3] == "of":
 			n, err := strconv.Atoi(w[2])
 			r.Complete = err == nil && w[2] == w[4] && n == len(r.Disks)

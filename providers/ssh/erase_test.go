@@ -27,8 +27,7 @@ type disk struct {
 	ro    bool
 	kind  string            // as lsblk has it; default disk
 	tools map[string]string // what a tool does with it, in shell; "$d" is its path
-	tran  string            // as lsblk has it
-	sys   string            // of what the device has in /sys, "file content"
+	how   string            // it is attached, as in testdata/local-disks.txt; "-" for what the table leaves out
 	stuck bool              // writes are lost
 	empty bool
 }
@@ -41,9 +40,9 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 	if err := os.Mkdir(tools, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	list, trans := "", ""
+	list := ""
 	answers := map[string]string{}
-	for _, d := range disks {
+	for i, d := range disks {
 		path := filepath.Join(dir, d.name)
 		content := bytes.Repeat([]byte(d.name+" holds data of somebody.\n"), int(d.bytes)/10)[:d.bytes]
 		if d.empty {
@@ -60,16 +59,7 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 			kind = d.kind
 		}
 		list += fmt.Sprintf("%s %s %d %d\n", path, kind, ro, d.bytes)
-		trans += fmt.Sprintf("*%s) echo '%s' ;;\n", path, d.tran)
-		if file, content, ok := strings.Cut(d.sys, " "); ok {
-			file = filepath.Join(tools, "sys/block", d.name, "device", file)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(content+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		attach(t, filepath.Join(tools, "sys"), i, d)
 		for tool, does := range d.tools {
 			answers[tool] += fmt.Sprintf("*%s*) d=%s; %s ;;\n", d.name, path, does)
 		}
@@ -82,7 +72,7 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 			t.Fatal(err)
 		}
 	}
-	write("lsblk", "case \"$*\" in\n*SERIAL*) echo S-1 ;;\n*TRAN*) case \"$*\" in\n"+trans+"esac ;;\n*MOUNTPOINT*) case \"$*\" in */sysdisk*) echo / ;; esac ;;\n*) cat <<L\n"+list+"L\n;;\nesac\n")
+	write("lsblk", "case \"$*\" in\n*SERIAL*) echo S-1 ;;\n*MOUNTPOINT*) case \"$*\" in */vdsys*) echo / ;; esac ;;\n*) cat <<L\n"+list+"L\n;;\nesac\n")
 	write("blockdev", "exit 0\n")
 	write("swapoff", "exit 0\n")
 	write("sync", "exit 0\n")
@@ -146,10 +136,10 @@ func TestEraseScript(t *testing.T) {
 			[]string{"disk vda S-1 failed overwritten with zeros did not take; it could not be overwritten", "disk vdb S-1 erased overwritten with zeros", "done 1 of 2"}, 1},
 		"cannot be written": {[]disk{{name: "vda", bytes: size, ro: true}}, []string{"disk vda S-1 failed it cannot be written", "done 0 of 1"}, 1},
 		"no disks":          {[]disk{{name: "sr0", bytes: size, kind: "rom"}, {name: "loop0", bytes: size, kind: "loop"}, {name: "zram0", bytes: size}, {name: "vda", bytes: size}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"of a network": {[]disk{{name: "sda", bytes: size, tran: "iscsi"}, {name: "sdb", bytes: size, tran: "fc"}, {name: "sdc", bytes: size, tran: "sas"}, {name: "rbd0", bytes: size}, {name: "drbd1", bytes: size}, {name: "nvme0n1", bytes: size, sys: "transport pcie"}, {name: "nvme1n1", bytes: size, sys: "transport tcp"}, {name: "nvme2n1", bytes: size, sys: "nvme7/transport rdma"}},
-			[]string{"left sda S-1 it comes over a network (iSCSI): others may use it", "left sdb S-1 it comes over a network (Fibre Channel): others may use it", "left nvme1n1 S-1 it comes over a network (NVMe over tcp): others may use it", "left nvme2n1 S-1 it comes over a network (NVMe over rdma): others may use it",
-				"disk sdc S-1 erased overwritten with zeros", "disk nvme0n1 S-1 erased overwritten with zeros", "done 2 of 2"}, 0},
-		"the system's last": {[]disk{{name: "sysdisk", bytes: size}, {name: "vdb", bytes: size}}, []string{"disk vdb S-1 erased overwritten with zeros", "disk sysdisk S-1 erased overwritten with zeros", "done 2 of 2"}, 0},
+		"eMMC": {[]disk{{name: "mmcblk0", bytes: size}, {name: "mmcblk0boot0", bytes: size, ro: true}, {name: "mmcblk0boot1", bytes: size, ro: true}, {name: "mmcblk0rpmb", bytes: size}},
+			[]string{"disk mmcblk0 S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"none is local":     {[]disk{{name: "sda", bytes: size, how: "ib_srp"}}, []string{"left sda S-1 it is not known to be local (driver ib_srp): others may use it", "done 0 of 0"}, 1},
+		"the system's last": {[]disk{{name: "vdsys", bytes: size}, {name: "vdb", bytes: size}}, []string{"disk vdb S-1 erased overwritten with zeros", "disk vdsys S-1 erased overwritten with zeros", "done 2 of 2"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +150,7 @@ func TestEraseScript(t *testing.T) {
 				t.Errorf("exit %d, want %d; report (-want +got):\n%s\nit said:\n%s", exit, tc.exit, diff, said)
 			}
 			report := providers.ReadEraseReport(out)
-			if report.Complete != (tc.exit == 0) {
+			if report.Complete != (tc.exit == 0) && len(report.Disks) > 0 {
 				t.Errorf("the report is complete: %v, want %v", report.Complete, tc.exit == 0)
 			}
 			for _, d := range tc.disks {
@@ -183,6 +173,83 @@ func TestEraseScript(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// attach makes what /sys has of a disk.
+func attach(t *testing.T, sys string, host int, d disk) {
+	t.Helper()
+	put := func(path, text string) {
+		path = filepath.Join(sys, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	how, device := d.how, "block/"+d.name+"/device/"
+	switch {
+	case how == "" && strings.HasPrefix(d.name, "sd"):
+		how = "ahci"
+	case how == "" && strings.HasPrefix(d.name, "nvme"):
+		how = "pcie"
+	case how == "" || how == "-":
+		return
+	}
+	if strings.HasPrefix(d.name, "nvme") {
+		if below, ok := strings.CutPrefix(how, "multipath/"); ok {
+			how, device = below, device+"nvme7/"
+		}
+		put(device+"transport", how)
+		return
+	}
+	driver, initiator := strings.CutSuffix(how, "+initiator")
+	put(fmt.Sprintf("%sscsi_device/%d:0:1:0/uevent", device, host), "")
+	put(fmt.Sprintf("class/scsi_host/host%d/proc_name", host), driver)
+	put(fmt.Sprintf("class/sas_device/end_device-%d:0/initiator_port_protocols", host), "none")
+	if initiator {
+		put(fmt.Sprintf("class/sas_device/end_device-%d:1/initiator_port_protocols", host), "smp, stp, ssp")
+	}
+}
+
+// TestEraseOnlyLocalDisks: the script erases the local disks of the table that it shares with the installer, and names the others.
+func TestEraseOnlyLocalDisks(t *testing.T) {
+	table, err := os.ReadFile("testdata/local-disks.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var disks []disk
+	var want providers.EraseReport
+	for l := range strings.Lines(string(table)) {
+		fields := strings.Split(strings.TrimSpace(l), "; ")
+		if len(fields) != 3 {
+			continue
+		}
+		d := disk{name: fields[0], how: fields[1], bytes: 1 << 20}
+		if d.how == "" {
+			d.how = "-"
+		}
+		disks = append(disks, d)
+		if why := fields[2]; why != "local" {
+			want.Left = append(want.Left, providers.LeftDisk{Name: d.name, Serial: "S-1", Why: "it is not known to be local (" + why + "): others may use it"})
+			continue
+		}
+		want.Disks = append(want.Disks, providers.ErasedDisk{Name: d.name, Serial: "S-1", Erased: true, How: "overwritten with zeros"})
+	}
+	want.Complete = true
+	if len(want.Disks) < 5 || len(want.Left) < 5 {
+		t.Fatalf("the table has %d local disks and %d others, want at least 5 of each", len(want.Disks), len(want.Left))
+	}
+	dir, run := stage(t, disks)
+	out, said, exit := run()
+	if diff := cmp.Diff(want, providers.ReadEraseReport(out)); diff != "" || exit != 0 {
+		t.Errorf("exit %d; report (-want +got):\n%s\nit said:\n%s", exit, diff, said)
+	}
+	for _, d := range want.Left {
+		if left, err := os.ReadFile(filepath.Join(dir, d.Name)); err != nil || !bytes.Contains(left, []byte("data of somebody")) {
+			t.Errorf("disk %s was touched: %v", d.Name, err)
+		}
 	}
 }
 

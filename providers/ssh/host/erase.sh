@@ -1,7 +1,7 @@
 #!/bin/sh
 # Erases every disk of the host that it runs on, and says of each whether it is erased (providers.EraseReport). It erases what the kernel lists as a
-# disk, and can be written; nothing else of the machine is touched. A disk that comes over a network is not the machine's: others may use it. It is left,
-# with a line that says so and is no part of the report.
+# disk of the machine's own controllers; nothing else of the machine is touched. A disk that is not known to be local may be used by others: it is left,
+# with a line that names it and the reason.
 #
 # The dearest way that a disk knows comes first: its own (NVMe format or sanitize, ATA secure erase), a secure discard, a discard, and zeros over
 # all of it. None is believed: three places are read before and after, past the cache, and what was readable there must not be readable any more.
@@ -41,35 +41,66 @@ for tool in lsblk dd cksum blockdev; do
 	fi
 done
 
-# network DISK prints what kind of network the disk comes over, if any.
-network() {
-	case $(lsblk -dno TRAN "$1" 2>/dev/null | tr -d ' ') in
-	iscsi) echo iSCSI && return ;;
-	fc | fcoe) echo 'Fibre Channel' && return ;;
-	esac
+# remote DISK prints why a disk is not known to be the machine's own, nothing if it is. The installer has the same rule
+# (disks/remote.go); both are tested with testdata/local-disks.txt.
+remote() {
+	at=$sys/block/${1##*/}/device
 	case ${1##*/} in
-	nvme*) ;;
-	*) return ;;
-	esac
-	# With multipath the disk is of a subsystem, and that has the controllers.
-	for transport in "$sys/block/${1##*/}/device/transport" "$sys/block/${1##*/}"/device/nvme*/transport; do
-		if [ -f "$transport" ] && read -r transport <"$transport" && [ "$transport" != pcie ]; then
-			echo "NVMe over $transport"
+	vd* | xvd* | hd* | mmcblk* | pmem*) ;; # of the board or of the hypervisor
+	nvme*)
+		# With multipath the disk is of a subsystem, and that has the controllers.
+		seen=
+		for transport in "$at/transport" "$at"/nvme*/transport; do
+			[ -f "$transport" ] && read -r transport <"$transport" || continue
+			if [ "$transport" != pcie ]; then
+				echo "NVMe over $transport"
+				return
+			fi
+			seen=true
+		done
+		[ "$seen" ] || echo 'NVMe over an unknown transport'
+		;;
+	sd*)
+		host=
+		for host in "$at"/scsi_device/*:*; do
+			host=${host##*/} host=${host%%:*}
+			break
+		done
+		driver=
+		[ -f "$sys/class/scsi_host/host$host/proc_name" ] && read -r driver <"$sys/class/scsi_host/host$host/proc_name"
+		case $driver in
+		ahci* | ata_* | pata_* | sata_* | isci | mpt3sas | mpt2sas | mptsas | mptspi | mpi3mr | megaraid_* | smartpqi | hpsa | aacraid | arcmsr | \
+			mvsas | pm80xx | hisi_sas* | sym53c8xx | virtio_scsi | vmw_pvscsi | storvsc* | ufshcd*) ;;
+		*)
+			echo "driver ${driver:-unknown}"
 			return
-		fi
-	done
+			;;
+		esac
+		for phy in "$sys/class/sas_device/end_device-$host":*/initiator_port_protocols; do
+			[ -f "$phy" ] && read -r protocols <"$phy" || continue
+			case $protocols in
+			*ssp* | *stp*)
+				echo 'SAS with another initiator'
+				return
+				;;
+			esac
+		done
+		;;
+	*) echo 'unknown kind of device' ;;
+	esac
 }
 
 # disks prints the disks, one to a line: path, read-only, size; of one that is left, path, "left", why. The one with the running system is the last.
 disks() {
 	lsblk -dnbpo NAME,TYPE,RO,SIZE | while read -r path type ro size; do
 		case $type:${path##*/} in
-		disk:zram* | disk:ram* | disk:nbd* | disk:fd* | disk:rbd* | disk:drbd*) continue ;;
+		disk:zram* | disk:ram* | disk:fd*) continue ;;
+		disk:mmcblk*boot* | disk:mmcblk*rpmb*) continue ;; # firmware of the board
 		disk:*) ;;
 		*) continue ;;
 		esac
 		[ "${size:-0}" -gt 0 ] || continue
-		over=$(network "$path")
+		over=$(remote "$path")
 		if [ -n "$over" ]; then
 			echo "0 $path left $over"
 			continue
@@ -252,11 +283,12 @@ for tool in sh head tail cat dd cksum stat awk sed grep sort cut tr lsblk sync s
 	file=$(command -v "$tool") && [ -f "$file" ] && cat "$file" >/dev/null
 done
 swapoff -a 2>/dev/null
-all=0 good=0
+all=0 good=0 left=0
 while read -r path ro size; do
 	[ -n "$path" ] || continue
 	if [ "$ro" = left ]; then
-		echo "holdfast-erase left ${path##*/} $(serial "$path") it comes over a network ($size): others may use it"
+		echo "holdfast-erase left ${path##*/} $(serial "$path") it is not known to be local ($size): others may use it"
+		left=$((left + 1))
 		continue
 	fi
 	all=$((all + 1)) how='' note=''
@@ -277,4 +309,8 @@ done <<LIST
 $list
 LIST
 echo "holdfast-erase done $good of $all"
+if [ "$all" = 0 ] && [ "$left" != 0 ]; then
+	echo 'no disk of this host is known to be local: nothing was erased' >&2
+	exit 1
+fi
 [ "$good" = "$all" ]

@@ -53,6 +53,8 @@ func (r Rule) refuses(d Disk) string {
 	switch {
 	case d.ReadOnly:
 		return "it is read-only"
+	case d.Remote != "":
+		return "it is not known to be local (" + d.Remote + ")"
 	case d.Removable:
 		return "it is removable"
 	case d.SizeBytes == 0:

@@ -30,6 +30,7 @@ type Disk struct {
 	Rotational bool   `json:"rotational"`
 	ReadOnly   bool   `json:"read_only,omitempty"`
 	Removable  bool   `json:"removable,omitempty"`
+	Remote     string `json:"remote,omitempty"` // why it is not known to be local; "" if it is
 }
 
 // String is one line for people.

@@ -41,6 +41,7 @@ func List(root fs.FS) ([]diskrule.Disk, error) {
 			Model:      first(root, dir, "device/model"),
 			WWN:        first(root, dir, "wwid", "device/wwid"),
 			Serial:     first(root, dir, "serial", "device/serial"),
+			Remote:     remote(root, name),
 		}
 		if d.Serial == "" {
 			d.Serial = unitSerial(root, dir)
