@@ -56,6 +56,7 @@ func ruleOf(method string, req any) rule {
 		*holdfastv1.StageSnapshotRequest, // a chunk that is there already is left as it is
 		*holdfastv1.GetAutopilotRequest,
 		*holdfastv1.SetAutopilotRequest,
+		*holdfastv1.ResetClockRequest, // the time is some seconds old then
 		*holdfastv1.RegisterAgentRequest,
 		*holdfastv1.UpdateNodeRequest,
 		*holdfastv1.CreatePoolRequest,

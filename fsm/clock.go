@@ -3,6 +3,7 @@ package fsm
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -62,6 +63,18 @@ func (s *state) believed(k *internalv1.Clock, ahead, passed time.Duration) bool 
 	}
 	k.HeldMs += passed.Milliseconds()
 	return k.GetHeldMs() >= believeAfter.Milliseconds() || s.meta.GetLeader() != k.GetLeader()
+}
+
+// resetClock sets the record's clock to the right time. It is the only command that may set it back.
+func (t *tx) resetClock(c *internalv1.ResetClock) *Error {
+	if !c.GetTo().IsValid() || c.GetTo().AsTime().Unix() <= 0 {
+		return invalid("to", "is not a time")
+	}
+	t.meta.Now, t.now = c.GetTo(), proto.CloneOf(c.GetTo())
+	if k := t.meta.GetClock(); k != nil {
+		k.AheadMs, k.HeldMs, k.Leader = 0, 0, ""
+	}
+	return nil
 }
 
 // Now returns the record's clock.

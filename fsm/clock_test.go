@@ -126,3 +126,22 @@ func TestConditionsAfterJump(t *testing.T) {
 		}
 	}
 }
+
+// TestResetClock: an operator sets a clock back that jumped, and time goes on from there.
+func TestResetClock(t *testing.T) {
+	k := newTicker(t)
+	do(t, k.Peer, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m1"}})
+	k.wall = 9 * time.Minute
+	k.pass(time.Second)
+	k.wall = 0
+	reset := fsmtest.Command(&internalv1.ResetClock{To: timestamppb.New(k.right)})
+	k.pass(0, reset)
+	if got := k.off(); got.Abs() > time.Second {
+		t.Errorf("after the reset the record's clock is %v ahead, want 0", got)
+	}
+	k.pass(time.Minute)
+	if got := k.off(); got.Abs() > time.Second {
+		t.Errorf("a minute later the record's clock is %v ahead, want 0", got)
+	}
+	refused(t, k.Peer, &internalv1.ResetClock{}, fsm.InvalidArgument, "INVALID_FIELD")
+}

@@ -152,6 +152,8 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		return concern{resource: "snapshots"}, true
 	case *internalv1.Command_SetAutopilot:
 		return concern{resource: "autopilot"}, true
+	case *internalv1.Command_ResetClock:
+		return concern{resource: "clock"}, true
 	case *internalv1.Command_BeginAttempt:
 		return named("runs", op.BeginAttempt.GetRunId()), true
 	case *internalv1.Command_NoteProgress:

@@ -61,6 +61,8 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 		return result(t.restoreBackup(op.RestoreBackup))
 	case *internalv1.Command_SetAutopilot:
 		return nil, t.setAutopilot(op.SetAutopilot)
+	case *internalv1.Command_ResetClock:
+		return nil, t.resetClock(op.ResetClock)
 	case *internalv1.Command_RegisterMachine:
 		return result(t.registerMachine(op.RegisterMachine))
 	case *internalv1.Command_UpdateMachine:

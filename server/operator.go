@@ -3,10 +3,14 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -112,4 +116,34 @@ func (s *operatorService) SetAutopilot(ctx context.Context, r *holdfastv1.SetAut
 		return nil, err
 	}
 	return k.Autopilot(ctx)
+}
+
+// maxClockDifference is how far the leader's clock may be from the time that the record's is set to.
+const maxClockDifference = 5 * time.Minute
+
+// ResetClock sets the record's clock, or shows the clocks.
+func (s *operatorService) ResetClock(ctx context.Context, r *holdfastv1.ResetClockRequest) (*holdfastv1.ResetClockResponse, error) {
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	out := &holdfastv1.ResetClockResponse{Before: timestamppb.New(v.Now()), Leader: timestamppb.New(now)}
+	if r.GetDryRun() {
+		return out, nil
+	}
+	if !v.Has(fsm.Level2) {
+		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "FEATURE_LEVEL", Message: "reset clock: the cluster has a feature level below 2: upgrade all peers first"}
+	}
+	if d := now.Sub(r.GetTime().AsTime()).Abs(); r.GetTime() == nil || d > maxClockDifference {
+		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CLOCKS_DIFFER", Message: fmt.Sprintf(
+			"reset clock: the leader's clock shows %s, and %s was given: set the clock of this machine or of the leader right first",
+			now.UTC().Format(time.RFC3339), r.GetTime().AsTime().Format(time.RFC3339))}
+	}
+	c := s.command(ctx)
+	c.FeatureLevel, c.Op = fsm.Level2, &internalv1.Command_ResetClock{ResetClock: &internalv1.ResetClock{To: r.GetTime()}}
+	if _, err := s.node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"bytes"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -16,6 +17,7 @@ func operatorChoices() []choice {
 	return []choice{
 		{1, "stage a chunk", (*Generator).stageBackup},
 		{1, "set autopilot", (*Generator).setAutopilot},
+		{1, "reset the clock", (*Generator).resetClock},
 		{1, "note a snapshot", (*Generator).noteBackup},
 	}
 }
@@ -35,6 +37,10 @@ func (g *Generator) noteBackup(*fsm.View) proto.Message {
 func (g *Generator) setAutopilot(*fsm.View) proto.Message {
 	return &internalv1.SetAutopilot{Config: &internalv1.AutopilotConfig{
 		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)), DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
+}
+
+func (g *Generator) resetClock(v *fsm.View) proto.Message {
+	return &internalv1.ResetClock{To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 5)-2) * time.Minute))}
 }
 
 // Backup gives the snapshot file of a state.

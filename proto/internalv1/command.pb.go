@@ -138,6 +138,7 @@ type Command struct {
 	//	*Command_PutPeer
 	//	*Command_RemovePeer
 	//	*Command_Beat
+	//	*Command_ResetClock
 	//	*Command_RegisterMachine
 	//	*Command_UpdateMachine
 	//	*Command_SetMachinePhase
@@ -336,6 +337,15 @@ func (x *Command) GetBeat() *Beat {
 	if x != nil {
 		if x, ok := x.Op.(*Command_Beat); ok {
 			return x.Beat
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetResetClock() *ResetClock {
+	if x != nil {
+		if x, ok := x.Op.(*Command_ResetClock); ok {
+			return x.ResetClock
 		}
 	}
 	return nil
@@ -891,6 +901,10 @@ type Command_Beat struct {
 	Beat *Beat `protobuf:"bytes,21,opt,name=beat,proto3,oneof"`
 }
 
+type Command_ResetClock struct {
+	ResetClock *ResetClock `protobuf:"bytes,30,opt,name=reset_clock,json=resetClock,proto3,oneof"`
+}
+
 type Command_RegisterMachine struct {
 	RegisterMachine *RegisterMachine `protobuf:"bytes,32,opt,name=register_machine,json=registerMachine,proto3,oneof"`
 }
@@ -1134,6 +1148,8 @@ func (*Command_PutPeer) isCommand_Op() {}
 func (*Command_RemovePeer) isCommand_Op() {}
 
 func (*Command_Beat) isCommand_Op() {}
+
+func (*Command_ResetClock) isCommand_Op() {}
 
 func (*Command_RegisterMachine) isCommand_Op() {}
 
@@ -4200,13 +4216,58 @@ func (x *DeregisterService) GetByServer() bool {
 	return false
 }
 
+// ResetClock sets the record's clock, also back (feature level 2).
+type ResetClock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	To            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetClock) Reset() {
+	*x = ResetClock{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetClock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetClock) ProtoMessage() {}
+
+func (x *ResetClock) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetClock.ProtoReflect.Descriptor instead.
+func (*ResetClock) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ResetClock) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
 var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xe8'\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xad(\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4221,7 +4282,9 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\bput_peer\x18\x13 \x01(\v2\x1d.holdfast.internal.v1.PutPeerH\x00R\aputPeer\x12C\n" +
 	"\vremove_peer\x18\x14 \x01(\v2 .holdfast.internal.v1.RemovePeerH\x00R\n" +
 	"removePeer\x120\n" +
-	"\x04beat\x18\x15 \x01(\v2\x1a.holdfast.internal.v1.BeatH\x00R\x04beat\x12R\n" +
+	"\x04beat\x18\x15 \x01(\v2\x1a.holdfast.internal.v1.BeatH\x00R\x04beat\x12C\n" +
+	"\vreset_clock\x18\x1e \x01(\v2 .holdfast.internal.v1.ResetClockH\x00R\n" +
+	"resetClock\x12R\n" +
 	"\x10register_machine\x18  \x01(\v2%.holdfast.internal.v1.RegisterMachineH\x00R\x0fregisterMachine\x12L\n" +
 	"\x0eupdate_machine\x18! \x01(\v2#.holdfast.internal.v1.UpdateMachineH\x00R\rupdateMachine\x12S\n" +
 	"\x11set_machine_phase\x18\" \x01(\v2%.holdfast.internal.v1.SetMachinePhaseH\x00R\x0fsetMachinePhase\x12L\n" +
@@ -4541,7 +4604,10 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x11DeregisterService\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x06target\x18\x02 \x01(\v2\x1a.holdfast.v1.ServiceTargetR\x06target\x12\x1b\n" +
-	"\tby_server\x18\x03 \x01(\bR\bbyServerB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
+	"\tby_server\x18\x03 \x01(\bR\bbyServer\"8\n" +
+	"\n" +
+	"ResetClock\x12*\n" +
+	"\x02to\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02toB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
 	file_proto_internal_v1_command_proto_rawDescOnce sync.Once
@@ -4556,7 +4622,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -4610,172 +4676,175 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*RegisterService)(nil),         // 49: holdfast.internal.v1.RegisterService
 	(*UpdateServiceState)(nil),      // 50: holdfast.internal.v1.UpdateServiceState
 	(*DeregisterService)(nil),       // 51: holdfast.internal.v1.DeregisterService
-	nil,                             // 52: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 53: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 54: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 55: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 56: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 57: holdfast.internal.v1.Origin
-	(*CreateToken)(nil),             // 58: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 59: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 60: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 61: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 62: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 63: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 64: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 65: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 66: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 67: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 68: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 69: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 70: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 71: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 72: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 73: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 74: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 75: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 76: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 77: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 78: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 79: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 80: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 81: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 82: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 83: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 84: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 85: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 86: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 87: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 88: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 89: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 90: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 91: holdfast.v1.Run
-	(*StoredToken)(nil),             // 92: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 93: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 94: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 95: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 96: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 97: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 98: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 99: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 100: holdfast.v1.ServiceState
+	(*ResetClock)(nil),              // 52: holdfast.internal.v1.ResetClock
+	nil,                             // 53: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 54: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 55: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 56: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 57: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 58: holdfast.internal.v1.Origin
+	(*CreateToken)(nil),             // 59: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 60: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 61: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 62: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 63: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 64: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 65: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 66: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 67: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 68: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 69: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 70: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 71: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 72: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 73: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 74: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 75: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 76: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 77: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 78: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 79: holdfast.internal.v1.SetAutopilot
+	(*PutWebhook)(nil),              // 80: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 81: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 82: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 83: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 84: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 85: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 86: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 87: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 88: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 89: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 90: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 91: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 92: holdfast.v1.Run
+	(*StoredToken)(nil),             // 93: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 94: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 95: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 96: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 97: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 98: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 99: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 100: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 101: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	56,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	57,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	57,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	58,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
 	6,   // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
 	8,   // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
 	9,   // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	10,  // 9: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
-	11,  // 10: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
-	12,  // 11: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
-	13,  // 12: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
-	14,  // 13: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	16,  // 14: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
-	19,  // 15: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	20,  // 16: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	21,  // 17: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	22,  // 18: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	23,  // 19: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	24,  // 20: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	25,  // 21: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	26,  // 22: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	27,  // 23: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	28,  // 24: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	30,  // 25: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	31,  // 26: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
-	32,  // 27: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
-	58,  // 28: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	59,  // 29: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	60,  // 30: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	61,  // 31: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	62,  // 32: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	63,  // 33: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	64,  // 34: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	65,  // 35: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	66,  // 36: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	67,  // 37: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	37,  // 38: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	38,  // 39: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	39,  // 40: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	40,  // 41: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	41,  // 42: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	42,  // 43: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	43,  // 44: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	44,  // 45: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	45,  // 46: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	46,  // 47: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	47,  // 48: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	48,  // 49: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	49,  // 50: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	50,  // 51: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	51,  // 52: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	68,  // 53: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	69,  // 54: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	70,  // 55: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	71,  // 56: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	72,  // 57: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	73,  // 58: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	74,  // 59: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	75,  // 60: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	76,  // 61: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	77,  // 62: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	78,  // 63: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	79,  // 64: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	80,  // 65: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	81,  // 66: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	7,   // 67: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	82,  // 68: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	82,  // 69: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	83,  // 70: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15,  // 71: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	84,  // 72: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	56,  // 73: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	85,  // 74: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	86,  // 75: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	52,  // 76: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	56,  // 77: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	53,  // 78: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	56,  // 79: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	56,  // 80: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	54,  // 81: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	29,  // 82: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	87,  // 83: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	55,  // 84: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	56,  // 85: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	29,  // 86: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	85,  // 87: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	88,  // 88: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	89,  // 89: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	29,  // 90: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	90,  // 91: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	34,  // 92: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	91,  // 93: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	34,  // 94: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 95: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	34,  // 96: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	90,  // 97: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	92,  // 98: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	93,  // 99: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	94,  // 100: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	94,  // 101: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	95,  // 102: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	96,  // 103: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	97,  // 104: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	97,  // 105: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	98,  // 106: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	99,  // 107: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	100, // 108: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	99,  // 109: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	110, // [110:110] is the sub-list for method output_type
-	110, // [110:110] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	52,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
+	10,  // 10: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
+	11,  // 11: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
+	12,  // 12: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
+	13,  // 13: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
+	14,  // 14: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
+	16,  // 15: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
+	19,  // 16: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	20,  // 17: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	21,  // 18: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	22,  // 19: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	23,  // 20: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	24,  // 21: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	25,  // 22: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	26,  // 23: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	27,  // 24: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	28,  // 25: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	30,  // 26: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	31,  // 27: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
+	32,  // 28: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
+	59,  // 29: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	60,  // 30: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	61,  // 31: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	62,  // 32: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	63,  // 33: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	64,  // 34: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	65,  // 35: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	66,  // 36: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	67,  // 37: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	68,  // 38: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	37,  // 39: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	38,  // 40: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	39,  // 41: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	40,  // 42: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	41,  // 43: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	42,  // 44: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	43,  // 45: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	44,  // 46: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	45,  // 47: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	46,  // 48: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	47,  // 49: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	48,  // 50: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	49,  // 51: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	50,  // 52: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	51,  // 53: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	69,  // 54: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	70,  // 55: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	71,  // 56: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	72,  // 57: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	73,  // 58: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	74,  // 59: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	75,  // 60: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	76,  // 61: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	77,  // 62: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	78,  // 63: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	79,  // 64: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	80,  // 65: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	81,  // 66: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	82,  // 67: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	7,   // 68: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	83,  // 69: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	83,  // 70: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	84,  // 71: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	15,  // 72: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	85,  // 73: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	57,  // 74: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	86,  // 75: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	87,  // 76: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	53,  // 77: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	57,  // 78: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	54,  // 79: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	57,  // 80: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	57,  // 81: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	55,  // 82: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	29,  // 83: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	88,  // 84: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	56,  // 85: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	57,  // 86: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	29,  // 87: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	86,  // 88: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	89,  // 89: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	90,  // 90: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	29,  // 91: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	91,  // 92: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	34,  // 93: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	92,  // 94: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	34,  // 95: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 96: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	34,  // 97: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	91,  // 98: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	93,  // 99: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	94,  // 100: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	95,  // 101: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	95,  // 102: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	96,  // 103: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	97,  // 104: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	98,  // 105: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	98,  // 106: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	99,  // 107: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	100, // 108: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	101, // 109: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	100, // 110: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	57,  // 111: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	112, // [112:112] is the sub-list for method output_type
+	112, // [112:112] is the sub-list for method input_type
+	112, // [112:112] is the sub-list for extension type_name
+	112, // [112:112] is the sub-list for extension extendee
+	0,   // [0:112] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4796,6 +4865,7 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_PutPeer)(nil),
 		(*Command_RemovePeer)(nil),
 		(*Command_Beat)(nil),
+		(*Command_ResetClock)(nil),
 		(*Command_RegisterMachine)(nil),
 		(*Command_UpdateMachine)(nil),
 		(*Command_SetMachinePhase)(nil),
@@ -4862,7 +4932,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   55,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

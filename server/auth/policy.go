@@ -44,7 +44,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.ClusterService", admin, "CollectDebug")
 	add("holdfast.v1.OperatorService", also(admin, backups), "SaveSnapshot", "NoteSnapshot")
 	add("holdfast.v1.OperatorService", admin, "StageSnapshot", "RestoreSnapshot",
-		"TransferLeadership", "RemovePeer", "Probe", "GetAutopilot", "SetAutopilot")
+		"TransferLeadership", "RemovePeer", "Probe", "GetAutopilot", "SetAutopilot", "ResetClock")
 
 	add("holdfast.v1.AccessService", Rule{Anyone: true}, "WhoAmI")
 	add("holdfast.v1.AccessService", admin, "CreateToken", "ListTokens", "RevokeToken")

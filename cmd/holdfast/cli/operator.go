@@ -18,7 +18,7 @@ func (a *app) operator() *cobra.Command {
 		Example: `  holdfast operator snapshot save holdfast.snap
   holdfast operator raft list-peers
   holdfast operator autopilot state`,
-	}, a.operatorSnapshot(), a.operatorRaft(), a.operatorAutopilot(), a.operatorUpgrade(), a.operatorRecover(), a.operatorDebug())
+	}, a.operatorSnapshot(), a.operatorRaft(), a.operatorAutopilot(), a.operatorClock(), a.operatorUpgrade(), a.operatorRecover(), a.operatorDebug())
 }
 
 func (a *app) operatorRecover() *cobra.Command {

@@ -112,6 +112,13 @@ func (f *fakeOperator) SetAutopilot(ctx context.Context, r *holdfastv1.SetAutopi
 	return f.GetAutopilot(ctx, nil)
 }
 
+func (f *fakeOperator) ResetClock(_ context.Context, r *holdfastv1.ResetClockRequest) (*holdfastv1.ResetClockResponse, error) {
+	if !r.GetDryRun() && r.GetTime() == nil {
+		return nil, status.Error(codes.InvalidArgument, "no time")
+	}
+	return &holdfastv1.ResetClockResponse{Before: timestamppb.New(now().Add(50 * time.Minute)), Leader: timestamppb.New(now())}, nil
+}
+
 func (f *fakeCluster) CollectDebug(_ *holdfastv1.CollectDebugRequest, s grpc.ServerStreamingServer[holdfastv1.DebugFile]) error {
 	for _, part := range []*holdfastv1.DebugFile{{Name: "about.txt", Data: []byte("peer ")}, {Name: "about.txt", Data: []byte("p1\n")}, {Name: "../../etc/evil", Data: []byte("x")}} {
 		if err := s.Send(part); err != nil {

@@ -823,6 +823,110 @@ func (x *AutopilotConfig) GetStabilizationTime() *durationpb.Duration {
 	return nil
 }
 
+type ResetClockRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=time,proto3" json:"time,omitempty"`                    // the right time
+	DryRun        bool                   `protobuf:"varint,51,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // only show the clocks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetClockRequest) Reset() {
+	*x = ResetClockRequest{}
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetClockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetClockRequest) ProtoMessage() {}
+
+func (x *ResetClockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetClockRequest.ProtoReflect.Descriptor instead.
+func (*ResetClockRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ResetClockRequest) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ResetClockRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type ResetClockResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=before,proto3" json:"before,omitempty"` // the record's clock before
+	Leader        *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=leader,proto3" json:"leader,omitempty"` // the leader's clock
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetClockResponse) Reset() {
+	*x = ResetClockResponse{}
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetClockResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetClockResponse) ProtoMessage() {}
+
+func (x *ResetClockResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetClockResponse.ProtoReflect.Descriptor instead.
+func (*ResetClockResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ResetClockResponse) GetBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *ResetClockResponse) GetLeader() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Leader
+	}
+	return nil
+}
+
 type GetAutopilotRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -831,7 +935,7 @@ type GetAutopilotRequest struct {
 
 func (x *GetAutopilotRequest) Reset() {
 	*x = GetAutopilotRequest{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +947,7 @@ func (x *GetAutopilotRequest) String() string {
 func (*GetAutopilotRequest) ProtoMessage() {}
 
 func (x *GetAutopilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +960,7 @@ func (x *GetAutopilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAutopilotRequest.ProtoReflect.Descriptor instead.
 func (*GetAutopilotRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 type SetAutopilotRequest struct {
@@ -868,7 +972,7 @@ type SetAutopilotRequest struct {
 
 func (x *SetAutopilotRequest) Reset() {
 	*x = SetAutopilotRequest{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +984,7 @@ func (x *SetAutopilotRequest) String() string {
 func (*SetAutopilotRequest) ProtoMessage() {}
 
 func (x *SetAutopilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +997,7 @@ func (x *SetAutopilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAutopilotRequest.ProtoReflect.Descriptor instead.
 func (*SetAutopilotRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetAutopilotRequest) GetConfig() *AutopilotConfig {
@@ -915,7 +1019,7 @@ type Autopilot struct {
 
 func (x *Autopilot) Reset() {
 	*x = Autopilot{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +1031,7 @@ func (x *Autopilot) String() string {
 func (*Autopilot) ProtoMessage() {}
 
 func (x *Autopilot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +1044,7 @@ func (x *Autopilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Autopilot.ProtoReflect.Descriptor instead.
 func (*Autopilot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Autopilot) GetConfig() *AutopilotConfig {
@@ -986,7 +1090,7 @@ type AutopilotPeer struct {
 
 func (x *AutopilotPeer) Reset() {
 	*x = AutopilotPeer{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1102,7 @@ func (x *AutopilotPeer) String() string {
 func (*AutopilotPeer) ProtoMessage() {}
 
 func (x *AutopilotPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1115,7 @@ func (x *AutopilotPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AutopilotPeer.ProtoReflect.Descriptor instead.
 func (*AutopilotPeer) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AutopilotPeer) GetId() string {
@@ -1120,7 +1224,13 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x15dead_server_threshold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x13deadServerThreshold\x12\x1d\n" +
 	"\n" +
 	"min_quorum\x18\x03 \x01(\rR\tminQuorum\x12H\n" +
-	"\x12stabilization_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11stabilizationTime\"\x15\n" +
+	"\x12stabilization_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11stabilizationTime\"\\\n" +
+	"\x11ResetClockRequest\x12.\n" +
+	"\x04time\x182 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x17\n" +
+	"\adry_run\x183 \x01(\bR\x06dryRun\"|\n" +
+	"\x12ResetClockResponse\x122\n" +
+	"\x06before\x182 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x122\n" +
+	"\x06leader\x183 \x01(\v2\x1a.google.protobuf.TimestampR\x06leader\"\x15\n" +
 	"\x13GetAutopilotRequest\"K\n" +
 	"\x13SetAutopilotRequest\x124\n" +
 	"\x06config\x18\x01 \x01(\v2\x1c.holdfast.v1.AutopilotConfigR\x06config\"\xba\x01\n" +
@@ -1136,7 +1246,7 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06behind\x18\x06 \x01(\x04R\x06behind\x12?\n" +
-	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xfa\x05\n" +
+	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xc9\x06\n" +
 	"\x0fOperatorService\x12R\n" +
 	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\"\x03\x90\x02\x010\x01\x12S\n" +
 	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\x12V\n" +
@@ -1147,7 +1257,9 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\x12>\n" +
 	"\x05Probe\x12\x19.holdfast.v1.ProbeRequest\x1a\x1a.holdfast.v1.ProbeResponse\x12H\n" +
 	"\fGetAutopilot\x12 .holdfast.v1.GetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\x12H\n" +
-	"\fSetAutopilot\x12 .holdfast.v1.SetAutopilotRequest\x1a\x16.holdfast.v1.AutopilotBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\fSetAutopilot\x12 .holdfast.v1.SetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\x12M\n" +
+	"\n" +
+	"ResetClock\x12\x1e.holdfast.v1.ResetClockRequest\x1a\x1f.holdfast.v1.ResetClockResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_operator_proto_rawDescOnce sync.Once
@@ -1161,7 +1273,7 @@ func file_proto_holdfast_v1_operator_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_operator_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_proto_holdfast_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_proto_holdfast_v1_operator_proto_goTypes = []any{
 	(*SaveSnapshotRequest)(nil),        // 0: holdfast.v1.SaveSnapshotRequest
 	(*SnapshotData)(nil),               // 1: holdfast.v1.SnapshotData
@@ -1178,47 +1290,54 @@ var file_proto_holdfast_v1_operator_proto_goTypes = []any{
 	(*ProbeRequest)(nil),               // 12: holdfast.v1.ProbeRequest
 	(*ProbeResponse)(nil),              // 13: holdfast.v1.ProbeResponse
 	(*AutopilotConfig)(nil),            // 14: holdfast.v1.AutopilotConfig
-	(*GetAutopilotRequest)(nil),        // 15: holdfast.v1.GetAutopilotRequest
-	(*SetAutopilotRequest)(nil),        // 16: holdfast.v1.SetAutopilotRequest
-	(*Autopilot)(nil),                  // 17: holdfast.v1.Autopilot
-	(*AutopilotPeer)(nil),              // 18: holdfast.v1.AutopilotPeer
-	(*timestamppb.Timestamp)(nil),      // 19: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 20: google.protobuf.Duration
+	(*ResetClockRequest)(nil),          // 15: holdfast.v1.ResetClockRequest
+	(*ResetClockResponse)(nil),         // 16: holdfast.v1.ResetClockResponse
+	(*GetAutopilotRequest)(nil),        // 17: holdfast.v1.GetAutopilotRequest
+	(*SetAutopilotRequest)(nil),        // 18: holdfast.v1.SetAutopilotRequest
+	(*Autopilot)(nil),                  // 19: holdfast.v1.Autopilot
+	(*AutopilotPeer)(nil),              // 20: holdfast.v1.AutopilotPeer
+	(*timestamppb.Timestamp)(nil),      // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 22: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_operator_proto_depIdxs = []int32{
-	19, // 0: holdfast.v1.NoteSnapshotRequest.saved_at:type_name -> google.protobuf.Timestamp
-	19, // 1: holdfast.v1.RestoreSnapshotResponse.taken_at:type_name -> google.protobuf.Timestamp
-	20, // 2: holdfast.v1.TransferLeadershipResponse.took:type_name -> google.protobuf.Duration
-	20, // 3: holdfast.v1.AutopilotConfig.dead_server_threshold:type_name -> google.protobuf.Duration
-	20, // 4: holdfast.v1.AutopilotConfig.stabilization_time:type_name -> google.protobuf.Duration
-	14, // 5: holdfast.v1.SetAutopilotRequest.config:type_name -> holdfast.v1.AutopilotConfig
-	14, // 6: holdfast.v1.Autopilot.config:type_name -> holdfast.v1.AutopilotConfig
-	18, // 7: holdfast.v1.Autopilot.peers:type_name -> holdfast.v1.AutopilotPeer
-	19, // 8: holdfast.v1.AutopilotPeer.since:type_name -> google.protobuf.Timestamp
-	19, // 9: holdfast.v1.AutopilotPeer.removed_after:type_name -> google.protobuf.Timestamp
-	0,  // 10: holdfast.v1.OperatorService.SaveSnapshot:input_type -> holdfast.v1.SaveSnapshotRequest
-	2,  // 11: holdfast.v1.OperatorService.NoteSnapshot:input_type -> holdfast.v1.NoteSnapshotRequest
-	4,  // 12: holdfast.v1.OperatorService.StageSnapshot:input_type -> holdfast.v1.StageSnapshotRequest
-	6,  // 13: holdfast.v1.OperatorService.RestoreSnapshot:input_type -> holdfast.v1.RestoreSnapshotRequest
-	8,  // 14: holdfast.v1.OperatorService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
-	10, // 15: holdfast.v1.OperatorService.RemovePeer:input_type -> holdfast.v1.RemovePeerRequest
-	12, // 16: holdfast.v1.OperatorService.Probe:input_type -> holdfast.v1.ProbeRequest
-	15, // 17: holdfast.v1.OperatorService.GetAutopilot:input_type -> holdfast.v1.GetAutopilotRequest
-	16, // 18: holdfast.v1.OperatorService.SetAutopilot:input_type -> holdfast.v1.SetAutopilotRequest
-	1,  // 19: holdfast.v1.OperatorService.SaveSnapshot:output_type -> holdfast.v1.SnapshotData
-	3,  // 20: holdfast.v1.OperatorService.NoteSnapshot:output_type -> holdfast.v1.NoteSnapshotResponse
-	5,  // 21: holdfast.v1.OperatorService.StageSnapshot:output_type -> holdfast.v1.StageSnapshotResponse
-	7,  // 22: holdfast.v1.OperatorService.RestoreSnapshot:output_type -> holdfast.v1.RestoreSnapshotResponse
-	9,  // 23: holdfast.v1.OperatorService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
-	11, // 24: holdfast.v1.OperatorService.RemovePeer:output_type -> holdfast.v1.RemovePeerResponse
-	13, // 25: holdfast.v1.OperatorService.Probe:output_type -> holdfast.v1.ProbeResponse
-	17, // 26: holdfast.v1.OperatorService.GetAutopilot:output_type -> holdfast.v1.Autopilot
-	17, // 27: holdfast.v1.OperatorService.SetAutopilot:output_type -> holdfast.v1.Autopilot
-	19, // [19:28] is the sub-list for method output_type
-	10, // [10:19] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	21, // 0: holdfast.v1.NoteSnapshotRequest.saved_at:type_name -> google.protobuf.Timestamp
+	21, // 1: holdfast.v1.RestoreSnapshotResponse.taken_at:type_name -> google.protobuf.Timestamp
+	22, // 2: holdfast.v1.TransferLeadershipResponse.took:type_name -> google.protobuf.Duration
+	22, // 3: holdfast.v1.AutopilotConfig.dead_server_threshold:type_name -> google.protobuf.Duration
+	22, // 4: holdfast.v1.AutopilotConfig.stabilization_time:type_name -> google.protobuf.Duration
+	21, // 5: holdfast.v1.ResetClockRequest.time:type_name -> google.protobuf.Timestamp
+	21, // 6: holdfast.v1.ResetClockResponse.before:type_name -> google.protobuf.Timestamp
+	21, // 7: holdfast.v1.ResetClockResponse.leader:type_name -> google.protobuf.Timestamp
+	14, // 8: holdfast.v1.SetAutopilotRequest.config:type_name -> holdfast.v1.AutopilotConfig
+	14, // 9: holdfast.v1.Autopilot.config:type_name -> holdfast.v1.AutopilotConfig
+	20, // 10: holdfast.v1.Autopilot.peers:type_name -> holdfast.v1.AutopilotPeer
+	21, // 11: holdfast.v1.AutopilotPeer.since:type_name -> google.protobuf.Timestamp
+	21, // 12: holdfast.v1.AutopilotPeer.removed_after:type_name -> google.protobuf.Timestamp
+	0,  // 13: holdfast.v1.OperatorService.SaveSnapshot:input_type -> holdfast.v1.SaveSnapshotRequest
+	2,  // 14: holdfast.v1.OperatorService.NoteSnapshot:input_type -> holdfast.v1.NoteSnapshotRequest
+	4,  // 15: holdfast.v1.OperatorService.StageSnapshot:input_type -> holdfast.v1.StageSnapshotRequest
+	6,  // 16: holdfast.v1.OperatorService.RestoreSnapshot:input_type -> holdfast.v1.RestoreSnapshotRequest
+	8,  // 17: holdfast.v1.OperatorService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
+	10, // 18: holdfast.v1.OperatorService.RemovePeer:input_type -> holdfast.v1.RemovePeerRequest
+	12, // 19: holdfast.v1.OperatorService.Probe:input_type -> holdfast.v1.ProbeRequest
+	17, // 20: holdfast.v1.OperatorService.GetAutopilot:input_type -> holdfast.v1.GetAutopilotRequest
+	18, // 21: holdfast.v1.OperatorService.SetAutopilot:input_type -> holdfast.v1.SetAutopilotRequest
+	15, // 22: holdfast.v1.OperatorService.ResetClock:input_type -> holdfast.v1.ResetClockRequest
+	1,  // 23: holdfast.v1.OperatorService.SaveSnapshot:output_type -> holdfast.v1.SnapshotData
+	3,  // 24: holdfast.v1.OperatorService.NoteSnapshot:output_type -> holdfast.v1.NoteSnapshotResponse
+	5,  // 25: holdfast.v1.OperatorService.StageSnapshot:output_type -> holdfast.v1.StageSnapshotResponse
+	7,  // 26: holdfast.v1.OperatorService.RestoreSnapshot:output_type -> holdfast.v1.RestoreSnapshotResponse
+	9,  // 27: holdfast.v1.OperatorService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
+	11, // 28: holdfast.v1.OperatorService.RemovePeer:output_type -> holdfast.v1.RemovePeerResponse
+	13, // 29: holdfast.v1.OperatorService.Probe:output_type -> holdfast.v1.ProbeResponse
+	19, // 30: holdfast.v1.OperatorService.GetAutopilot:output_type -> holdfast.v1.Autopilot
+	19, // 31: holdfast.v1.OperatorService.SetAutopilot:output_type -> holdfast.v1.Autopilot
+	16, // 32: holdfast.v1.OperatorService.ResetClock:output_type -> holdfast.v1.ResetClockResponse
+	23, // [23:33] is the sub-list for method output_type
+	13, // [13:23] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_operator_proto_init() }
@@ -1232,7 +1351,7 @@ func file_proto_holdfast_v1_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_operator_proto_rawDesc), len(file_proto_holdfast_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	OperatorService_Probe_FullMethodName              = "/holdfast.v1.OperatorService/Probe"
 	OperatorService_GetAutopilot_FullMethodName       = "/holdfast.v1.OperatorService/GetAutopilot"
 	OperatorService_SetAutopilot_FullMethodName       = "/holdfast.v1.OperatorService/SetAutopilot"
+	OperatorService_ResetClock_FullMethodName         = "/holdfast.v1.OperatorService/ResetClock"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -59,6 +60,8 @@ type OperatorServiceClient interface {
 	// The rules by which the leader changes the membership by itself, and what they make of the peers now. The leader answers.
 	GetAutopilot(ctx context.Context, in *GetAutopilotRequest, opts ...grpc.CallOption) (*Autopilot, error)
 	SetAutopilot(ctx context.Context, in *SetAutopilotRequest, opts ...grpc.CallOption) (*Autopilot, error)
+	// Sets the record's clock, also back, after a wrong clock of a leader has moved it. Refused where the leader's clock differs from the given time by more than 5 minutes.
+	ResetClock(ctx context.Context, in *ResetClockRequest, opts ...grpc.CallOption) (*ResetClockResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -168,6 +171,16 @@ func (c *operatorServiceClient) SetAutopilot(ctx context.Context, in *SetAutopil
 	return out, nil
 }
 
+func (c *operatorServiceClient) ResetClock(ctx context.Context, in *ResetClockRequest, opts ...grpc.CallOption) (*ResetClockResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResetClockResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ResetClock_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -197,6 +210,8 @@ type OperatorServiceServer interface {
 	// The rules by which the leader changes the membership by itself, and what they make of the peers now. The leader answers.
 	GetAutopilot(context.Context, *GetAutopilotRequest) (*Autopilot, error)
 	SetAutopilot(context.Context, *SetAutopilotRequest) (*Autopilot, error)
+	// Sets the record's clock, also back, after a wrong clock of a leader has moved it. Refused where the leader's clock differs from the given time by more than 5 minutes.
+	ResetClock(context.Context, *ResetClockRequest) (*ResetClockResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -233,6 +248,9 @@ func (UnimplementedOperatorServiceServer) GetAutopilot(context.Context, *GetAuto
 }
 func (UnimplementedOperatorServiceServer) SetAutopilot(context.Context, *SetAutopilotRequest) (*Autopilot, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetAutopilot not implemented")
+}
+func (UnimplementedOperatorServiceServer) ResetClock(context.Context, *ResetClockRequest) (*ResetClockResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResetClock not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -410,6 +428,24 @@ func _OperatorService_SetAutopilot_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_ResetClock_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResetClockRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ResetClock(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ResetClock_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ResetClock(ctx, req.(*ResetClockRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -448,6 +484,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetAutopilot",
 			Handler:    _OperatorService_SetAutopilot_Handler,
+		},
+		{
+			MethodName: "ResetClock",
+			Handler:    _OperatorService_ResetClock_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
