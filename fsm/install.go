@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -28,7 +29,8 @@ const (
 
 // Limits of a session.
 const (
-	goodTokens     = 4  // that open a session
+	goodTokens     = 4  // that open a session, before feature level 2
+	moreGoodTokens = 16 // and since: scripts that somebody else reads must not end the token of the installer
 	pastTokens     = 16 // that are told that it is over
 	maxInstallText = 64 << 10
 	maxHostKeys    = 16
@@ -61,6 +63,20 @@ func InstallBoots(i *holdfastv1.Install) bool {
 		return false
 	}
 	return InstallOpen(i)
+}
+
+// InstallerSilence is how long an installer may report nothing until a boot script is served to its machine again. The
+// installer reports every 5 s; a machine that restarts in the middle of an install asks again until then.
+const InstallerSilence = 30 * time.Second
+
+// InstallerRuns reports whether the installer of a session has started and was heard from within InstallerSilence. While it
+// runs nobody gets another token: whoever knows a MAC address could end the install or report in its name.
+func InstallerRuns(i *holdfastv1.Install, now time.Time) bool {
+	switch i.GetStage() {
+	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
+		return InstallOpen(i) && now.Sub(i.GetLastSeenAt().AsTime()) < InstallerSilence
+	}
+	return false
 }
 
 // InstallStage words a stage: what the session waits for next.
@@ -153,6 +169,10 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 	if !ok || !InstallBoots(i) {
 		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot", ident(c.GetMachineId()))
 	}
+	if t.has(Level2) && InstallerRuns(i, t.now.AsTime()) {
+		return nil, refuse(Aborted, ReasonNoInstall, "the installer of machine %q is running: a boot script is served again after %s without a report",
+			ident(c.GetMachineId()), InstallerSilence)
+	}
 	i.LastSeenAt, i.Note = t.now, clip(c.GetNote(), maxNote)
 	if ip := c.GetIpAddress(); ip != "" {
 		i.IpAddress = clip(ip, maxNodeText)
@@ -187,7 +207,11 @@ func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
 		return refuse(Aborted, ReasonIDTaken, "the generated token is in use")
 	}
 	s.Good = append(s.GetGood(), sum)
-	if over := len(s.GetGood()) - goodTokens; over > 0 {
+	most := goodTokens
+	if t.has(Level2) {
+		most = moreGoodTokens
+	}
+	if over := len(s.GetGood()) - most; over > 0 {
 		s.Past, s.Good = lastOf(append(s.GetPast(), s.GetGood()[:over]...), pastTokens), s.GetGood()[over:]
 	}
 	return nil

@@ -1,9 +1,13 @@
 package fsm_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
@@ -183,4 +187,41 @@ func TestImagesOfSessions(t *testing.T) {
 	end(t, p, "run-q", holdfastv1.Attempt_CANCELED)
 	do(t, p, &internalv1.DeleteImage{Name: "debian"})
 	do(t, p, &internalv1.DeleteImage{Name: "installer"})
+}
+
+// TestRunningInstallGivesNoToken: a boot script that is read while the installer works, by a probe, a second network card or
+// somebody who knows the MAC address, changes nothing. A machine that restarted gets one after a while without reports.
+func TestRunningInstallGivesNoToken(t *testing.T) {
+	p := nodeIn(t, pending)
+	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	start(t, p, "m-1", "q", "", "ubuntu")
+	begin(t, p, "run-q")
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1, Image: "debian"})
+	report := func(token, status string) *internalv1.ReportInstall {
+		return &internalv1.ReportInstall{Sha256: fsmtest.TokenValue(token), Report: &holdfastv1.ReportInstallRequest{Status: status, Progress: 50, HasProgress: true}}
+	}
+	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("own"), IpAddress: "10.0.0.5"})
+	for i := range 8 { // before the installer reports, scripts that others read do not end its token
+		do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue(fmt.Sprint("early-", i)), IpAddress: "10.0.0.66"})
+	}
+	do(t, p, report("own", "started"))
+	do(t, p, report("own", "progress"))
+	do(t, p, &internalv1.AppendInstallLog{Sha256: fsmtest.TokenValue("own"), Data: []byte("partitioned\n")})
+	before, _ := p.View().Install("m-1")
+	for range 4 {
+		refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("evil"), IpAddress: "10.0.0.66"}, fsm.Aborted, fsm.ReasonNoInstall)
+	}
+	after, _ := p.View().Install("m-1")
+	if diff := cmp.Diff(before, after, protocmp.Transform()); diff != "" {
+		t.Errorf("the session changed (-before +after):\n%s", diff)
+	}
+	do(t, p, &internalv1.AppendInstallLog{Sha256: fsmtest.TokenValue("own"), Offset: 12, Data: []byte("written\n")})
+	do(t, p, report("own", "progress"))
+
+	p.Now = p.Now.Add(fsm.InstallerSilence)
+	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("restarted"), IpAddress: "10.0.0.5"})
+	if i, _ := p.View().Install("m-1"); i.GetStage() != holdfastv1.Install_BOOTED_IPXE || i.GetProgress() != 0 {
+		t.Errorf("after a restart the session is %v, want it to begin again", i)
+	}
+	do(t, p, report("restarted", "complete"))
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -117,6 +119,8 @@ func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) 
 		return disk
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
+	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, time.Now()):
+		return waits(m.GetMachineId(), run.GetRunId(), fmt.Sprintf("its installer is running: a boot script is served again after %s without a report", fsm.InstallerSilence))
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):
 		return s.installs(v, m, run)
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && i.GetStage() != holdfastv1.Install_FAILED:
@@ -193,6 +197,11 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 			return answer, nil
 		}
 		_, err = apply[*holdfastv1.Install](ctx, s.node, c)
+		if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Reason == fsm.ReasonNoInstall && v.Has(fsm.Level2) {
+			peers := answer.GetHttpAddrs()
+			answer = waits(answer.GetMachineId(), answer.GetRunId(), refused.Message)
+			answer.HttpAddrs, err = peers, nil
+		}
 		return answer, err
 	})
 }

@@ -55,7 +55,10 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, cfg Config, log *slog.L
 	)
 }
 
-// boot answers the boot script of the machine with ?mac=; without one, a script that asks with it. It is 200 whatever becomes of it: firmware
+// previewToken stands in a script that is only looked at. It opens nothing.
+const previewToken = "PREVIEW"
+
+// boot answers the boot script of the machine with ?mac=. With &preview it changes nothing and makes no token. Without a mac, a script that asks with it. It is 200 whatever becomes of it: firmware
 // that gets an error does what its maker thought of, and this way it boots its disk, or asks again.
 func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
@@ -66,7 +69,11 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	}
 	req := &holdfastv1.BootMachineRequest{Mac: s.mac, Arch: q.Get("arch"), IpAddress: hostOf(r.RemoteAddr)}
 	answer, err := a.rpc.LookUpBoot(r.Context(), req)
-	if err == nil && (answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL || answer.GetAction() == holdfastv1.BootMachineResponse_WAIT || answer.GetUnknown()) && r.Method != http.MethodHead {
+	preview := q.Has("preview")
+	if preview && answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL {
+		answer.Token = previewToken
+	}
+	if err == nil && !preview && (answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL || answer.GetAction() == holdfastv1.BootMachineResponse_WAIT || answer.GetUnknown()) && r.Method != http.MethodHead {
 		answer, err = a.rpc.BootMachine(r.Context(), req)
 	}
 	s.others = a.servers(r, answer.GetHttpAddrs())[1:]
@@ -77,6 +84,10 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 		a.log.Warn("a machine has asked for its boot script in vain: it asks again", "mac", s.mac, "error", httpjson.Message(err))
 		s.again(w, "", "the cluster cannot tell now what to boot")
 	case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL || answer.GetAction() == holdfastv1.BootMachineResponse_INVENTORY:
+		if preview {
+			s.image(w, answer)
+			return
+		}
 		a.log.Info("machine boots from the network", "machine", answer.GetMachineId(), "run", answer.GetRunId(), "image", answer.GetImage(), "address", req.GetIpAddress())
 		s.image(w, answer)
 	case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT:

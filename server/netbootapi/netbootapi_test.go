@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
@@ -362,4 +363,37 @@ func FuzzReport(f *testing.F) {
 			t.Error(fmt.Errorf("the session is gone"))
 		}
 	})
+}
+
+// TestReadingAScriptChangesNothing: a preview makes no token, and while the installer runs nobody gets another one.
+func TestReadingAScriptChangesNothing(t *testing.T) {
+	s := newSite(t)
+	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	s.image("installer", true, false)
+	s.image("debian", false, true)
+	s.opens()
+	for range 3 {
+		if script := s.get(boot + "&preview"); !strings.Contains(script, "holdfast.token=PREVIEW") {
+			t.Errorf("preview: got\n%s\nwant the script that the machine would get", script)
+		}
+	}
+	if s.stage() != "WAITING_FOR_PXE" {
+		t.Errorf("after previews the session is %s, want WAITING_FOR_PXE", s.stage())
+	}
+	own := "=Bearer " + s.token()
+	for _, status := range []string{"started", "progress"} {
+		if a := s.Send(apitest.Expect("", own, "POST", work+"/report", `{"status":"`+status+`","progress":50}`, 0, "")); a.Status != 200 {
+			t.Fatalf("report: %d %s", a.Status, a.Body)
+		}
+	}
+	for range 4 {
+		script := s.get(boot)
+		is(t, script, "is running: a boot script is served again")
+		if strings.Contains(script, "holdfast.token=") {
+			t.Errorf("a second token was made while the installer runs:\n%s", script)
+		}
+	}
+	if a := s.Send(apitest.Expect("", own, "POST", work+"/report", `{"status":"complete"}`, 0, "")); a.Status != 200 {
+		t.Errorf("the installer's last report: %d %s, want 200", a.Status, a.Body)
+	}
 }
