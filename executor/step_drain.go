@@ -54,7 +54,7 @@ func (a *attempt) setAside(script action) action {
 		if err != nil {
 			return err
 		}
-		if drains && a.takesOut() && !(known && n.Ready) { // a node that is Ready has a host that is up
+		if drains && a.takesOut() && (!known || !n.Ready) { // a node that is Ready has a host that is up
 			if dead, err := a.hostDead(ctx); dead || err != nil {
 				return err
 			}
