@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,8 +35,10 @@ func newNetHost(t *testing.T) *netHost {
 		h.until("the end of all that writes to "+dir, func() bool { return os.RemoveAll(dir) == nil })
 	})
 	h.tool("networkctl", "")
+	h.write("net/eth0/uevent", "INTERFACE=eth0\n")
 	for before, after := range map[string]string{
 		"PATH=/usr/local/sbin:":                        "PATH=" + h.dir + "/bin:/usr/local/sbin:",
+		"links=/sys/class/net":                         "links=" + h.dir + "/net",
 		"boot_unit=/etc/systemd/system/":               "boot_unit=" + h.dir + "/",
 		"boot_link=/etc/systemd/system/":               "boot_link=" + h.dir + "/",
 		"\t\tflock -w 20 8 # an apply that hangs does": "\t\twhile [ -f " + h.dir + "/hold ]; do sleep 0.02; done\n\t\tflock -w 20 8 # an apply that hangs does",
@@ -80,7 +83,7 @@ func (h *netHost) apply(token, text, rollback string) (ended func()) {
 	d := "d-" + token
 	h.write(d+"/supervisor", h.script)
 	h.write(d+"/script", text)
-	h.write(d+"/job", "1 "+h.dir+"/eth0.network\n")
+	h.write(d+"/job", fmt.Sprintf("%d %s/eth0.network\n", len(text), h.dir))
 	cmd := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, token, filepath.Join(h.dir, d), "99999999999999", h.manager, rollback, "none")
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
@@ -183,6 +186,29 @@ func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
 	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	want += "\n" + want + "\nup ens3=ens3\nup ens4=by-hand"
 	if got := calls(); got != want {
+		t.Errorf("calls:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestNetworkGoesBackWithoutItsLinks: the bonds, bridges and VLANs that a configuration has created are deleted on the way back, before the former
+// network comes up. Those that were there before, those that it does not name, and links of other kinds stay.
+func TestNetworkGoesBackWithoutItsLinks(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	link := func(name, kind string) { h.write("net/"+name+"/uevent", "DEVTYPE="+kind+"\nINTERFACE="+name+"\n") }
+	link("br-old", "bridge")
+	h.write("eth0.network", "0")
+	created := "bond7 br7 bond7.30 br-old wg7"
+	h.tool("ip", "echo \"$*\" >>"+h.dir+"/calls\n")
+	h.tool("networkctl", `echo reload >>`+h.dir+`/calls
+[ "$(cat `+h.dir+`/eth0.network)" = 0 ] || for link in bond7:bond br7:bridge bond7.30:vlan docker7:bridge wg7:wireguard; do
+mkdir -p `+h.dir+`/net/${link%:*}; echo DEVTYPE=${link#*:} >`+h.dir+`/net/${link%:*}/uevent
+done
+`)
+	h.apply("a", created, "0.2")()
+	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	want := "reload\nlink delete bond7\nlink delete bond7.30\nlink delete br7\nreload"
+	if got := h.read("calls"); got != want {
 		t.Errorf("calls:\n%s\nwant\n%s", got, want)
 	}
 }

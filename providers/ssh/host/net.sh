@@ -8,7 +8,7 @@
 #
 # DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
 # made once, by link(2): so a confirmation and a rollback at the same moment cannot both win; DIR/say.WORD is what it says on a full
-# disk. DIR/kept is there when the old files are (DIR/old.N), DIR/changed from the first change on, DIR/touched when the network itself is, DIR/restored when
+# disk. DIR/links are the links that there were before. DIR/kept is there when the old files are (DIR/old.N), DIR/changed from the first change on, DIR/touched when the network itself is, DIR/restored when
 # what was there before is back. DIR/up are the interfaces that ifupdown had up.
 
 umask 022
@@ -16,6 +16,7 @@ LC_ALL=C
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
 boot_unit=/etc/systemd/system/holdfast-net-rollback.service
+links=/sys/class/net
 boot_link=/etc/systemd/system/multi-user.target.wants/holdfast-net-rollback.service
 
 uptime() {
@@ -45,6 +46,7 @@ keep() {
 			cp -a "$path" "$dir/old.$n" || return 1
 		fi
 	done <"$dir/job"
+	ls "$links" >"$dir/links" || return 1
 	echo kept >"$dir/kept" || return 1
 	# A directory's sync says nothing of what is in its files: after a power cut they would be empty.
 	sync "$dir"/* "$dir" "$base/n-current" "$base" 2>/dev/null || sync
@@ -113,6 +115,23 @@ bring_up() {
 	return "$1"
 }
 
+# remove_links deletes the bonds, bridges and VLANs that the configuration has created: no manager does so when their files
+# are gone, and they would keep ports, addresses and routes. A link that the configuration does not name belongs to another program.
+remove_links() {
+	[ -f "$dir/links" ] || return 0
+	for link in "$links"/*; do
+		link=${link##*/}
+		kind=$(sed -n 's/^DEVTYPE=//p' "$links/$link/uevent" 2>/dev/null)
+		case $kind in
+		bond | bridge | vlan) ;;
+		*) continue ;;
+		esac
+		if ! grep -Fxq -e "$link" "$dir/links" && grep -Fqw -e "$link" "$dir/script"; then
+			ip link delete "$link"
+		fi
+	done
+}
+
 disarm() { rm -f "$boot_link" "$boot_unit"; }
 
 # go_back restores what was there. The decision was made. A network that nobody has touched is left alone: another manager may have made it.
@@ -120,6 +139,7 @@ go_back() {
 	if [ -f "$dir/touched" ]; then
 		before_change
 		write_old
+		remove_links # before the former network comes up, which needs their ports
 		after_change
 		# What somebody has brought up by hand is in no class. The lines are like "eth0=eth0", which ifup takes.
 		[ ! -s "$dir/up" ] || while read -r interface; do
