@@ -94,6 +94,36 @@ func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	return append(bad, checkGpus(p.GetGpus())...)
 }
 
+// CheckPoolReport returns what is wrong with the numbers of a heartbeat. What a manager cannot have measured is refused
+// with its field, so that its author sees it.
+func CheckPoolReport(r *internalv1.PoolReport) []FieldViolation {
+	bad := checkGpus(r.GetGpus())
+	for i := range bad {
+		bad[i].Field = strings.TrimPrefix(bad[i].Field, "pool.")
+	}
+	for i, g := range r.GetGpus() {
+		if total := g.GetTotalVramGb(); total > 0 && g.GetAvailableVramGb() > total {
+			bad = append(bad, FieldViolation{Field: fmt.Sprintf("gpus[%d].available_vram_gb", i),
+				Description: fmt.Sprintf("is %v, more than total_vram_gb, which is %v", g.GetAvailableVramGb(), total)})
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"workers_total", int64(r.GetWorkersTotal())}, {"workers_ready", int64(r.GetWorkersReady())},
+		{"workers_busy", int64(r.GetWorkersBusy())}, {"uptime_seconds", r.GetUptimeSeconds()},
+	} {
+		if f.value < 0 {
+			bad = append(bad, FieldViolation{Field: f.name, Description: fmt.Sprintf("is %d: must not be negative", f.value)})
+		}
+	}
+	if total, used := int64(r.GetWorkersTotal()), int64(r.GetWorkersReady())+int64(r.GetWorkersBusy()); total > 0 && used > total {
+		bad = append(bad, FieldViolation{Field: "workers_total", Description: fmt.Sprintf("is %d, but %d are ready or busy", total, used)})
+	}
+	return bad
+}
+
 func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
 	if len(gpus) > maxGpus {
 		return []FieldViolation{{Field: "pool.gpus", Description: fmt.Sprintf("are %d, at most %d are allowed", len(gpus), maxGpus)}}
@@ -178,13 +208,36 @@ func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error)
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
 	p.Endpoint, p.NodeId, p.Region, p.Version = in.GetEndpoint(), in.GetNodeId(), firstOf(in.GetRegion(), p.GetRegion()), in.GetVersion()
+	if t.has(Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
+		keepMeasured(p.GetGpus(), in.GetGpus())
+	} else {
+		t.movePool(p, holdfastv1.Pool_REGISTERED, "")
+	}
 	p.Gpus = in.GetGpus()
 	p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = in.GetWorkersTotal(), in.GetWorkersReady(), in.GetWorkersBusy(), in.GetUptimeSeconds()
 	p.RegisteredAt = t.now
-	t.movePool(p, holdfastv1.Pool_REGISTERED, "")
 	t.grantLease(internalv1.LeaseRef_POOL, p.GetPoolId(), c.GetTtlMs())
 	t.putPool(p)
 	return t.wholePool(p), nil
+}
+
+// keepMeasured carries the measurements of the last heartbeat over to a registration, which has none: a healthy pool that
+// registers again stays in placement.
+func keepMeasured(old, registered []*holdfastv1.Gpu) {
+	last := map[int32]*holdfastv1.Gpu{}
+	for _, g := range old {
+		last[g.GetId()] = g
+	}
+	for _, g := range registered {
+		k := last[g.GetId()]
+		if k == nil || g.GetAvailableVramGb() > 0 || len(g.GetWorkers()) > 0 {
+			continue
+		}
+		g.AvailableVramGb, g.Workers = min(k.GetAvailableVramGb(), g.GetTotalVramGb()), k.GetWorkers()
+		if g.GetTemperatureCelsius() == 0 {
+			g.TemperatureCelsius = k.GetTemperatureCelsius()
+		}
+	}
 }
 
 func (t *tx) movePool(p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {

@@ -118,7 +118,9 @@ func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service
 		s = &holdfastv1.Service{}
 	}
 	s.Target, s.Active, s.Deregistered, s.RegisteredAt, s.Principal = target, true, false, t.now, t.cmd.GetPrincipal()
-	t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy})
+	if !t.has(Level2) { // from level 2 on, the record has only what was reported
+		t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy})
+	}
 	t.grantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
 	t.putService(s)
 	t.forgetServices()

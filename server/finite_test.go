@@ -55,7 +55,7 @@ func TestSignsOfLifeAreFinite(t *testing.T) {
 		return &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1", Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: math.NaN(), MemoryUtilizationPct: 7}}
 	}
 	beat := func() *holdfastv1.HeartbeatPoolRequest {
-		return &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{TotalVramGb: 80, AvailableVramGb: math.Inf(-1), TemperatureCelsius: math.Inf(1)}}}
+		return &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{TotalVramGb: 80, AvailableVramGb: 8, TemperatureCelsius: math.Inf(1)}}}
 	}
 	for name, call := range map[string]func() error{
 		"keepalive by gRPC": func() error { _, err := beats.KeepMachineAlive(testCtx(t), alive()); return err },
@@ -64,12 +64,33 @@ func TestSignsOfLifeAreFinite(t *testing.T) {
 		"heartbeat by HTTP": func() error { _, err := direct.HeartbeatPool(as, beat()); return err },
 	} {
 		if err := call(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want none", name, err)
 			continue
 		}
 		said, err := protojson.Marshal(leases.last)
 		if text := string(said); err != nil || strings.Contains(text, "NaN") || strings.Contains(text, "Infinity") || !strings.Contains(text, "7") && !strings.Contains(text, "80") {
 			t.Errorf("%s: heard %s, %v", name, text, err)
 		}
+	}
+}
+
+// TestImpossibleHeartbeats: memory that a pool cannot have is refused with its field, and nothing reaches the leader.
+func TestImpossibleHeartbeats(t *testing.T) {
+	n, leases := newNode(), &heard{}
+	_, c := serve(t, n, Config{Leases: leases})
+	beats := holdfastv1.NewHeartbeatServiceClient(c.conn)
+	for want, g := range map[string]*holdfastv1.Gpu{
+		"gpus[0].total_vram_gb: is NaN":      {TotalVramGb: math.NaN()},
+		"gpus[0].available_vram_gb: is -Inf": {TotalVramGb: 80, AvailableVramGb: math.Inf(-1)},
+		"gpus[0]: VRAM":                      {TotalVramGb: 80, AvailableVramGb: -1},
+		"gpus[0].available_vram_gb: is 81":   {TotalVramGb: 80, AvailableVramGb: 81},
+	} {
+		_, err := beats.HeartbeatPool(testCtx(t), &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{g}})
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want that %s", err, want)
+		}
+	}
+	if leases.last != nil {
+		t.Errorf("the leader heard %v, want nothing", leases.last)
 	}
 }

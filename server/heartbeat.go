@@ -55,8 +55,9 @@ func (s *heartbeatService) keepMachineAlive(ctx context.Context, r *holdfastv1.K
 		return nil, err
 	}
 	pool := a.GetPoolName()
-	if pool == "" {
-		pool = r.GetPoolName()
+	if pool == "" { // an older leader leaves it out
+		m, _ := s.state.View().Machine(id)
+		pool = m.GetSpec().GetPool()
 	}
 	return &holdfastv1.KeepMachineAliveResponse{
 		MachineId: id, State: holdfastv1.Agent_READY, PoolName: pool, LastKeepalive: a.GetAt(),
@@ -100,9 +101,15 @@ func (s *heartbeatService) HeartbeatPool(ctx context.Context, r *holdfastv1.Hear
 	report := &internalv1.PoolReport{
 		WorkersTotal: r.GetWorkersTotal(), WorkersReady: r.GetWorkersReady(), WorkersBusy: r.GetWorkersBusy(), UptimeSeconds: r.GetUptimeSeconds(),
 	}
-	for _, g := range r.GetGpus() {
-		g.TotalVramGb, g.AvailableVramGb, g.TemperatureCelsius = httpjson.Finite(g.GetTotalVramGb()), httpjson.Finite(g.GetAvailableVramGb()), httpjson.Finite(g.GetTemperatureCelsius())
+	for _, g := range r.GetGpus() { // a broken thermometer must not cost the pool its heartbeat; memory decides placement
+		g.TemperatureCelsius = httpjson.Finite(g.GetTemperatureCelsius())
 		report.Gpus = append(report.Gpus, known(g))
+	}
+	if err := finiteGpus("gpus", report.GetGpus()); err != nil {
+		return nil, err
+	}
+	if err := violations(fsm.CheckPoolReport(report)); err != nil {
+		return nil, err
 	}
 	a, err := s.beat(ctx, internalv1.LeaseRef_POOL, r.GetPoolId(), &internalv1.Renewal{Pool: report})
 	if err != nil {

@@ -27,6 +27,7 @@ type entry struct {
 	inherited bool          // nothing was heard of it in this leadership
 	ready     bool          // its owner has what a sign of life changes: it was on record once in this leadership
 	latest    *internalv1.Renewal
+	pool      string // of the machine, as of its newest keepalive
 
 	queued   bool // for the next commit
 	waiters  []reply

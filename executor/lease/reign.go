@@ -132,6 +132,7 @@ func (r *reign) asked(kind internalv1.LeaseRef_Kind) time.Duration {
 
 // take implements Engine.Take.
 func (r *reign) take(rn *internalv1.Renewal, answer reply) {
+	pool, placed := r.placed(rn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
@@ -139,6 +140,10 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 		return
 	}
 	r.meter.count++
+	if !placed {
+		answer(&internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_UNKNOWN_LEASE})
+		return
+	}
 	r.follow() // a lease that was ended a moment ago is not to be answered from memory
 	k := key{rn.GetLease().GetKind(), rn.GetLease().GetId()}
 	e := r.table[k]
@@ -150,7 +155,7 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 		}
 	}
 	now := r.clock.now()
-	e.seen, e.inherited, e.latest = now, false, rn
+	e.seen, e.inherited, e.latest, e.pool = now, false, rn, pool
 	e.interval = r.asked(k.kind)
 	r.order.sooner(e)
 	// After a pause another peer may lead, whose lease clock went on: only a commit shows that none does.
@@ -176,8 +181,30 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 func (r *reign) renewed(e *entry) *internalv1.RenewalAnswer {
 	return &internalv1.RenewalAnswer{
 		Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: e.ttl.Milliseconds(), IntervalMs: spread(e.kind, e.interval).Milliseconds(), At: timestamppb.Now(),
+		PoolName: e.pool,
 	}
 }
+
+// placed returns the pool of the machine that a keepalive is from, and reports whether the keepalive names the machine's
+// own pool and provider: the key of a machine is provider, pool and id (machine registration §Redis keys). A name that
+// either side leaves out matches.
+func (r *reign) placed(rn *internalv1.Renewal) (pool string, ok bool) {
+	if rn.GetLease().GetKind() != internalv1.LeaseRef_MACHINE {
+		return "", true
+	}
+	view := r.state.View()
+	if rn.GetProviderName() == "" && rn.GetPoolName() != "" && view.InPool(rn.GetLease().GetId(), rn.GetPoolName()) {
+		return rn.GetPoolName(), true // without reading the machine
+	}
+	m, known := view.Machine(rn.GetLease().GetId())
+	if !known {
+		return "", true // find refuses it
+	}
+	pool = m.GetSpec().GetPool()
+	return pool, match(rn.GetPoolName(), pool) && match(rn.GetProviderName(), m.GetAgent().GetProviderName())
+}
+
+func match(a, b string) bool { return a == "" || b == "" || a == b }
 
 // find looks for a lease that the table does not have: one that was granted a moment ago, one that is over but whose owner a sign of
 // life brings back, or a machine that has none yet. What becomes of those is the FSM's to say.

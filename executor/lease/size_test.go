@@ -31,7 +31,7 @@ func TestBatchesFitIntoEntries(t *testing.T) {
 		say("huge", &internalv1.Renewal{AgentVersion: strings.Repeat("v", entrySize)}) // the edge lets none of these in
 		for i := range machines {
 			say(fmt.Sprintf("m-%d", i), &internalv1.Renewal{
-				AgentVersion: strings.Repeat("v", 256), PoolName: strings.Repeat("p", 256), ProviderName: strings.Repeat("q", 256),
+				AgentVersion: strings.Repeat("v", 3*256), PoolName: "gpu",
 			})
 		}
 		for range machines + 1 {

@@ -50,7 +50,7 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, watch Watc
 		httpjson.Route{Pattern: "POST " + base + "/ping", RPC: "HeartbeatService/PingService", Handler: a.ping},
 		httpjson.Route{Pattern: "GET /api/v1/capabilities", RPC: "RegistryService/ListServices", Handler: a.list},
 		httpjson.Route{Pattern: "GET /api/v1/capabilities/tools/state", RPC: "RegistryService/ListServices",
-			Handler: a.states("tool-invoker", "multi-capability", "code-execution-engine")},
+			Handler: a.states("tool-invoker", "multi-capability")},
 		httpjson.Route{Pattern: "GET /api/v1/capabilities/resources/state", RPC: "RegistryService/ListServices", Handler: a.states("resource-provider", "multi-capability")},
 		httpjson.Route{Pattern: "GET /api/v1/capabilities/notifications", RPC: "RegistryService/WatchServices", Handler: a.notifications},
 	)

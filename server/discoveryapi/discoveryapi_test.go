@@ -200,3 +200,13 @@ func TestDeregisterWithoutID(t *testing.T) {
 		send("nobody's", deregister, `{"id":null}`, 400, wrong("id: is required")),
 	})
 }
+
+// TestEnginesAreNoTools: a router calls what is listed as a tool, and an engine cannot be called so.
+func TestEnginesAreNoTools(t *testing.T) {
+	l := lab(t)
+	l.Run(t, []apitest.Call{
+		apitest.Expect("register", "service", "POST", register, strings.Replace(tool, "tool-invoker", "code-execution-engine", 1), 200, "*"),
+		apitest.Expect("tools", "viewer", "GET", "/api/v1/capabilities/tools/state", "", 200, `{"error":null,"data":{}}`),
+		apitest.Expect("resources", "viewer", "GET", "/api/v1/capabilities/resources/state", "", 200, `{"error":null,"data":{}}`),
+	})
+}

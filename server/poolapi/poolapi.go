@@ -101,6 +101,10 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
+	if in.PoolID == "" { // before the gate compares it with the pool of the token
+		refuse(w, http.StatusBadRequest, "pool_id: is required")
+		return
+	}
 	resp, err := a.pools.RegisterPool(r.Context(), &holdfastv1.RegisterPoolRequest{Pool: in.proto()})
 	if err != nil {
 		fail(w, err)

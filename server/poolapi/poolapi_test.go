@@ -83,7 +83,16 @@ func TestBodies(t *testing.T) {
 	post("wrong type", register, `{"pool_id":7}`, 400, `{"error":"invalid_request","message":"pool_id: want a string, not number"}`)
 	post("wrong type within a list", register, `{"pool_id":"pool-1","gpus":[{"id":"zero"}]}`, 400, `{"error":"invalid_request","message":"gpus.id: want a whole number, not string"}`)
 	post("too large a number", heartbeat, `{"workers_total":3000000000}`, 400, `{"error":"invalid_request","message":"workers_total: want a whole number, not number 3000000000"}`)
-	post("no id", register, `{}`, 403, "*") // whose pool it is comes first
+	post("no id", register, `{}`, 400, `{"error":"invalid_request","message":"pool_id: is required"}`)
+	for name, body := range map[string]string{
+		"gpus[0]":                   `{"gpus":[{"id":0,"total_vram_gb":-24}]}`,
+		"gpus[0].available_vram_gb": `{"gpus":[{"id":0,"total_vram_gb":24,"available_vram_gb":25}]}`,
+		"workers_busy":              `{"workers_total":1,"workers_busy":-1}`,
+		"workers_total":             `{"workers_total":1,"workers_ready":1,"workers_busy":1}`,
+		"uptime_seconds":            `{"uptime_seconds":-1}`,
+	} {
+		calls = append(calls, apitest.Expect("impossible "+name, "pool", "POST", heartbeat, body, 400, "*"))
+	}
 	post("negative VRAM", register, `{"pool_id":"pool-1","gpus":[{"id":0,"total_vram_gb":-1}]}`, 400, "*")
 	post("two ids in a heartbeat", heartbeat, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)
 	post("two ids in a deregistration", deregister, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)

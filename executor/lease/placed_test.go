@@ -1,0 +1,35 @@
+package lease_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// A keepalive that names another pool or provider is one of an unknown machine, and the answer names the machine's own pool.
+func TestKeepaliveOfAnotherPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		l.register("m-1")
+		l.wantBeat("m-1", renewed) // the leadership has begun
+		for _, tt := range []struct {
+			pool, provider string
+			want           internalv1.RenewalAnswer_Outcome
+			answered       string
+		}{
+			{"gpu", "generic", renewed, "gpu"}, {"gpu", "", renewed, "gpu"}, {"", "", renewed, "gpu"},
+			{"other", "generic", unknown, ""}, {"other", "", unknown, ""}, {"gpu", "lambda", unknown, ""},
+		} {
+			answer := make(chan *internalv1.RenewalAnswer, 1)
+			l.engine.Load().Take(&internalv1.Renewal{
+				Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE, Id: "m-1"}, PoolName: tt.pool, ProviderName: tt.provider,
+			}, func(a *internalv1.RenewalAnswer) { answer <- a })
+			if a := <-answer; a.GetOutcome() != tt.want || a.GetPoolName() != tt.answered {
+				t.Errorf("pool %q, provider %q: got %v in pool %q, want %v in %q", tt.pool, tt.provider, a.GetOutcome(), a.GetPoolName(), tt.want, tt.answered)
+			}
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package fsm_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// A registration records no health that nobody reported; peers of level 1 go on recording it.
+func TestRegistrationRecordsNoHealth(t *testing.T) {
+	for level, want := range map[uint32][]string{fsm.Level1: {"healthy", "slow"}, fsm.Level2: {"slow"}} {
+		p := fsmtest.NewPeer()
+		do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
+		do(t, p, serviceOp(uuid, ""))
+		s := do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: &holdfastv1.ServiceState{Reason: "slow"}}).(*holdfastv1.Service)
+		if diff := cmp.Diff(want, reasons(s)); diff != "" {
+			t.Errorf("level %d: activity record (-want +got):\n%s", level, diff)
+		}
+	}
+}
+
+// A healthy pool that registers again stays in placement; one that was unavailable waits for its heartbeat.
+func TestRegisteringAgainKeepsPlacement(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		level   uint32
+		expired bool
+		want    holdfastv1.Pool_Status
+		free    int64
+	}{
+		{"healthy", fsm.Level2, false, holdfastv1.Pool_HEALTHY, 8},
+		{"unavailable", fsm.Level2, true, holdfastv1.Pool_REGISTERED, 0},
+		{"level 1", fsm.Level1, false, holdfastv1.Pool_REGISTERED, 0},
+	} {
+		p := fsmtest.NewPeer()
+		do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
+		do(t, p, registerPoolOp("p-1"))
+		beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: 24, AvailableVramGb: 8, Workers: []string{"w"}})
+		if tt.expired {
+			expire(t, p, 100, ref(ofPool, "p-1", 1))
+		}
+		got := do(t, p, registerPoolOp("p-1")).(*holdfastv1.Pool)
+		if got.GetStatus() != tt.want || got.GetAvailableVramGb() != tt.free {
+			t.Errorf("%s: got %v with %d GB, want %v with %d GB", tt.name, got.GetStatus(), got.GetAvailableVramGb(), tt.want, tt.free)
+		}
+	}
+}
+
+func TestCheckPoolReport(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		r     *internalv1.PoolReport
+		field string
+	}{
+		{"fine", &internalv1.PoolReport{WorkersTotal: 2, WorkersReady: 1, WorkersBusy: 1}, ""},
+		{"no total", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: 1}}}, ""},
+		{"negative", &internalv1.PoolReport{WorkersReady: -1}, "workers_ready"},
+		{"more workers than there are", &internalv1.PoolReport{WorkersTotal: 2, WorkersReady: 2, WorkersBusy: 1}, "workers_total"},
+		{"more memory than there is", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{TotalVramGb: 24, AvailableVramGb: 25}}}, "gpus[0].available_vram_gb"},
+		{"twice", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{Id: 1}, {Id: 1}}}, "gpus[1].id"},
+	} {
+		got := ""
+		if bad := fsm.CheckPoolReport(tt.r); len(bad) > 0 {
+			got = bad[0].Field
+		}
+		if got != tt.field {
+			t.Errorf("%s: got field %q, want %q", tt.name, got, tt.field)
+		}
+	}
+}
