@@ -10,13 +10,20 @@ import (
 )
 
 // netboot reads the next boot device, sets it only if it is another, and reads it back. That converges, so
-// a new leader does the same.
+// a new leader does the same. The boot mode stays as it is unless UEFI is asked for.
 func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) action {
 	want := providers.BootDevice{Mode: s.GetMode(), Persistent: a.flag(s.GetPersistent(), "persistent"), UEFI: a.flag(s.GetUefi(), "uefi")}
+	var chosen bool // want has the boot mode that was found before the first effect
 	isSet := func(ctx context.Context) (bool, error) {
 		got, err := boot.BootDevice(ctx, a.machine)
-		if err != nil || got != want {
+		if err != nil {
 			return false, err
+		}
+		if !chosen {
+			want, chosen = want.KeepMode(got, a.machine), true
+		}
+		if got != want {
+			return false, nil
 		}
 		a.prove(bootProof(got))
 		a.message = "next boot from " + got.Mode

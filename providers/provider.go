@@ -119,6 +119,13 @@ type BootDevice struct {
 	UEFI       bool
 }
 
+// KeepMode returns d with the boot mode for m, which boots as now shows: UEFI if d asks for it or boots by HTTP, or if the BMC shows
+// UEFI or the node has it, and else legacy.
+func (d BootDevice) KeepMode(now BootDevice, m Machine) BootDevice {
+	d.UEFI = d.UEFI || d.Mode == "HTTP" || now.UEFI || m.GetNode().GetBootMode() == "uefi"
+	return d
+}
+
 // BootController reads and sets the next boot device.
 type BootController interface {
 	BootDevice(ctx context.Context, m Machine) (BootDevice, error)

@@ -25,12 +25,10 @@ func press(ctx context.Context, b Buttons, op providers.Op, m providers.Machine,
 
 // bootFrom has the machine boot once from somewhere, unless it is about to.
 func bootFrom(ctx context.Context, b Buttons, op providers.Op, m *holdfastv1.Machine, mode string) error {
-	want := providers.BootDevice{Mode: mode, UEFI: m.GetNode().GetBootMode() == "uefi"}
-	if now, err := b.BootDevice(providers.Unhurried(ctx), m); err == nil {
-		want.UEFI = want.UEFI || now.UEFI
-		if now == want {
-			return nil
-		}
+	now, err := b.BootDevice(providers.Unhurried(ctx), m)
+	want := providers.BootDevice{Mode: mode}.KeepMode(now, m)
+	if err == nil && now == want {
+		return nil
 	}
 	return confirmed(ctx, "boot from "+mode, func(ctx context.Context) error { return b.SetBootDevice(ctx, op, m, want) })
 }
