@@ -87,6 +87,11 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 	if err := required("mac_address", r.GetMacAddress()); err != nil {
 		return nil, err
 	}
+	switch status := r.GetInstallationStatus(); status {
+	case "", "started", "progress", "complete", "failed":
+	default:
+		return nil, invalid("installation_status", fmt.Sprintf("%q is not a status: send started, progress, complete or failed", status))
+	}
 	return again(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{

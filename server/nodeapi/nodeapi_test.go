@@ -131,7 +131,10 @@ func TestBodies(t *testing.T) {
 	send("progress of a wrong type", "POST", report, `{"mac_address":"`+mac+`","installation_progress":"half"}`, 422,
 		invalid("body", "installation_progress", "installation_progress: want a whole number, not string", "type_error"))
 	send("progress beyond the end", "POST", report, `{"mac_address":"`+mac+`","installation_progress":101}`, 422, "*")
-	send("a status that is none fits no state", "POST", report, says("exploded"), 200, "*")
+	for _, bad := range []string{"completed", "STARTED", "exploded"} {
+		send("installation_status "+bad, "POST", report, says(bad), 422, invalid("body", "installation_status",
+			`"`+bad+`" is not a status: send started, progress, complete or failed`, "value_error"))
+	}
 	send("report of a stranger", "POST", report, `{"mac_address":"aa:bb:cc:dd:ee:99"}`, 404, notFound)
 	for _, r := range []struct{ method, path, body string }{
 		{"GET", "", ""}, {"PATCH", "", `{"hostname":"x"}`}, {"DELETE", "", ""}, {"PATCH", "/state", `{"state":"pending"}`}, {"GET", "/history", ""}, {"POST", "/tags", `{"tag":"x"}`}, {"DELETE", "/tags/x", ""},

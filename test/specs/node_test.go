@@ -38,6 +38,7 @@ func nodeAPI(t *testing.T, w *world) {
 		{"workflow", "operator", "PATCH", node, `{"workflow_id":"plan/repave-join"}`, 200, "*"},
 		{"a report that does not fit", "operator", "POST", report, says("complete"), 200, "*"},
 		{"a report of a stranger", "operator", "POST", report, `{"mac_address":"aa:bb:cc:dd:ee:99"}`, 404, "*"},
+		{"a status that is not documented", "operator", "POST", report, says("completed"), 422, "*"},
 		{"started", "operator", "POST", report, says("started"), 200, "*"},
 		{"first strike", "operator", "POST", report, says("failed"), 200, "*"},
 		{"second strike", "operator", "POST", report, says("failed"), 200, "*"},
