@@ -39,8 +39,9 @@ func (g *Generator) setAutopilot(*fsm.View) proto.Message {
 		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)), DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
 }
 
+// resetClock sets the clock forward only: CheckStep holds that time never goes back. TestResetClock sets it back.
 func (g *Generator) resetClock(v *fsm.View) proto.Message {
-	return &internalv1.ResetClock{To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 5)-2) * time.Minute))}
+	return &internalv1.ResetClock{To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 3)) * time.Minute))}
 }
 
 // Backup gives the snapshot file of a state.
