@@ -61,7 +61,9 @@ func TestPausedLeader(t *testing.T) {
 				t.Errorf("the next one (replaced: %v): got %v, from memory %v", replaced, got, memory)
 			}
 			cancel()
-			<-done
+			if err := <-done; err != nil {
+				t.Errorf("the engine ended with %v", err)
+			}
 		})
 	}
 }
