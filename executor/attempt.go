@@ -37,7 +37,7 @@ type attempt struct {
 	waitingFor string    // with the last error
 	wait       string    // without it
 	since      time.Time // since when that is waited for
-	noted      string    // what is on record as waited for
+	noted      string    // the wait that is recorded
 	notedWait  string    // the same without an error
 	notedAt    time.Time
 	hand       hand
@@ -91,7 +91,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 
 const (
 	leastRemainder = 30 * time.Second // that an adopted attempt has, to observe
-	fairAdoptions  = 8                // leaders who may give an attempt more than that
+	fairAdoptions  = 8                // leaders that may give an attempt more than that
 )
 
 // remainder returns how long an adopted attempt has at least when its deadline is near or has passed. Half of the timeout, for an
@@ -366,7 +366,7 @@ func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 	})
 }
 
-// causeEvery is how much longer than for another wait it takes until another error of the same wait is put on record.
+// causeEvery is how much longer than for another wait it takes until another error of the same wait is recorded.
 const causeEvery = 10
 
 // note puts on record what the attempt waits for, once it has waited for long enough to interest somebody.

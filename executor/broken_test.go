@@ -180,7 +180,7 @@ func TestPanicInALook(t *testing.T) {
 	l.condition("m-2", "Reachable", true)
 }
 
-// A run that waits has the reason on record also if the words of the error differ each time, and since when it waits.
+// A run that waits records the reason also if the words of the error differ each time, and since when it waits.
 func TestWaitHasItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -292,7 +292,7 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	}
 }
 
-// InCustomerCluster follows the node of every machine that a run has joined, whatever named the cluster.
+// InCustomerCluster follows the node of every machine that a run has joined, however the cluster was named.
 func TestInCustomerClusterIsReconciledAfterAJoin(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -252,7 +252,7 @@ func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []
 	return seen
 }
 
-// age returns how much older an observation on record is than another. The record has a clock of its own, which may be
+// age returns how much older a recorded observation is than another. The record has a clock of its own, which may be
 // ahead of this peer's.
 func (o *lookout) age(c, known *holdfastv1.Condition) time.Duration {
 	recorded := known.GetObservedAt().AsTime()

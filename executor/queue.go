@@ -13,8 +13,8 @@ import (
 type queue struct {
 	lines map[line][]waiting
 	came  int                // how many ever did
-	busy  map[string]int     // runs at work, by provider
-	alike map[fsm.Cohort]int // runs at work, by what their plan limits
+	busy  map[string]int     // running runs, by provider
+	alike map[fsm.Cohort]int // running runs, by what their plan limits
 }
 
 // line is what runs have in common that begin, or wait, for the same reasons.
@@ -84,7 +84,7 @@ func (q *queue) next(mayBegin func(c fsm.Cohort, atWork int) bool, most func(pro
 	return runs[0], best.provider
 }
 
-// work counts a run that is at work.
+// work counts a run that begins.
 func (q *queue) work(c fsm.Cohort, provider string) {
 	q.busy[provider]++
 	q.alike[c]++

@@ -125,7 +125,7 @@ func (t *tx) noteProgress(c *internalv1.NoteProgress) (*holdfastv1.Run, *Error) 
 // ButCause stands in waiting_for between what is waited for and the last error.
 const ButCause = ", but "
 
-// sameWait reports whether two texts are about the same wait, with whatever errors.
+// sameWait reports whether two texts are about the same wait, with any errors.
 func sameWait(a, b string) bool {
 	a, _, _ = strings.Cut(a, ButCause)
 	b, _, _ = strings.Cut(b, ButCause)

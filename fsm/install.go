@@ -70,7 +70,7 @@ func InstallBoots(i *holdfastv1.Install) bool {
 const InstallerSilence = 30 * time.Second
 
 // InstallerRuns reports whether the installer of a session has started and was heard from within InstallerSilence. While it
-// runs nobody gets another token: whoever knows a MAC address could end the install or report in its name.
+// runs no other token is issued: a caller that knows the MAC address could end the install or report in its name.
 func InstallerRuns(i *holdfastv1.Install, now time.Time) bool {
 	switch i.GetStage() {
 	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:

@@ -190,7 +190,7 @@ func TestImagesOfSessions(t *testing.T) {
 }
 
 // TestRunningInstallGivesNoToken: a boot script that is read while the installer works, by a probe, a second network card or
-// somebody who knows the MAC address, changes nothing. A machine that restarted gets one after a while without reports.
+// a caller that knows the MAC address, changes nothing. A machine that restarted gets one after a while without reports.
 func TestRunningInstallGivesNoToken(t *testing.T) {
 	p := nodeIn(t, pending)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

@@ -11,7 +11,7 @@ import (
 // A destructive plan begins with few machines, and reaches more of them as its runs succeed: a bad image costs a few disks and not
 // a fleet. The ramp is part of the replicated state, so a new leader continues it.
 const (
-	rampFirst     = 5         // runs at work before one has succeeded
+	rampFirst     = 5         // runs at once before one has succeeded
 	rampIdle      = time.Hour // without a run, after which a ramp begins again
 	maxRamps      = 8         // images of one plan that have a ramp; the one used least recently begins again
 	maxPlanActive = 1_000_000 // an operator's limit
@@ -46,7 +46,7 @@ func rampOf(p *holdfastv1.Plan, image string) int {
 	return slices.IndexFunc(p.GetRamps(), func(r *holdfastv1.PlanRamp) bool { return r.GetImage() == image })
 }
 
-// limitOf returns how many runs of a cohort may be at work at once; 0 is no limit.
+// limitOf returns how many runs of a cohort may run at once; 0 is no limit.
 func (s *state) limitOf(p *holdfastv1.Plan, c Cohort) int {
 	switch i := rampOf(p, c.Image); {
 	case p.GetMaxActive() > 0:
@@ -125,7 +125,7 @@ func (t *tx) restartRamp(run *holdfastv1.Run) {
 	}
 }
 
-// MayBegin reports whether one more run of a cohort may begin while so many are at work.
+// MayBegin reports whether one more run of a cohort may begin while so many are running.
 func (v *View) MayBegin(c Cohort, atWork int) bool {
 	p, ok := v.SharedPlan(c.Plan)
 	if !ok {

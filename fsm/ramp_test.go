@@ -87,7 +87,7 @@ func TestRampStopsBadImage(t *testing.T) {
 	}
 }
 
-// The number of runs at work doubles from wave to wave as runs succeed; each image has a ramp of its own, and a snapshot keeps it.
+// The number of running runs doubles from wave to wave as runs succeed; each image has a ramp of its own, and a snapshot keeps it.
 func TestRampGrows(t *testing.T) {
 	p, waiting := rampLab(t, fsm.Level2, 100, oneImage)
 	var got []int

@@ -68,7 +68,7 @@ func TestPausedLeader(t *testing.T) {
 	}
 }
 
-// TestClockAfterLastLease: the expiry of the last lease puts the lease clock on record, and the engine's does not fall behind it.
+// TestClockAfterLastLease: the expiry of the last lease records the lease clock, and the engine's does not fall behind it.
 func TestClockAfterLastLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -58,7 +58,8 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, cfg Config, log *slog.L
 // previewToken stands in a script that is only looked at. It opens nothing.
 const previewToken = "PREVIEW"
 
-// boot answers the boot script of the machine with ?mac=. With &preview it changes nothing and makes no token. Without a mac, a script that asks with it. It is 200 whatever becomes of it: firmware
+// boot answers the boot script of the machine with ?mac=. With &preview it changes nothing and makes no token. Without a mac, it
+// answers a script that asks with one. The status is always 200: firmware
 // that gets an error does what its maker thought of, and this way it boots its disk, or asks again.
 func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
