@@ -91,7 +91,7 @@ func BenchmarkScrape(b *testing.B) {
 	h := New(Config{}, n, n.peer, testProviders()).HTTPHandler()
 	for b.Loop() {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/metrics", nil))
 		if _, err := io.Copy(io.Discard, w.Body); err != nil || w.Code != 200 {
 			b.Fatal(w.Code, err)
 		}

@@ -29,7 +29,7 @@ import (
 func get(t *testing.T, s *Server, method, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	s.HTTPHandler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	s.HTTPHandler().ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+path, nil))
 	body, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestHTTPConsistency(t *testing.T) {
 	h := s.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, s.Heartbeats()) })
 	for path, want := range map[string]string{"/v2/pools?consistency=stale": "stale", "/v2/pools": ""} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
 		got := fmt.Sprint(w.Code, " ", w.Header().Get(cluster.HeaderIndex), " ", w.Header().Get(cluster.HeaderLeader), " ", w.Header().Get(cluster.HeaderLastContact))
 		if got != "200 41 p2 7" || f.asked != want {
 			t.Errorf("%s: got %s, asked for %q, want %q", path, got, f.asked, want)

@@ -30,6 +30,7 @@ const (
 	ReasonPeersOnly          = "PEERS_ONLY"
 	ReasonNoRule             = "NO_RULE"
 	ReasonRateLimit          = "RATE_LIMIT"
+	ReasonForeignHost        = "FOREIGN_HOST" // --insecure, and the request names another host than this one
 	ReasonCrossOrigin        = "CROSS_ORIGIN" // a page of another site has had a browser send it
 )
 

@@ -79,6 +79,10 @@ func (m *Mux) HandleFunc(pattern string, rule Rule, words Words, h http.HandlerF
 // guard stands before a route.
 func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.localHost(r, rule.Public); err != nil {
+			refuse(w, r, words, err)
+			return
+		}
 		if r.Body != nil && r.Body != http.NoBody {
 			// A body that trickles in must not hold a connection for ever. Writers of tests have no deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(g.body))

@@ -102,7 +102,7 @@ func (b *browser) ended() bool {
 func open(l *apitest.Lab, token, last string) *browser {
 	ctx, cancel := context.WithCancel(l.Context())
 	b := &browser{header: http.Header{}, cancel: cancel, gone: make(chan struct{})}
-	req := httptest.NewRequestWithContext(ctx, "GET", notifications, nil)
+	req := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+notifications, nil)
 	req.Header.Set("Authorization", "Bearer "+l.Secret(token))
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)

@@ -74,7 +74,7 @@ func TestConsistency(t *testing.T) {
 			httpjson.Route{Pattern: "POST /a/{id}", RPC: "PoolService/DeletePool", Handler: handler},
 			httpjson.Route{Pattern: "POST /beat", RPC: "HeartbeatService/HeartbeatPool", Handler: func(w http.ResponseWriter, _ *http.Request) { httpjson.Write(w, 200, "beat") }})
 		w := httptest.NewRecorder()
-		m.ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, nil))
+		m.ServeHTTP(w, httptest.NewRequest(tt.method, "http://localhost"+tt.path, nil))
 		h := w.Header()
 		got := fmt.Sprintf("%d %s index %s leader %s contact %s", w.Code, strings.TrimSpace(w.Body.String()), h.Get("Holdfast-Index"), h.Get("Holdfast-Leader"), h.Get("Holdfast-Last-Contact-Ms"))
 		if got != tt.want || h.Get("Other") != "" {

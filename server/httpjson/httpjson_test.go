@@ -143,7 +143,7 @@ func TestAdd(t *testing.T) {
 	}})
 	for path, want := range map[string]string{"/a/x": `200 "x"`, "/a/x/": `200 "x"`, "/a/%C3%A9": `200 "é"`, "/a/%ff": `400 "the path is not UTF-8"`, "/a/x%ff/": `400 "the path is not UTF-8"`} {
 		w := httptest.NewRecorder()
-		m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		if got := fmt.Sprintf("%d %s", w.Code, strings.TrimSpace(w.Body.String())); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
@@ -160,7 +160,7 @@ func TestUnsaid(t *testing.T) {
 		httpjson.Write(w, http.StatusOK, math.NaN())
 	}})
 	w := httptest.NewRecorder()
-	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))
+	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/a", nil))
 	if want := `{"word":"write the answer: json: unsupported value: NaN"}` + "\n"; w.Code != 500 || w.Body.String() != want {
 		t.Errorf("got %d %s, want %s", w.Code, w.Body, want)
 	}

@@ -35,7 +35,7 @@ func TestBusyIsNotKept(t *testing.T) {
 	d.Routes(mux, nil)
 	for _, path := range []string{"/images/sha256/" + sum, "/images/debian/disk"} {
 		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		if got := w.Header().Get("Cache-Control"); w.Code != http.StatusServiceUnavailable || got != "no-store" || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s: got %d with Cache-Control %q, want 503 with no-store", path, w.Code, got)
 		}

@@ -106,7 +106,7 @@ func keepaliveOnce(tb testing.TB) func() {
 	tb.Helper()
 	h := hotHandler(tb)
 	in := strings.NewReader(hotBody)
-	r := httptest.NewRequest(http.MethodPost, keepalive, in)
+	r := httptest.NewRequest(http.MethodPost, "http://localhost"+keepalive, in)
 	r.Header.Set("Authorization", "Bearer secret")
 	return func() {
 		w := &discard{}

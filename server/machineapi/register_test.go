@@ -43,7 +43,7 @@ func ask(t *testing.T, b *behind, method, path, body string) *httptest.ResponseR
 	mux := auth.Open().NewMux()
 	Register(mux, rpc, nil, slog.New(slog.DiscardHandler))
 	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, strings.NewReader(body)))
 	return w
 }
 
