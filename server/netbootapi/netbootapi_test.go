@@ -173,14 +173,14 @@ func TestBootScripts(t *testing.T) {
 	is(t, s.get(boot), "it is retired", "\nexit")
 }
 
-// A machine that was told what to boot asks the other peers when the one that told it is away.
+// A machine asks the other peers for its script if the one it asked is away: at --netboot-addr, which all peers have at one port.
 func TestScriptsNameAllPeers(t *testing.T) {
 	s := newSite(t)
 	for i, addr := range []string{"10.0.0.1:7401", "example.com", "10.0.0.3:7401"} {
 		s.Do(&internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: fmt.Sprintf("p%d", i), HttpAddr: addr, MaxFeatureLevel: 1}})
 	}
 	const rest = "/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} ||"
-	const want = "sleep 3\nchain --replace http://example.com" + rest + "\nchain --replace http://10.0.0.1:7401" + rest + "\nchain --replace http://10.0.0.3:7401" + rest + " goto again"
+	const want = "sleep 3\nchain --replace http://example.com" + rest + "\nchain --replace http://10.0.0.1:7404" + rest + "\nchain --replace http://10.0.0.3:7404" + rest + " goto again"
 	s.start()
 	is(t, s.get(boot), "waits", want)
 	s.attempt("pxe")

@@ -79,10 +79,9 @@ func (a *api) servers(r *http.Request, addrs []string) []string {
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	_, port, _ := net.SplitHostPort(r.Host)
 	for _, addr := range addrs {
-		if host, _, err := net.SplitHostPort(addr); err == nil && a.cfg.Port != "" && port == a.cfg.Port {
-			addr = net.JoinHostPort(host, port) // machines have a listener of their own, on the same port everywhere
+		if host, _, err := net.SplitHostPort(addr); err == nil && a.cfg.Port != "" {
+			addr = net.JoinHostPort(host, a.cfg.Port) // machines have a listener of their own, on the same port everywhere
 		}
 		if u := scheme + addr; addr != "" && plainHost(addr) && !slices.Contains(all, u) {
 			all = append(all, u)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,14 +91,32 @@ func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnIn
 // anything but one machine's install must not come this way.
 func machinesOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, prefix := range []string{"/api/v1/boot", "/api/v1/install", "/images/", "/netboot/", "/healthz"} {
-			if r.URL.Path == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(r.URL.Path, strings.TrimSuffix(prefix, "/")+"/") {
-				h.ServeHTTP(w, r)
-				return
-			}
+		if !under(r.URL.Path, "/api/v1/boot", "/api/v1/install", "/images", "/netboot", "/healthz") {
+			http.Error(w, "this address is for machines that boot from the network: the other APIs are at --http-addr", http.StatusNotFound)
+			return
 		}
-		http.Error(w, "this address is for machines that boot from the network: the other APIs are at --http-addr", http.StatusNotFound)
+		h.ServeHTTP(w, r)
 	})
+}
+
+// notMachines returns a handler for --http-addr. With --netboot-addr it has no boot scripts and no install sessions: a MAC address is all that a boot
+// script takes, so only the network of the machines may ask for one.
+func (c *netbootConfig) notMachines(h http.Handler) http.Handler {
+	if c.NetbootAddr == "" {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if under(r.URL.Path, "/api/v1/boot", "/api/v1/install") {
+			http.Error(w, "boot scripts and install sessions are served at --netboot-addr only", http.StatusNotFound)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// under reports whether a path is one of some others or below it.
+func under(path string, others ...string) bool {
+	return slices.ContainsFunc(others, func(o string) bool { return path == o || strings.HasPrefix(path, o+"/") })
 }
 
 // serve answers machines until ctx ends, if there is an address for them.

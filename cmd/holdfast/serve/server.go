@@ -197,12 +197,14 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
 	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour, peerLog), vault.routes, files.Routes, own)...)))
+	machines := machinesOnly(site.Handler)
+	site.Handler = cfg.netbootConfig.notMachines(site.Handler)
 	webLn := httpLn
 	if store != nil {
 		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()
 	}
 	g.Go(func() error { return serveHTTP(web, site, webLn) })
-	g.Go(func() error { return cfg.netbootConfig.serve(web, srv.HTTPServer(machinesOnly(site.Handler)), bootLn) })
+	g.Go(func() error { return cfg.netbootConfig.serve(web, srv.HTTPServer(machines), bootLn) })
 	g.Go(func() error { return cfg.netbootConfig.serveFirmware(web, local, peerLog) })
 	g.Go(func() error {
 		<-gctx.Done()
