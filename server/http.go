@@ -47,12 +47,12 @@ func (s *Server) HTTPServer(h http.Handler) *http.Server {
 
 // operations are the routes for those who run the peer (DESIGN §4).
 func (s *Server) operations(mux *auth.Mux) {
-	mux.HandleFunc("GET /healthz", auth.Public(), nil, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /healthz", auth.Health(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n")) // the client is gone: nobody to tell
 	})
-	mux.HandleFunc("GET /readyz", auth.Public(), nil, s.readyz)
-	mux.HandleFunc("GET /version", auth.Public(), nil, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", auth.Health(), nil, s.readyz)
+	mux.HandleFunc("GET /version", auth.Health(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, map[string]any{"version": s.cfg.Version, "go": runtime.Version()})
 	})
 	s.profiles(mux)

@@ -48,6 +48,9 @@ func (g *Gate) fromHTTP(r *http.Request, method string) presented {
 	return p
 }
 
+// Source returns what counts as one address of a client: see sourceKey. Limits of a route of its own go by it.
+func Source(r *http.Request) string { return sourceKey(sourceOf(r.RemoteAddr)) }
+
 // sourceOf gives an address without its port.
 func sourceOf(addr string) string {
 	if host, _, err := net.SplitHostPort(addr); err == nil {

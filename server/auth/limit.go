@@ -2,6 +2,7 @@ package auth
 
 import (
 	"math"
+	"net/netip"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -17,6 +18,10 @@ const (
 	maxBuckets    = 65536  // callers that are told apart; who comes after that starts with a full bucket
 	failedRate    = 10.0   // failed authentications a second of one address, before they are called too many
 	failedBurst   = 50
+	publicRate    = 50.0 // public calls a second of one address
+	publicBurst   = 200
+	publicAll     = 1000.0 // public calls a second of all addresses
+	publicAllMax  = 2000   // at once
 	burstSeconds  = 2
 	shareAgent    = 0.05
 	shareService  = 0.2
@@ -28,10 +33,13 @@ type limits struct {
 	perSecond float64
 	callers   *lru.Cache[string, *rate.Limiter]
 	sources   *lru.Cache[string, *rate.Limiter] // of failed authentications
+	strangers *lru.Cache[string, *rate.Limiter] // of public calls, by sourceKey
+	total     *rate.Limiter                     // of public calls
 }
 
 func newLimits(perSecond float64) *limits {
-	return &limits{perSecond: perSecond, callers: newLRU[*rate.Limiter](maxBuckets), sources: newLRU[*rate.Limiter](maxSources)}
+	return &limits{perSecond: perSecond, callers: newLRU[*rate.Limiter](maxBuckets), sources: newLRU[*rate.Limiter](maxSources),
+		strangers: newLRU[*rate.Limiter](maxSources), total: rate.NewLimiter(publicAll, publicAllMax)}
 }
 
 // allow takes one call of a caller's budget. Peers, and everybody where nobody is known, have no limit.
@@ -67,6 +75,33 @@ func (l *limits) failed(source string) *Error {
 		return nil
 	}
 	return tooMany(failedRate, "too many calls with bad credentials or none come from %s", source)
+}
+
+// public takes a call that needs no credentials from the budget of its address, then from that of all addresses: one address cannot use up
+// what the others share.
+func (l *limits) public(source string) *Error {
+	switch {
+	case l.perSecond < 0:
+		return nil
+	case !bucket(l.strangers, sourceKey(source), publicRate, publicBurst).Allow():
+		return tooMany(publicRate, "%s makes more than %g calls a second without credentials on this peer", source, publicRate)
+	case !l.total.Allow():
+		return tooMany(publicRate, "more than %g calls a second without credentials reach this peer", publicAll)
+	}
+	return nil
+}
+
+// sourceKey returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, as a host chooses its own address in that.
+func sourceKey(source string) string {
+	ip, err := netip.ParseAddr(source)
+	if err != nil || ip.Unmap().Is4() {
+		return source
+	}
+	p, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return source
+	}
+	return p.String()
 }
 
 func bucket(c *lru.Cache[string, *rate.Limiter], key string, perSecond, burst float64) *rate.Limiter {

@@ -91,6 +91,10 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h ht
 			}
 		}
 		if rule.Public {
+			if err := g.mayAsk(&rule, sourceOf(r.RemoteAddr)); err != nil {
+				refuse(w, r, words, err)
+				return
+			}
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -120,6 +124,18 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h ht
 		}
 		refuse(w, r, words, e)
 	})
+}
+
+// mayAsk counts a public call against the limits of its address and of all addresses.
+func (g *Gate) mayAsk(rule *Rule, source string) *Error {
+	if g.cfg.Insecure || rule.Unlimited {
+		return nil
+	}
+	err := g.limits.public(source)
+	if err != nil {
+		g.metrics.refused.WithLabelValues(err.Reason).Inc()
+	}
+	return err
 }
 
 // mayEnter is Authorize for a route. What it gives is an *Error, or nil.

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/peer"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -203,5 +206,83 @@ func TestOtherSites(t *testing.T) {
 				t.Errorf("got %d %q, %v; want %d %q", resp.StatusCode, b, err, tt.status, tt.answer)
 			}
 		})
+	}
+}
+
+// TestPublicLimits: calls without credentials are limited for each address and in all. Health checks, and peers where nobody is known, are not.
+func TestPublicLimits(t *testing.T) {
+	l := newLimits(defaultRate)
+	take := func(source string) (n int) {
+		for l.public(source) == nil {
+			n++
+		}
+		return n
+	}
+	if n := take("10.0.0.66"); n < publicBurst || n > publicBurst+publicRate {
+		t.Errorf("one address made %d calls at once, want about %d", n, publicBurst)
+	}
+	if err := l.public("10.0.0.5"); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+	take("2001:db8::1")
+	if err := l.public("2001:db8::2"); err == nil {
+		t.Error("an address of the same /64 has a limit of its own")
+	}
+	for i := range 2 * publicAllMax / publicBurst {
+		take(fmt.Sprintf("10.1.0.%d", i))
+	}
+	if err := l.public("10.2.0.1"); err == nil || err.Reason != ReasonRateLimit {
+		t.Errorf("in all: got %v, want %s", err, ReasonRateLimit)
+	}
+
+	f := &fakeRecords{}
+	secure, m := site(t, f, Config{}, nil)
+	m.HandleFunc("GET /health", Health(), nil, func(http.ResponseWriter, *http.Request) {})
+	open, _ := site(t, f, Config{Insecure: true}, nil)
+	for _, tt := range []struct {
+		url     string
+		limited bool
+	}{{secure.URL + "/health", false}, {open.URL + "/open", false}, {secure.URL + "/open", true}, {secure.URL + "/health", false}} {
+		limited := false
+		for range publicBurst + 100 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tt.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			limited = limited || resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != ""
+		}
+		if limited != tt.limited {
+			t.Errorf("%s: limited is %t, want %t", tt.url, limited, tt.limited)
+		}
+	}
+}
+
+// TestPublicCallsAreLimited: the same over gRPC. What the HTTP routes of this process call has been counted already.
+func TestPublicCallsAreLimited(t *testing.T) {
+	g := newGate(t, &fakeRecords{}, Config{})
+	from := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 66), Port: 1}})
+	for _, tt := range []struct {
+		name, method string
+		ctx          context.Context
+		limited      bool
+	}{
+		{"a stranger", "/holdfast.v1.InstallService/BootMachine", from, true},
+		{"a health check", "/grpc.health.v1.Health/Check", from, false},
+		{"this process", "/holdfast.v1.InstallService/BootMachine", t.Context(), false},
+	} {
+		limited := false
+		for range publicBurst + 100 {
+			if _, err := g.enter(tt.ctx, tt.method); err != nil {
+				limited = true
+			}
+		}
+		if limited != tt.limited {
+			t.Errorf("%s: limited is %t, want %t", tt.name, limited, tt.limited)
+		}
 	}
 }

@@ -75,7 +75,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.RegistryService", also(viewer, services), "GetService", "ListServices", "WatchServices")
 	add("holdfast.v1.RegistryService", Rule{Also: services}, "RegisterService", "UpdateServiceState", "DeregisterService")
 
-	add("grpc.health.v1.Health", Public(), "Check", "List", "Watch")
+	add("grpc.health.v1.Health", Health(), "Check", "List", "Watch")
 	add("grpc.reflection.v1.ServerReflection", Rule{Anyone: true}, "ServerReflectionInfo")
 	add("grpc.reflection.v1alpha.ServerReflection", Rule{Anyone: true}, "ServerReflectionInfo")
 

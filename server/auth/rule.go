@@ -14,6 +14,8 @@ import (
 type Rule struct {
 	// Public takes calls of everybody, and does not look at who they are.
 	Public bool
+	// Unlimited exempts a public rule from the limits of public calls: health checks, which must pass while somebody floods the peer.
+	Unlimited bool
 	// Anyone takes calls of all who are somebody, whatever their role.
 	Anyone bool
 	// Peers takes calls of this cluster's peers alone.
@@ -108,6 +110,9 @@ func roleName(r holdfastv1.Role_Value) string {
 
 // Public is the rule of what everybody may call.
 func Public() Rule { return Rule{Public: true} }
+
+// Health is the rule of health checks: Public, without a limit.
+func Health() Rule { return Rule{Public: true, Unlimited: true} }
 
 // Least is the rule of what takes a role at least, in whatever pools.
 func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }

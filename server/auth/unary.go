@@ -45,10 +45,19 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 		g.metrics.refused.WithLabelValues(refusal.Reason).Inc()
 		return nil, refusal
 	}
-	if rule.Public || CallerFrom(ctx) != nil {
+	if CallerFrom(ctx) != nil {
 		return ctx, nil
 	}
 	p, md := g.fromGRPC(ctx, rule.name)
+	if rule.Public {
+		if p.source == "" || p.peer() { // counted by the HTTP route, or by the peer that took the call
+			return ctx, nil
+		}
+		if e := g.mayAsk(&rule.Rule, p.source); e != nil {
+			return nil, e
+		}
+		return ctx, nil
+	}
 	c, err := g.admit(ctx, &p, rule.read)
 	if err != nil {
 		return nil, err

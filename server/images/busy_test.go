@@ -3,6 +3,7 @@ package images
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,8 +29,10 @@ func TestBusyIsNotKept(t *testing.T) {
 		t.Fatal(r[0].Err)
 	}
 	d := New(Config{}, nil, nil, state)
-	for range cap(d.downloads) {
-		d.downloads <- struct{}{}
+	for i := range maxDownloads {
+		if err := d.downloads.take(strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	mux := auth.Open().NewMux()
 	d.Routes(mux, nil)

@@ -3,26 +3,60 @@ package images
 import (
 	"io"
 	"net/http"
+	"time"
 )
 
-// counted counts the bytes that are served, and leaves the kernel to send files where it can.
+// counted counts the bytes that are served, closes the connection of a client that reads too slowly, and leaves the kernel to send files where it can.
 type counted struct {
 	http.ResponseWriter
-	d *Depot
+	count func(float64)
+	rc    *http.ResponseController
+	due   time.Time // for what has been sent so far
 }
+
+func newCounted(w http.ResponseWriter, count func(float64), slack time.Duration) *counted {
+	return &counted{ResponseWriter: w, count: count, rc: http.NewResponseController(w), due: time.Now().Add(slack)}
+}
+
+// sends has a write end with an error if the client has read less than slowestDownload since the beginning. Writers of tests have no deadlines.
+func (c *counted) sends(write func() (int64, error)) (int64, error) {
+	_ = c.rc.SetWriteDeadline(c.due)
+	n, err := write()
+	c.count(float64(n))
+	c.due = c.due.Add(time.Duration(n) * time.Second / slowestDownload)
+	return n, err
+}
+
+// done ends the deadline: the next request on the connection has its own time.
+func (c *counted) done() { _ = c.rc.SetWriteDeadline(time.Time{}) }
 
 // Write implements io.Writer.
 func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.ResponseWriter.Write(p)
-	c.d.metrics.served.Add(float64(n))
-	return n, err
+	n, err := c.sends(func() (int64, error) {
+		n, err := c.ResponseWriter.Write(p)
+		return int64(n), err
+	})
+	return int(n), err
 }
 
-// ReadFrom implements io.ReaderFrom.
-func (c *counted) ReadFrom(r io.Reader) (int64, error) {
-	n, err := io.Copy(c.ResponseWriter, r)
-	c.d.metrics.served.Add(float64(n))
-	return n, err
+// ReadFrom implements io.ReaderFrom. It sends a piece at a time: the kernel sends a file itself if it is behind one LimitedReader, not two.
+func (c *counted) ReadFrom(r io.Reader) (sum int64, err error) {
+	whole, ok := r.(*io.LimitedReader)
+	for {
+		part := &io.LimitedReader{R: r, N: piece}
+		if ok {
+			part = &io.LimitedReader{R: whole.R, N: min(whole.N, piece)}
+		}
+		want := part.N
+		n, err := c.sends(func() (int64, error) { return io.Copy(c.ResponseWriter, part) })
+		sum += n
+		if ok {
+			whole.N -= n
+		}
+		if err != nil || n < want || ok && whole.N <= 0 {
+			return sum, err
+		}
+	}
 }
 
 // Unwrap is for http.ResponseController.

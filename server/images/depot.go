@@ -57,6 +57,7 @@ const (
 	maxFetches   = 4 // at once
 	maxUploads   = 8
 	maxDownloads = 512
+	maxOfOne     = 32  // downloads of one address
 	maxPauses    = 600 // times Config.Pause between two fetches
 )
 
@@ -78,7 +79,8 @@ type Depot struct {
 	state   State
 	metrics *metrics
 
-	fetches, uploads, downloads chan struct{} // one in it for each under way
+	fetches, uploads chan struct{} // one in it for each under way
+	downloads        *places
 
 	mu       sync.Mutex
 	life     context.Context // of Run; nil when it does not run
@@ -122,7 +124,7 @@ func New(cfg Config, store *blob.Store, cluster Cluster, state State) *Depot {
 		}
 	}
 	d := &Depot{cfg: cfg, log: cfg.Logger, store: store, cluster: cluster, state: state,
-		fetches: make(chan struct{}, maxFetches), uploads: make(chan struct{}, maxUploads), downloads: make(chan struct{}, maxDownloads),
+		fetches: make(chan struct{}, maxFetches), uploads: make(chan struct{}, maxUploads), downloads: &places{of: map[string]int{}},
 		flights: map[string]*flight{}, troubles: map[string]*trouble{}}
 	d.metrics = newMetrics(cfg.Registerer, store)
 	return d

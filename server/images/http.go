@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	slowestDownload = 64 << 10        // bytes a second, below that a connection is closed
-	downloadSlack   = 2 * time.Minute // besides
+	slowestDownload = 64 << 10        // bytes a second on average, below that a connection is closed
+	downloadSlack   = 2 * time.Minute // besides; more than a piece takes at that rate
+	piece           = 4 << 20         // bytes that are sent between two checks of the rate
 	lookTimeout     = 5 * time.Second // for a look at what the leader knows
 	pollEvery       = 50 * time.Millisecond
 	retryAfter      = "5" // seconds
@@ -91,15 +92,14 @@ func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Imag
 
 // hand gives out what is made of a file that this peer has whole, and waits a while for one that is on its way.
 func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File, with func(*os.File) (io.ReadSeeker, error)) {
-	select {
-	case d.downloads <- struct{}{}:
-		defer func() { <-d.downloads }()
-	default:
+	from := auth.Source(r)
+	if err := d.downloads.take(from); err != nil {
 		w.Header().Set("Retry-After", retryAfter)
 		w.Header().Set("Cache-Control", "no-store")
-		http.Error(w, fmt.Sprintf("this peer serves %d downloads at once: try again, or another peer", maxDownloads), http.StatusServiceUnavailable)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	defer d.downloads.leave(from)
 	open, err := d.await(r.Context(), f)
 	if err != nil {
 		w.Header().Set("Retry-After", retryAfter)
@@ -108,15 +108,6 @@ func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image
 		return
 	}
 	defer func() { _ = open.Close() }()
-	var size int64
-	if st, err := open.Stat(); err == nil {
-		size = st.Size()
-	}
-	// Whoever reads slower than that holds a place for nothing. The next request on the connection has a time of its own. Writers of tests
-	// have no deadlines.
-	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Now().Add(downloadSlack + time.Duration(size/slowestDownload)*time.Second))
-	defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -127,7 +118,8 @@ func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	c := &counted{ResponseWriter: w, d: d}
+	c := newCounted(w, d.metrics.served.Add, downloadSlack)
+	defer c.done()
 	http.ServeContent(c, r, "", time.Time{}, content)
 }
 

@@ -46,8 +46,8 @@ type api struct {
 // Register adds the routes to a mux, each with a slash at its end too. InstallService is called through rpc.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, cfg Config, log *slog.Logger) {
 	a := &api{cfg: cfg, rpc: holdfastv1.NewInstallServiceClient(rpc), log: log}
+	httpjson.Add(m, bootRefused, httpjson.Route{Pattern: "GET /api/v1/boot", RPC: "InstallService/BootMachine", Handler: a.boot})
 	httpjson.Add(m, refused,
-		httpjson.Route{Pattern: "GET /api/v1/boot", RPC: "InstallService/BootMachine", Handler: a.boot},
 		httpjson.Route{Pattern: "GET /api/v1/install", RPC: "InstallService/GetWorkOrder", Handler: a.order},
 		httpjson.Route{Pattern: "POST /api/v1/install/report", RPC: "InstallService/ReportInstall", Handler: a.report},
 		httpjson.Route{Pattern: "POST /api/v1/install/log", RPC: "InstallService/AppendInstallLog", Handler: a.logPart},
@@ -162,6 +162,19 @@ type failure struct {
 
 func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 	httpjson.Write(w, code, failure{err.Message})
+}
+
+// bootRefused has a machine that asks too often wait and ask again. Others get the status: no machine names a wrong host.
+func bootRefused(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
+	s := script{base: baseOf(r), mac: r.URL.Query().Get("mac")}
+	switch {
+	case code != http.StatusTooManyRequests:
+		refused(w, r, code, err)
+	case s.mac == "":
+		s.ask(w)
+	default:
+		s.again(w, "", err.Message)
+	}
 }
 
 // fail words the error of a call: 401 for a token that nobody knows, 410 for one whose session is over.

@@ -1,0 +1,107 @@
+package images
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// sparse returns a file of a size that takes no room.
+func sparse(t *testing.T, size int64) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, size); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestOneAddressLeavesPlaces: one address holds a part of the places, and gets them back.
+func TestOneAddressLeavesPlaces(t *testing.T) {
+	p := &places{of: map[string]int{}}
+	for i := range maxOfOne {
+		if err := p.take("10.0.0.66"); err != nil {
+			t.Fatalf("place %d: %v", i, err)
+		}
+	}
+	if err := p.take("10.0.0.66"); err == nil {
+		t.Errorf("an address took more than %d places", maxOfOne)
+	}
+	for i := range maxDownloads - maxOfOne {
+		if err := p.take(strconv.Itoa(i)); err != nil {
+			t.Fatalf("address %d: %v", i, err)
+		}
+	}
+	if err := p.take("10.0.0.5"); err == nil {
+		t.Errorf("more than %d places were taken", maxDownloads)
+	}
+	p.leave("10.0.0.66")
+	if err := p.take("10.0.0.5"); err != nil {
+		t.Errorf("a place that was left: %v", err)
+	}
+	for range maxOfOne - 1 {
+		p.leave("10.0.0.66")
+	}
+	p.leave("10.0.0.5")
+	for i := range maxDownloads - maxOfOne {
+		p.leave(strconv.Itoa(i))
+	}
+	if p.all != 0 || len(p.of) != 0 {
+		t.Errorf("after all have left there are %d places taken, of %v", p.all, p.of)
+	}
+}
+
+// TestStalledDownloadEnds: a client that stops reading loses its connection after the slack, however large the file is; one that reads gets all of it.
+func TestStalledDownloadEnds(t *testing.T) {
+	const size = 64 << 20
+	name, ended := sparse(t, size), make(chan float64, 2)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent := 0.0
+		c := newCounted(w, func(n float64) { sent += n }, 500*time.Millisecond)
+		defer func() { ended <- sent }()
+		defer c.done()
+		f, err := os.Open(name)
+		if err != nil {
+			return
+		}
+		defer func() { _ = f.Close() }()
+		http.ServeContent(c, r, "", time.Time{}, f)
+	}))
+	defer srv.Close()
+	stalled, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stalled.Close() }()
+	if _, err := io.WriteString(stalled, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case sent := <-ended:
+		if sent >= size {
+			t.Errorf("%g bytes were sent to a client that reads nothing", sent)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("a client that reads nothing holds its connection")
+	}
+	resp, err := http.Get(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if n, err := io.Copy(io.Discard, resp.Body); n != size || err != nil {
+		t.Errorf("a client that reads: got %d bytes, %v; want %d", n, err, size)
+	}
+	if sent := <-ended; sent != size {
+		t.Errorf("counted %g bytes, want %d", sent, size)
+	}
+}
