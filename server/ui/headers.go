@@ -13,6 +13,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 func secured(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
+		if r.TLS != nil {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000") // a year, this host alone
+		}
 		h(w, r)
 	}
 }

@@ -23,8 +23,15 @@ func TestSession(t *testing.T) {
 	r.PostForm = url.Values{"token": {"x"}}
 	r.Form = r.PostForm
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	if c := do(l, "", r).Result().Cookies(); len(c) != 1 || !c[0].Secure {
+	over := do(l, "", r)
+	if c := over.Result().Cookies(); len(c) != 1 || !c[0].Secure {
 		t.Errorf("over TLS the cookies are %+v", c)
+	}
+	if got, want := over.Header().Get("Strict-Transport-Security"), "max-age=31536000"; got != want {
+		t.Errorf("over TLS: Strict-Transport-Security is %q, want %q", got, want)
+	}
+	if got := w.Header().Get("Strict-Transport-Security"); got != "" {
+		t.Errorf("without TLS: Strict-Transport-Security is %q, want none", got)
 	}
 	has(t, get(l, "operator", "/ui/runs"), 200, []string{"token:operator", "operator"})
 	has(t, get(l, "operator", "/api/v1/nodes"), 404, nil) // not served here
