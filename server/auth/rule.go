@@ -14,7 +14,8 @@ import (
 type Rule struct {
 	// Public takes calls of everybody, and does not look at who they are.
 	Public bool
-	// Unlimited exempts a public rule from the limits of public calls: health checks, which must pass while somebody floods the peer.
+	// Unlimited exempts a public rule from the limits of public calls: health checks, which must pass while a client floods
+	// the peer, and downloads, which have limits of their own: a BMC reads a virtual medium in very many small requests.
 	Unlimited bool
 	// Anyone takes calls of all who are somebody, whatever their role.
 	Anyone bool
@@ -113,6 +114,9 @@ func Public() Rule { return Rule{Public: true} }
 
 // Health is the rule of health checks: Public, without a limit.
 func Health() Rule { return Rule{Public: true, Unlimited: true} }
+
+// Download is the rule of files that are served without credentials and limit their downloads themselves.
+func Download() Rule { return Rule{Public: true, Unlimited: true} }
 
 // Least is the rule of what takes a role at least, in whatever pools.
 func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }

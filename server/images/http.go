@@ -31,9 +31,9 @@ const (
 // Routes adds the downloads. Everybody may have them who reaches the port: a machine that boots from the network has nothing yet that it could
 // show, so there must be no secret in an image.
 func (d *Depot) Routes(m *auth.Mux, _ grpc.ClientConnInterface) {
-	m.HandleFunc("GET /images/{name}/{part}", auth.Public(), nil, d.serveName)
-	m.HandleFunc("GET /images/sha256/{sum}", auth.Public(), nil, d.serveSum)
-	m.HandleFunc("GET /netboot/media/{secret}/{file}", auth.Public(), nil, d.serveMedium)
+	m.HandleFunc("GET /images/{name}/{part}", auth.Download(), nil, d.serveName)
+	m.HandleFunc("GET /images/sha256/{sum}", auth.Download(), nil, d.serveSum)
+	m.HandleFunc("GET /netboot/media/{secret}/{file}", auth.Download(), nil, d.serveMedium)
 }
 
 // serveName serves a file of an image.
