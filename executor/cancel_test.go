@@ -32,6 +32,7 @@ func TestCanceledPressShowsFirst(t *testing.T) {
 			l.lead(quick())
 			id := l.start("m-1", "", "p", nil).GetRunId()
 			l.wait(id, "pressing", func(*holdfastv1.Run) bool { return strings.Contains(l.log(id, "system"), "power ") })
+			synctest.Wait() // the line is logged before the press is sent: now the press takes its 300 ms
 			l.cancel(id)
 			run := l.ended(id)
 			if run.GetPhase() != holdfastv1.Run_CANCELED {
