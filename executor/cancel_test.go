@@ -210,6 +210,7 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 				first := l.lead(quick())
 				id := l.start("m-1", "", "p", nil).GetRunId()
 				l.wait(id, "pressing", func(*holdfastv1.Run) bool { return strings.Contains(l.log(id, "system"), "power hard-off") })
+				synctest.Wait() // until the press is under way
 				first.kill()
 				<-first.done
 				l.cancel(id)
