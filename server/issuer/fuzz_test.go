@@ -14,11 +14,38 @@ import (
 
 func jsonPart(part string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(part) }
 
+// TestTooManyTokenRequests: a client that is limited gets an OAuth error and the time to wait.
+func TestTooManyTokenRequests(t *testing.T) {
+	l := newLab(t)
+	gate := l.newGate()
+	i, err := New(Config{}, l, l.keys, gate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := gate.NewMux()
+	i.Routes(m)
+	for range 2000 { // more than are allowed in the meantime, also on a slow machine
+		r := httptest.NewRequest(http.MethodGet, "/oidc/jwks", nil)
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, r)
+		if w.Code != http.StatusTooManyRequests {
+			continue
+		}
+		var a struct{ Error string }
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Error != "temporarily_unavailable" || w.Header().Get("Retry-After") == "" {
+			t.Errorf("got %s (%v), Retry-After %q, want temporarily_unavailable and a time", w.Body, err, w.Header().Get("Retry-After"))
+		}
+		return
+	}
+	t.Error("no call was limited")
+}
+
 // FuzzToken: whatever comes to the token endpoint, it answers as the standard says, and no one gets a token without the client's secret.
 func FuzzToken(f *testing.F) {
 	l := newLab(f)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
 	l.turn(l.rotator(0), time.Now())
+	l.rate = -1 // the limit of calls without credentials would answer nearly all of them
 	gate := l.newGate()
 	i, err := New(Config{}, l, l.keys, gate)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 
 // lab is a real state with a real gate and issuer before it; only consensus is left out.
 type lab struct {
+	rate float64 // of the gate: see auth.Config.RatePerSecond
 	*fsm.FSM
 	t     testing.TB
 	file  string
@@ -52,7 +53,7 @@ func newLab(t testing.TB) *lab {
 
 // newGate makes the gate of one more peer.
 func (l *lab) newGate() *auth.Gate {
-	g, err := auth.New(auth.Config{PeerID: "p1"}, auth.Deps{
+	g, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: l.rate}, auth.Deps{
 		Records: func() auth.Records { return l.View() },
 		Fresh:   func(context.Context) (auth.Records, error) { return l.View(), nil },
 		Report:  func(context.Context, *internalv1.RecordDenials) error { return nil },

@@ -26,7 +26,7 @@ func (i *Issuer) Routes(m *auth.Mux) {
 		paths = append(paths, i.url.Path)
 	}
 	handle := func(pattern string, h http.HandlerFunc) {
-		m.HandleFunc(pattern, auth.Public(), nil, func(w http.ResponseWriter, r *http.Request) {
+		m.HandleFunc(pattern, auth.Public(), refused, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "no-store") // RFC 6749 §5.1; and what is made from the Host is for its sender alone
 			h(w, r)
 		})
@@ -41,6 +41,15 @@ func (i *Issuer) Routes(m *auth.Mux) {
 	}
 	handle("GET "+protocol+"/certs", i.jwks)
 	handle("POST "+protocol+"/token", i.token)
+}
+
+// refused writes what the gate refuses, such as too many calls, in the form of RFC 6749 section 5.2.
+func refused(w http.ResponseWriter, _ *http.Request, status int, err *auth.Error) {
+	code := "temporarily_unavailable"
+	if status == http.StatusForbidden {
+		code = "access_denied"
+	}
+	refuse(w, status, code, err.Message)
 }
 
 // base gives scheme and host that a request was sent to, or those of the issuer's URL. It is empty when the request names none that
