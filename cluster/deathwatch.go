@@ -14,8 +14,9 @@ import (
 // The death watch. Each follower holds a TCP connection to the leader. If it closes and another one is refused, and
 // nothing arrives from the leader any more, the leader's process has ended: the follower calls an election at once instead
 // of waiting for its heartbeat timeout. A refused connection alone proves nothing: a firewall that rejects one direction
-// refuses it too, while the leader's heartbeats go on arriving. The followers take turns, so that they do not stand
-// against each other. Elections stay Raft's own. A host that vanishes closes nothing: then the timeouts count.
+// refuses it too, while the leader's heartbeats go on arriving, so one must have been lost a moment ago. The followers take
+// turns, so that they do not stand against each other. Elections stay Raft's own. A host that vanishes closes nothing:
+// then the timeouts count.
 
 const (
 	redials     = 6                     // a dying process closes its listener a little later than its connections
@@ -32,13 +33,20 @@ const (
 	closing = 100 * time.Millisecond // in which all connections of a process that has ended are seen to close
 )
 
+// lostConn is the last connection to a leader that closed while it was held.
+type lostConn struct {
+	id string
+	at time.Time
+}
+
 // deathWatch watches whoever leads.
 func (n *Node) deathWatch(ctx context.Context) error {
+	var lost lostConn
 	for ctx.Err() == nil {
 		changed := n.changed.wait()
 		id, self, ok := n.Leader()
 		if ok && !self {
-			n.watchPeer(ctx, id)
+			n.watchPeer(ctx, id, &lost)
 			if next, _, ok := n.Leader(); ok && next != id {
 				continue
 			}
@@ -56,7 +64,7 @@ func (n *Node) deathWatch(ctx context.Context) error {
 }
 
 // watchPeer returns when the peer leads no more, has died, or cannot be watched.
-func (n *Node) watchPeer(ctx context.Context, id string) {
+func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 	conn, err := n.dialRaft(id)
 	defer n.watching.Store(nil)
 	for err == nil {
@@ -65,12 +73,18 @@ func (n *Node) watchPeer(ctx context.Context, id string) {
 		if !n.holdWhileLeads(ctx, id, conn) {
 			return
 		}
+		*lost = lostConn{id: id, at: time.Now()}
 		if conn, err = n.redial(ctx, id); err == nil && time.Since(began) < watchPause && !sleep(ctx, watchPause) {
 			_ = conn.Close() // it lives and hung up at once: it may not want us, and would be asked again and again
 			return
 		}
 	}
 	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !n.leads(id) {
+		return
+	}
+	// A leader that refuses all the time may be alive behind a firewall, and a pause in what arrives from it on a busy
+	// machine is no proof of its end. So a lost connection counts for as long as Raft's own timeout takes.
+	if lost.id != id || time.Since(lost.at) > n.cfg.scale(baseHeartbeat) {
 		return
 	}
 	n.callElection(ctx, id)

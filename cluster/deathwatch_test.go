@@ -14,8 +14,12 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
+// watchEvery is at least the time between two dials of the death watch while they are refused.
+const watchEvery = 300 * time.Millisecond
+
 // TestRejectedDirection: a firewall rejects the connections of one follower to the leader's Raft port, and everything else
-// works. The leader keeps its term, also when the third peer goes, which leaves no majority without the two.
+// works. The leader keeps its term, also after a gap in what arrives from it, and when the third peer goes, which leaves
+// no majority without the two.
 func TestRejectedDirection(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {
@@ -56,11 +60,18 @@ func TestRejectedDirection(t *testing.T) {
 					}
 					cancel()
 				}
-				if got := leader.Node.Term(); got != term {
-					t.Errorf("%s: the term is %d, want %d still: the leader was deposed", when, got, term)
+				for _, p := range []*clustertest.Peer{leader, follower} {
+					if got := p.Node.Term(); got != term {
+						t.Errorf("%s: the term of %s is %d, want %d still: the leader was deposed", when, p.ID, got, term)
+					}
 				}
 			}
 			steady("three", time.Second)
+			for end := time.Now().Add(2 * watchEvery); time.Now().Before(end); {
+				follower.Node.Mute()
+				time.Sleep(time.Millisecond) // sleep: for as long as nothing is to arrive, as the death watch sees it
+			}
+			steady("gap", 200*time.Millisecond)
 			c.Kill(third)
 			steady("two", 2*time.Second)
 		})

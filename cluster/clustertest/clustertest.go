@@ -185,7 +185,7 @@ func Logger() *slog.Logger {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(level))
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
+		if a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime { // Raft has an attribute of this name, a duration
 			return slog.String("t", a.Value.Time().Format("05.000"))
 		}
 		return a
