@@ -36,10 +36,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	if err := n.notReady(); err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
 	}
-	if cmd.GetTime() == nil {
-		cmd.Time = timestamppb.Now()
-		cmd.UptimeMs = n.uptime()
-	}
+	n.date(cmd)
 	data, err := proto.Marshal(cmd)
 	if err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
@@ -76,10 +73,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 // not wait for the leader to be ready.
 func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fsm.Result, error) {
 	for _, c := range cmds {
-		if c.GetTime() == nil {
-			c.Time = timestamppb.Now()
-			c.UptimeMs = n.uptime()
-		}
+		n.date(c)
 	}
 	data, err := proto.Marshal(&internalv1.Entry{Commands: cmds})
 	if err != nil {
@@ -102,6 +96,15 @@ func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
 		return e
 	}
 	return nil
+}
+
+// date sets the wall clock of a command that has none, and this peer's monotonic clock in every command: without it the
+// FSM would follow the wall clock however wrong it is.
+func (n *Node) date(c *internalv1.Command) {
+	if c.GetTime() == nil {
+		c.Time = timestamppb.Now()
+	}
+	c.UptimeMs = n.uptime()
 }
 
 // uptime returns this process's monotonic clock for a command, in milliseconds; 0 while a peer may not know the field.

@@ -97,7 +97,7 @@ func (r *runner) driveSafely(ctx context.Context) (err error) {
 		}
 		r.log.Error("a step has panicked: its run fails", "step", r.run.GetCurrentStep(), "panic", p, "stack", string(debug.Stack()))
 		err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Panicked", Step: r.run.GetCurrentStep(),
-			Message: upTo(maxWords, fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: look at the machine, and at the log of peer for the stack",
+			Message: upTo(maxWords, fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: look at the machine; the stack is in the log of the peer that led",
 				r.run.GetCurrentStep(), p))})
 	}()
 	return r.drive(ctx)

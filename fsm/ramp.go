@@ -75,9 +75,9 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 		what += " with image " + c.Image
 	}
 	if p.GetMaxActive() > 0 {
-		return fmt.Sprintf("a run of %s to end: %d are at work, the limit that an operator has set", what, limit)
+		return fmt.Sprintf("a run of %s to end: %d are running, the limit that an operator has set", what, limit)
 	}
-	return fmt.Sprintf("a run of %s to end: %d are at work, and more may begin as runs succeed", what, limit)
+	return fmt.Sprintf("a run of %s to end: %d are running, and more may begin as runs succeed", what, limit)
 }
 
 // noteRamp moves the ramp of an ended run, and holds the plan if its runs fail on one machine after another, for any reasons.

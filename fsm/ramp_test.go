@@ -97,7 +97,7 @@ func TestRampGrows(t *testing.T) {
 		got = append(got, len(begun))
 		if len(waiting) > 0 {
 			run := getRun(t, p, waiting[0])
-			want := fmt.Sprintf("a run of plan plan/image with image ubuntu to end: %d are at work, and more may begin as runs succeed", len(begun))
+			want := fmt.Sprintf("a run of plan plan/image with image ubuntu to end: %d are running, and more may begin as runs succeed", len(begun))
 			if run.GetWaitingFor() != want {
 				t.Errorf("a run that waits has waiting_for %q, want %q", run.GetWaitingFor(), want)
 			}

@@ -113,13 +113,17 @@ func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) 
 	disk := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "no run is installing it"}
 	run, active := v.Run(m.GetStatus().GetActiveRunId())
 	i, _ := v.Install(m.GetMachineId())
+	now := v.Now() // dates what the installer reported; it stands while nothing is committed
+	if wall := time.Now(); wall.After(now) {
+		now = wall
+	}
 	switch {
 	case m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED, m.GetStatus().GetNodeState() == holdfastv1.Node_RETIRED:
 		disk.Reason = "it is retired"
 		return disk
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
-	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, time.Now()):
+	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
 		return waits(m.GetMachineId(), run.GetRunId(), fmt.Sprintf("its installer is running: a boot script is served again after %s without a report", fsm.InstallerSilence))
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):
 		return s.installs(v, m, run)

@@ -1,0 +1,36 @@
+package cluster_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// TestCommandsCarryTheMonotonicClock: every command of a leader carries it, also one that brings a wall clock of its own,
+// as audit events and the bootstrap token do. Else one wrong clock moves the record.
+func TestCommandsCarryTheMonotonicClock(t *testing.T) {
+	c := clustertest.Start(t, clustertest.Options{Peers: 1})
+	p := c.Leader()
+	clustertest.Eventually(t, 20*time.Second, "feature level 2", func() error {
+		if !p.FSM.View().Has(fsm.Level2) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	ahead := timestamppb.New(time.Now().Add(365 * 24 * time.Hour))
+	for _, at := range []*timestamppb.Timestamp{nil, ahead, nil} {
+		if _, err := p.Node.Apply(t.Context(), &internalv1.Command{FeatureLevel: fsm.Level1, Time: at,
+			Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}); err != nil {
+			t.Fatal(err)
+		}
+		if off := time.Until(p.FSM.View().Now()).Abs(); off > time.Minute {
+			t.Errorf("after a command of %v the record's clock is %s off", at.AsTime(), off)
+		}
+	}
+}
