@@ -130,6 +130,33 @@ func (n *Node) bootstrap(ctx context.Context) error {
 	return nil
 }
 
+// replaced returns the founders of this peer's cluster that have lost their data before it was formed.
+func (n *Node) replaced() []string { return replaced(n.ident.get().Forming, n.gossip.peers()) }
+
+// replaced returns the founders that have another instance than the others agreed to: the cluster can never form. It
+// returns nil unless all founders are alive and none has a Raft log, for otherwise the cluster may have formed.
+func replaced(fs []founder, members []member) []string {
+	var lost []string
+	for _, f := range fs {
+		i := slices.IndexFunc(members, func(m member) bool { return m.alive && m.meta.GetId() == f.ID })
+		if i < 0 || members[i].meta.GetBootstrapped() {
+			return nil
+		}
+		if members[i].meta.GetInstance() != f.Instance {
+			lost = append(lost, f.ID)
+		}
+	}
+	return lost
+}
+
+func ids(fs []founder) []string {
+	var out []string
+	for _, f := range fs {
+		out = append(out, f.ID)
+	}
+	return out
+}
+
 // currentFounders gives the founders as gossip shows them now, or those that this peer has agreed to.
 func (n *Node) currentFounders() []founder {
 	if rec := n.ident.get(); len(rec.Forming) > 0 {

@@ -105,6 +105,9 @@ func (n *Node) why(leader string) string {
 		voters = append(voters, n.cfg.NodeID)
 	}
 	switch {
+	case len(voters) == 0 && len(n.replaced()) > 0:
+		return fmt.Sprintf("the cluster of this peer cannot form: founders %v have lost their data since they agreed to it: "+
+			"stop the founders %v, move their data directories away and start them again", n.replaced(), ids(n.ident.get().Forming))
 	case len(voters) == 0 && n.cfg.BootstrapExpect > 0:
 		return fmt.Sprintf("this peer belongs to no cluster yet: one forms when %d peers see each other; seen: %v", n.cfg.BootstrapExpect, seen)
 	case len(voters) == 0:

@@ -341,8 +341,9 @@ func putPeer(p *internalv1.PeerRecord) *internalv1.Command {
 	return &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
 }
 
-// departed remembers who has left, so that the leader does not take a peer back that is still
-// in gossip for a moment.
+// departed remembers the peers that have left, so that the leader does not take a peer back that is still
+// in gossip for a moment. It is in the memory of one leader: a peer that was removed by force and not stopped joins again
+// under the next one, as a nonvoter that catches up first, which the flag's help announces.
 type departed struct {
 	mu sync.Mutex
 	m  map[string]string // id → instance

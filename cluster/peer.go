@@ -149,6 +149,7 @@ func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*i
 	return &internalv1.LeaveResponse{}, nil
 }
 
+// remove takes a peer out of the Raft configuration and of the record.
 func (n *Node) remove(ctx context.Context, id string) error {
 	if _, ok := n.current(); !ok {
 		return ErrNotLeader
@@ -157,10 +158,16 @@ func (n *Node) remove(ctx context.Context, id string) error {
 		n.departed.add(id, m.meta.GetInstance())
 	}
 	if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
-		return fmt.Errorf("remove %s from the raft configuration: %w", id, err)
+		leader, _, _ := n.Leader()
+		return &OutcomeError{Outcome: raftOutcome(err, true), Leader: leader,
+			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}
 	}
 	// failpoint: server-removed
-	return n.forgetPeer(ctx, id)
+	if err := n.forgetPeer(ctx, id); err != nil {
+		// The peer is removed all the same, and the leader takes its record away later: see reconciler.forget.
+		n.log.Warn("peer is removed, and its record is not yet", "id", id, "error", err)
+	}
+	return nil
 }
 
 // forgetPeer takes a peer that is no server any more out of the record.

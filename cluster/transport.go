@@ -19,6 +19,10 @@ var (
 // gate stands between Raft and its network. A peer that lost its data must not vote before it has
 // caught up: with its forgotten acknowledgements it could elect a leader that lacks committed
 // entries. The gate answers such votes itself. It also lets this peer call an election.
+//
+// Its acknowledgements of entries do count, for it has to catch up. A paused leader of an older term cannot commit with
+// them when it resumes: its lease has run out, so it steps down before an answer can arrive, unless its main loop is
+// held up at the disk for longer than a round trip at that moment, after the newer leader has failed and the peer was wiped.
 type gate struct {
 	*raft.NetworkTransport
 

@@ -122,6 +122,31 @@ func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) me
 	}}
 }
 
+// TestReplacedFounders: a founder that was wiped after the others had agreed keeps their cluster from forming.
+func TestReplacedFounders(t *testing.T) {
+	fs := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}}
+	a, b, wiped := gossiped("a", "1", "c", 2, false), gossiped("b", "2", "c", 2, false), gossiped("b", "9", "", 2, false)
+	dead := wiped
+	dead.alive = false
+	for _, tc := range []struct {
+		name    string
+		fs      []founder
+		members []member
+		want    []string
+	}{
+		{"not agreed", nil, []member{a, wiped}, nil},
+		{"as agreed", fs, []member{a, b}, nil},
+		{"wiped", fs, []member{a, wiped}, []string{"b"}},
+		{"wiped, and dead", fs, []member{a, dead}, nil},
+		{"one is not seen", fs, []member{wiped}, nil},
+		{"wiped, and another one has formed it", fs, []member{gossiped("a", "1", "c", 2, true), wiped}, nil},
+	} {
+		if diff := cmp.Diff(tc.want, replaced(tc.fs, tc.members)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
 func TestFounders(t *testing.T) {
 	a, b, c, d := gossiped("a", "1", "", 3, false), gossiped("b", "2", "", 3, false), gossiped("c", "3", "", 3, false), gossiped("d", "4", "", 3, false)
 	dead := d

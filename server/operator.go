@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -115,7 +116,13 @@ func (s *operatorService) SetAutopilot(ctx context.Context, r *holdfastv1.SetAut
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
-	return k.Autopilot(ctx)
+	a, err := k.Autopilot(ctx)
+	if err != nil { // it may be NOT_APPLIED, and the rules have changed
+		return nil, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: fmt.Errorf(
+			"set autopilot's rules: they are stored, and the state of the peers could not be read (%s): "+
+				"run holdfast operator autopilot state", err.Error())}
+	}
+	return a, nil
 }
 
 // maxClockDifference is how far the leader's clock may be from the time that the record's is set to.

@@ -1,0 +1,97 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+)
+
+// hangsAfter is a log that hangs once it has stored a change of the configuration while armed.
+type hangsAfter struct {
+	hanging
+	armed *atomic.Bool
+}
+
+func (h hangsAfter) StoreLogs(logs []*raft.Log) error {
+	err := h.hanging.StoreLogs(logs)
+	if h.armed.Load() && slices.ContainsFunc(logs, func(l *raft.Log) bool { return l.Type == raft.LogConfiguration }) {
+		h.hang.Store(true)
+	}
+	return err
+}
+
+// TestOutcomeOfRemoval: a removal that may still be committed is not called NOT_APPLIED, and one that has been committed
+// succeeds although the record of the peer could not be removed in time.
+func TestOutcomeOfRemoval(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		removed bool // the configuration is committed, and then the disk hangs
+		want    cluster.Outcome
+	}{
+		{"not committed in time", false, cluster.Unknown},
+		{"committed, the record is not", true, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var hang, armed [3]atomic.Bool
+			free := make(chan struct{})
+			c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
+				calm(i, c)
+				c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hangsAfter{hanging{l, &hang[i], free}, &armed[i]} })
+			}})
+			release := func() {
+				for i := range c.Peers {
+					armed[i].Store(false)
+					hang[i].Store(false)
+				}
+				close(free)
+			}
+			freed := false
+			t.Cleanup(func() {
+				if !freed {
+					release()
+				}
+			})
+			settled(t, c, 3)
+			leader := c.Leader()
+			dead, other := c.Followers(leader)[0], c.Followers(leader)[1]
+			c.Kill(dead)
+			i := slices.Index(c.Peers, other)
+			armed[i].Store(tt.removed)
+			hang[i].Store(!tt.removed)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			err := leader.Node.RemovePeer(ctx, dead.ID, false)
+			var got cluster.Outcome
+			if o, ok := errors.AsType[*cluster.OutcomeError](err); ok {
+				got = o.Outcome
+			} else if err != nil {
+				t.Errorf("got %v, want no error or an outcome", err)
+			}
+			if got != tt.want {
+				t.Errorf("remove a dead peer: got %v (%v), want %v", got, err, tt.want)
+			}
+			if tt.removed && !hang[i].Load() {
+				t.Error("the log did not hang: the test shows nothing")
+			}
+			release()
+			freed = true
+			clustertest.Eventually(t, 20*time.Second, "the peer and its record are gone", func() error {
+				if _, ok := leader.FSM.View().Peer(dead.ID); ok {
+					return errors.New("its record is there")
+				}
+				if s := suffrage(t, leader, dead); s != "none" {
+					return errors.New("it is a " + s)
+				}
+				return nil
+			})
+		})
+	}
+}
