@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -384,7 +386,9 @@ func (a *attempt) note(ctx context.Context) error {
 // rare, and what was said is on record within a LogFlush anyway, many runs in one command.
 func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
 	evidence = saidAll(evidence)
-	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
+	// A commit outlives the attempt: if a cancel or the deadline cut it off, its outcome would be unknown, and that ends the term.
+	committing := trace.ContextWithSpan(a.whole, trace.SpanFromContext(ctx))
+	run, err := a.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
 		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, WaitingFor: upTo(maxWords, a.waiting()), Evidence: evidence,
 		NextActionAt: at(time.Now().Add(a.cfg.PollMax))}}})
 	if err != nil {

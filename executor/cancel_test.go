@@ -47,6 +47,41 @@ func TestCanceledPressShowsFirst(t *testing.T) {
 	}
 }
 
+// A cancel or a deadline during the commit of a progress note ends the attempt and not the term.
+func TestEndDuringNote(t *testing.T) {
+	for name, want := range map[string]holdfastv1.Run_Phase{"cancel": holdfastv1.Run_CANCELED, "deadline": holdfastv1.Run_FAILED} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{})
+				l.machine("m-1")
+				s := step("s", &holdfastv1.Power{Action: "off"})
+				s.MaxRetries = new(int32)
+				l.plan("p", s)
+				noting := make(chan struct{})
+				l.commit = func(cmd *internalv1.Command) {
+					if cmd.GetNoteProgress() != nil {
+						close(noting)
+						time.Sleep(time.Minute) // sleep: the bubble's clock, past the attempt's deadline
+					}
+				}
+				ld := l.lead(quick())
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				<-noting
+				if name == "cancel" {
+					l.cancel(id)
+				}
+				run := l.ended(id)
+				if run.GetPhase() != want || l.epoch != 1 {
+					t.Errorf("the run is %s (%v) in term %d, want %s in term 1", run.GetPhase(), run.GetError(), l.epoch, want)
+				}
+				if ld.stop(); ld.err != nil {
+					t.Errorf("the term ended: %v", ld.err)
+				}
+			})
+		})
+	}
+}
+
 // What a leader does to end a canceled run that it has taken over is in the run's log, and so is that it took it over.
 func TestLeftoverIsOnRecord(t *testing.T) {
 	l := newLab(t, fake.Config{})

@@ -32,6 +32,7 @@ type lab struct {
 	dead  map[uint64]bool // by epoch
 	epoch uint64
 
+	commit func(*internalv1.Command)            // delays a commit, if it is set
 	refuse func(*internalv1.Command) *fsm.Error // what the FSM is made to refuse, if it is set
 	huge   func(*internalv1.Command) bool       // what no entry of the log has room for, if it is set
 }
@@ -48,8 +49,14 @@ func newLab(t *testing.T, c fake.Config) *lab {
 
 var errKilled = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("leader was killed")}
 
-// Apply commits a command as the leader of its epoch.
-func (l *lab) Apply(_ context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+// Apply commits a command as the leader of its epoch. As in a cluster, the outcome is unknown if ctx ends before the commit.
+func (l *lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+	if l.commit != nil {
+		l.commit(cmd)
+		if err := ctx.Err(); err != nil {
+			return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: fmt.Errorf("waiting for the commit: %w", err)}
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dead[cmd.GetEpoch()] {
