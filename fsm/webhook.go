@@ -95,7 +95,7 @@ func (t *tx) noteDelivery(c *internalv1.NoteDelivery) *Error {
 		w.TriedAt = t.now
 	}
 	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), clip(c.GetLastError(), maxAuditThing)
-	w.Missed += c.GetMissed()
+	w.Missed = max(w.GetMissed()+c.GetMissed(), c.GetMissedTotal())
 	t.webhooks.put(w)
 	return nil
 }

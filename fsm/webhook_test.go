@@ -150,7 +150,9 @@ func TestWebhook(t *testing.T) {
 	if w, _ := p.View().Webhook("chat"); w.GetBehind() != 1 || w.GetFailures() != 2 || w.GetLastError() != "503" || w.GetTriedAt() == nil {
 		t.Errorf("after two failures it is %v", w)
 	}
-	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, Missed: 3})
+	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, Missed: 1})
+	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, MissedTotal: 3})
+	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, MissedTotal: 3}) // the same again: its first outcome was unknown
 	refused(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: begin}, fsm.FailedPrecondition, "CURSOR_MISMATCH")
 	w = do(t, p, put(func(w *holdfastv1.Webhook) { w.Filter, w.Disabled = `type = "run.failed"`, true })).(*holdfastv1.Webhook)
 	if w.GetCursor() != last || w.GetMissed() != 3 || !w.GetDisabled() || w.GetFilter() == "" {

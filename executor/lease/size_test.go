@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -41,6 +43,27 @@ func TestBatchesFitIntoEntries(t *testing.T) {
 		}
 		if l.tooLarge > 0 {
 			t.Errorf("%d commands were larger than an entry may be", l.tooLarge)
+		}
+	})
+}
+
+// Leases that expire at the same time do so in commands of the size that an entry may have.
+func TestExpiriesFitIntoEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 1)
+		l.lead(0)
+		defer l.depose()
+		const pools = 4090
+		id := func(i int) string { return fmt.Sprintf("p-%0126d", i) }
+		for i := range pools {
+			l.must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{
+				Pool: &holdfastv1.Pool{PoolId: id(i)}, TtlMs: poolTTL.Milliseconds()}}})
+		}
+		pass(2 * time.Minute)
+		for i := range pools {
+			if lease, ok := l.state.View().Lease(internalv1.LeaseRef_POOL, id(i)); ok && lease.GetExpiredAt() == nil {
+				t.Fatalf("the lease of pool %d has not expired; %d commands were larger than an entry may be", i, l.tooLarge)
+			}
 		}
 	})
 }

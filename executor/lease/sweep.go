@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -28,34 +30,43 @@ func (r *reign) sweep(ctx context.Context) error {
 			r.mu.Unlock()
 		}
 		for {
-			n, err := r.expire(ctx)
+			more, err := r.expire(ctx)
 			if err != nil {
 				return err
 			}
-			if n < maxPerCommand {
+			if !more {
 				break
 			}
 		}
 	}
 }
 
-// expire ends leases whose time is up, as many as go into one command, and says how many it tried.
-func (r *reign) expire(ctx context.Context) (int, error) {
+// expire ends overdue leases, as many as one command holds, and reports whether more of them were due.
+func (r *reign) expire(ctx context.Context) (more bool, err error) {
 	r.mu.Lock()
 	now := r.clock.now()
 	over := r.order.overdue(now, maxPerCommand)
+	more = len(over) == maxPerCommand
 	cmd := &internalv1.ExpireLeases{ClockMs: now.Milliseconds()}
-	for _, e := range over {
-		cmd.Leases = append(cmd.Leases, &internalv1.LeaseRef{Kind: e.kind, Id: e.id, Generation: e.gen})
+	size := 0
+	for i, e := range over {
+		ref := &internalv1.LeaseRef{Kind: e.kind, Id: e.id, Generation: e.gen}
+		if size += proto.Size(ref) + leaseOverhead; size > maxCommand { // a command that is too large would never be applied
+			for _, later := range over[i:] {
+				r.order.add(later)
+			}
+			over, more = over[:i], true
+			break
+		}
+		cmd.Leases = append(cmd.Leases, ref)
 	}
 	r.mu.Unlock()
 	if len(over) == 0 {
-		return 0, nil
+		return false, nil
 	}
 	// A sign of life that comes from here on is put on record before it is answered: the one on record is older than the lease is long. The
 	// log orders the two, and the FSM refuses an expiry that comes second.
-	err := r.term.Confirm(ctx)
-	if err == nil {
+	if err = r.term.Confirm(ctx); err == nil {
 		_, err = r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_ExpireLeases{ExpireLeases: cmd}})
 	}
 	r.metrics.expired(len(over), err)
@@ -68,12 +79,12 @@ func (r *reign) expire(ctx context.Context) (int, error) {
 		}
 	}
 	if err != nil {
-		return 0, ended(err)
+		return false, ended(err)
 	}
 	for _, ref := range cmd.GetLeases() {
 		if l, ok := r.state.View().Lease(ref.GetKind(), ref.GetId()); ok && l.GetExpiredAt() != nil {
 			r.cfg.Logger.Info("lease is lost", "kind", ref.GetKind().String(), "id", ref.GetId(), "generation", ref.GetGeneration())
 		}
 	}
-	return len(over), nil
+	return more, nil
 }

@@ -47,5 +47,8 @@ func (g *Generator) noteDelivery(v *fsm.View) proto.Message {
 	if g.Chooser.Choose("fails", 3) == 0 {
 		c.Failures, c.LastError = w.GetFailures()+1, "503 Service Unavailable"
 	}
+	if v.Has(fsm.Level2) && g.rarely("missed") {
+		c.MissedTotal = w.GetMissed() + 2
+	}
 	return c
 }

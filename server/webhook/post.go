@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/filter"
@@ -46,7 +47,8 @@ type post struct {
 	noted     uint64 // what of that is on record
 	notedAt   time.Time
 	told      bool   // something since then
-	missed    uint64 // events, not on record yet
+	missed    uint64 // events that the record does not count yet
+	counted   uint64 // missed events that it counts
 	failures  uint32
 	confirmed time.Time
 }
@@ -56,6 +58,7 @@ func (s *Sender) start(ctx context.Context, t cluster.Term, name string) *post {
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.hook, _ = s.state.View().Webhook(name)
 	p.cursor, p.noted, p.failures = p.hook.GetCursor(), p.hook.GetCursor(), p.hook.GetFailures()
+	p.counted = p.hook.GetMissed()
 	return p
 }
 
@@ -284,13 +287,20 @@ func (p *post) note(failure string) {
 
 // record commits a note. One that does not get through is made again with the next: what it says is only how little is sent twice.
 func (p *post) record(n *internalv1.NoteDelivery) {
-	n.Name, n.Cursor, n.Missed = p.hook.GetName(), p.cursor, p.missed
+	n.Name, n.Cursor = p.hook.GetName(), p.cursor
+	cmd := &internalv1.Command{FeatureLevel: fsm.Level1, Epoch: p.term.Epoch, Op: &internalv1.Command_NoteDelivery{NoteDelivery: n}}
+	if p.state.View().Has(fsm.Level2) { // a total is counted once, also if the outcome of an earlier command is unknown
+		cmd.FeatureLevel, n.MissedTotal = fsm.Level2, p.counted+p.missed
+	} else {
+		n.Missed = p.missed
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), noteLimit)
 	defer cancel()
 	p.notedAt = time.Now()
-	if _, err := p.node.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: p.term.Epoch, Op: &internalv1.Command_NoteDelivery{NoteDelivery: n}}); err != nil {
+	if _, err := p.node.Apply(ctx, cmd); err != nil {
 		p.cfg.Logger.Debug("how far a webhook is was not recorded", "webhook", n.GetName(), "event", n.GetCursor(), "error", err)
 		return
 	}
-	p.noted, p.told, p.missed = n.GetCursor(), false, 0
+	p.noted, p.told = n.GetCursor(), false
+	p.counted, p.missed = p.counted+p.missed, 0
 }
