@@ -19,8 +19,8 @@ import (
 // then the timeouts count.
 
 const (
-	redials     = 6                     // a dying process closes its listener a little later than its connections
-	redialPause = 3 * time.Millisecond  // between them
+	redials     = 30                    // a dying process resets connections until the kernel has closed its listener
+	redialPause = time.Millisecond      // between them, and between polls of what has arrived
 	rankPause   = 40 * time.Millisecond // between the followers' turns: more than a vote and its two syncs take under load
 	tlsPause    = 25 * time.Millisecond // more of it with TLS: the first one's call for votes begins with a handshake
 	recall      = 75 * time.Millisecond // between elections of the first follower; the others wait longer, by their turns
@@ -67,17 +67,23 @@ func (n *Node) deathWatch(ctx context.Context) error {
 func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 	conn, err := n.dialRaft(id)
 	defer n.watching.Store(nil)
-	for err == nil {
+	for brief := 0; err == nil; {
 		n.watching.Store(&id)
 		began := time.Now()
 		if !n.holdWhileLeads(ctx, id, conn) {
 			return
 		}
 		*lost = lostConn{id: id, at: time.Now()}
-		if conn, err = n.redial(ctx, id); err == nil && time.Since(began) < watchPause && !sleep(ctx, watchPause) {
-			_ = conn.Close() // it lives and hung up at once: it may not want us, and would be asked again and again
+		pause := redialPause
+		if time.Since(began) > watchPause {
+			brief, pause = 0, 0
+		} else if brief++; brief > redials {
+			pause = watchPause // it lives and hangs up: it may not want this peer
+		}
+		if !sleep(ctx, pause) {
 			return
 		}
+		conn, err = redial(ctx, func() (net.Conn, error) { return n.dialRaft(id) })
 	}
 	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !n.leads(id) {
 		return
@@ -98,11 +104,12 @@ func (n *Node) dialRaft(id string) (net.Conn, error) {
 	return n.stream.Dial(addr, dialTimeout)
 }
 
-// redial gives a new connection, or the last error when every try was refused.
-func (n *Node) redial(ctx context.Context, id string) (net.Conn, error) {
+// redial returns a new connection, or the error of the last try. A connection that is reset meanwhile is tried again: the
+// process may be about to end, and then the next one is refused.
+func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error) {
 	for try := 1; ; try++ {
-		conn, err := n.dialRaft(id)
-		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || try == redials || !sleep(ctx, redialPause) {
+		conn, err := dial()
+		if !connClosed(err) || try == redials || !sleep(ctx, redialPause) {
 			return conn, err
 		}
 	}

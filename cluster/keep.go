@@ -54,17 +54,25 @@ func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
 		}
 		return "", &OutcomeError{Outcome: Unknown, Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, newLeaderWait)
+	if id, ok := n.awaitSuccessor(ctx, newLeaderWait); ok {
+		return id, nil
+	}
+	return "", &OutcomeError{Outcome: Unknown, Err: errors.New("the leadership was handed over, but no new leader is known yet")}
+}
+
+// awaitSuccessor blocks until another peer leads, for at most a time, and returns its id.
+func (n *Node) awaitSuccessor(ctx context.Context, most time.Duration) (id string, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
 		changed := n.changed.wait()
 		if id, self, ok := n.Leader(); ok && !self {
-			return id, nil
+			return id, true
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return "", &OutcomeError{Outcome: Unknown, Err: errors.New("the leadership was handed over, but no new leader is known yet")}
+			return "", false
 		}
 	}
 }

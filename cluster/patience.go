@@ -47,8 +47,10 @@ func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.Appen
 	if g.hungUp.Load() {
 		return errHungUp
 	}
-	*resp = raft.AppendEntriesResponse{}
-	return g.NetworkTransport.AppendEntries(id, addr, req, resp)
+	return fresh(func() error {
+		*resp = raft.AppendEntriesResponse{}
+		return g.NetworkTransport.AppendEntries(id, addr, req, resp)
+	})
 }
 
 // insist repeats a call to a follower until it succeeds, this peer does not lead in the term any more, or giveUp.

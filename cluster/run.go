@@ -127,6 +127,10 @@ func (n *Node) handOver(ctx context.Context) {
 		if others, _ := n.voters(); len(others) > 0 {
 			if err := n.transfer(ctx); err != nil {
 				n.log.Warn("leadership not handed over", "error", err)
+			} else {
+				// This peer votes for its successor. If its listener closed before, the others' death watch would
+				// stand against the successor.
+				n.awaitSuccessor(ctx, n.cfg.scale(baseHeartbeat))
 			}
 		}
 	}

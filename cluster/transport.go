@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -48,13 +49,16 @@ type gate struct {
 // as its disk is; a call that ends early is only repeated.
 const transportTimeout = 10 * time.Second
 
+// maxPool is how many idle connections to each peer the library keeps.
+const maxPool = 3
+
 func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Logger) *gate {
 	g := &gate{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			ServerAddressProvider:   addrs,
 			Logger:                  newHCLog(log, "raft-net"),
 			Stream:                  s,
-			MaxPool:                 3,
+			MaxPool:                 maxPool,
 			Timeout:                 transportTimeout,
 			MsgpackUseNewTimeFormat: true, // for ever: peers of both formats could not talk
 		}),
@@ -160,7 +164,7 @@ func (g *gate) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *raft.
 	if !g.admitted.Load() {
 		return errNotAdmitted
 	}
-	return g.NetworkTransport.RequestVote(id, addr, req, resp)
+	return fresh(func() error { return g.NetworkTransport.RequestVote(id, addr, req, resp) })
 }
 
 // RequestPreVote implements raft.WithPreVote.
@@ -168,7 +172,28 @@ func (g *gate) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *ra
 	if !g.admitted.Load() {
 		return errNotAdmitted
 	}
-	return g.NetworkTransport.RequestPreVote(id, addr, req, resp)
+	return fresh(func() error { return g.NetworkTransport.RequestPreVote(id, addr, req, resp) })
+}
+
+// TimeoutNow implements raft.Transport.
+func (g *gate) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return fresh(func() error { return g.NetworkTransport.TimeoutNow(id, addr, req, resp) })
+}
+
+// fresh repeats a call that failed because its connection was closed, until none of the library's idle connections can be
+// left. The library learns that an idle connection has closed, as all do when the peer restarts, only when it uses one.
+// A vote that is lost in this way costs an election timeout. Each of the calls may arrive twice.
+func fresh(call func() error) error {
+	for try := 0; ; try++ {
+		if err := call(); try == maxPool || !connClosed(err) {
+			return err
+		}
+	}
+}
+
+// connClosed reports whether an error means that the other end closed the connection.
+func connClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // callElection makes this peer stand for election now, as a leader that hands over would. The others vote
