@@ -70,9 +70,10 @@ golden-data: ## Write the data directory of a release into test/golden/testdata/
 release-check: ## Make two releases, and install, upgrade, remove and purge their debs on a real systemd host, in a container (3 minutes)
 	tools/release-check.sh
 
+# Most tests that run in parallel wait for a cluster, a process or a BMC, so there are twice as many as processors.
 .PHONY: test
 test: ## Run the tests: needs Go, gcc, git and make, nothing else
-	go test $(TEST_FLAGS) -timeout $(TEST_TIMEOUT) ./...
+	go test $(TEST_FLAGS) -parallel $$((2 * $$(nproc))) -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector

@@ -15,6 +15,7 @@ import (
 // TestCommandsCarryTheMonotonicClock: every command of a leader carries it, also one that brings a wall clock of its own,
 // as audit events and the bootstrap token do. Else one wrong clock moves the record.
 func TestCommandsCarryTheMonotonicClock(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Peers: 1})
 	p := c.Leader()
 	clustertest.Eventually(t, 20*time.Second, "feature level 2", func() error {

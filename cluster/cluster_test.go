@@ -54,6 +54,7 @@ func get(ctx context.Context, p *clustertest.Peer, id string) error {
 func calm(_ int, c *cluster.Config) { c.RaftMultiplier = 6 }
 
 func TestClusterForms(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Configure: calm})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -96,6 +97,7 @@ func TestClusterForms(t *testing.T) {
 // A peer that has lost its data stays a voter of the configuration for a while, and gives no vote: who wiped the next one
 // meanwhile would take the majority away.
 func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -128,6 +130,7 @@ func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
 
 // A peer that has just started is back when its log is applied: who stops the next one before that has everybody wait for it.
 func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -149,6 +152,7 @@ func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
 
 // TestWhoseWordCounts: that of a peer with the leader's term, and the leader's alone takes it (decision 0020).
 func TestWhoseWordCounts(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -173,6 +177,7 @@ func TestWhoseWordCounts(t *testing.T) {
 }
 
 func TestWriteAndReadAnywhere(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Configure: calm})
 	leader := c.Leader()
 	if _, err := leader.Node.Apply(t.Context(), clustertest.Register("direct")); err != nil {

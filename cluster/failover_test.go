@@ -82,6 +82,7 @@ func waitCount(t *testing.T, w *writer, n int) {
 }
 
 func TestNothingAcknowledgedIsLost(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		end  func(*clustertest.Cluster, *clustertest.Peer) error
@@ -203,6 +204,7 @@ func (s spell) next(t *testing.T, last cluster.Term) cluster.Term {
 }
 
 func TestNewLeaderWaitsForOldTasks(t *testing.T) {
+	t.Parallel()
 	s := newSpell(200 * time.Millisecond)
 	c := clustertest.Start(t, clustertest.Options{
 		Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
@@ -229,6 +231,7 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 }
 
 func TestLeaderTasksDoNotOverlap(t *testing.T) {
+	t.Parallel()
 	s := newSpell(0)
 	var handovers atomic.Int32
 	c := clustertest.Start(t, clustertest.Options{
@@ -278,6 +281,7 @@ func (f failing) Run(ctx context.Context, _ cluster.Term) error {
 }
 
 func TestTaskErrorGivesTheLeadershipAway(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Tasks: func(i int) []cluster.LeaderTask {
 		return []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}} // p1 leads first: it forms the cluster
 	}})
@@ -293,6 +297,7 @@ func TestTaskErrorGivesTheLeadershipAway(t *testing.T) {
 }
 
 func TestNoQuorum(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	if err := register(t.Context(), c.Peers[0], "m"); err != nil {
 		t.Fatalf("write: %v", err)

@@ -93,6 +93,7 @@ func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreaming
 
 // A stream on a peer that is cut off ends, so that its client goes on elsewhere; a stale one goes on.
 func TestStrandedStreams(t *testing.T) {
+	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
 	open := func(ctx context.Context) grpc.ServerStreamingClient[holdfastv1.RunEvent] {
 		s, err := holdfastv1.NewRunServiceClient(follower.Conn).WatchRuns(ctx, &holdfastv1.WatchRunsRequest{Filter: followFilter})
@@ -149,6 +150,7 @@ func (b boots) LookUpBoot(ctx context.Context, _ *holdfastv1.BootMachineRequest)
 
 // A machine that restarts while there is no majority is told what to boot by the peer that it asks: it must not hang in its firmware.
 func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
+	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
 	look := func(want string) {
 		t.Helper()
@@ -198,6 +200,7 @@ func reason(err error) string {
 }
 
 func TestForward(t *testing.T) {
+	t.Parallel()
 	c, s, leader, follower := scripted(t, calm)
 	lost := &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
 	moved := &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: errors.New("moved")}
@@ -299,6 +302,7 @@ func TestForward(t *testing.T) {
 }
 
 func TestBrokenCalls(t *testing.T) {
+	t.Parallel()
 	c, s, leader, follower := scripted(t, calm)
 	s.mu.Lock()
 	s.block = make(chan struct{})
@@ -330,6 +334,7 @@ func TestBrokenCalls(t *testing.T) {
 }
 
 func TestReads(t *testing.T) {
+	t.Parallel()
 	c, _, leader, follower := scripted(t, calm)
 	if err := register(t.Context(), leader, "m"); err != nil {
 		t.Fatal(err)

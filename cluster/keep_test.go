@@ -33,6 +33,7 @@ func (c counted) Run(ctx context.Context, _ cluster.Term) error {
 }
 
 func TestKeepers(t *testing.T) {
+	t.Parallel()
 	task := counted{make(chan struct{}, 16), make(chan struct{}, 16)}
 	c := clustertest.Start(t, clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
 	leader := c.Leader()
@@ -94,6 +95,7 @@ func TestKeepers(t *testing.T) {
 // TestRecover loses two of three peers for good. The third begins another cluster with all that was acknowledged; a peer of the old
 // one is kept out, and wiped ones join.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
 	leader := c.Leader()
 	settled(t, c, 3)

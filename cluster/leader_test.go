@@ -48,6 +48,7 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 // TestLateNewsOfTheLeadership loses and wins the leadership twice while the work of the first is still ending: what is heard then is
 // about terms that are over, and must not end the one that goes on.
 func TestLateNewsOfTheLeadership(t *testing.T) {
+	t.Parallel()
 	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
 	c := clustertest.Start(t, clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} }})
 	let := func() { close(s.let) }
@@ -120,6 +121,7 @@ func (f fallible) next(t *testing.T) uint64 {
 
 // TestWorkThatFailedBeginsInANewTerm where nobody takes the leadership over: in the same one, what it left open would be refused for ever.
 func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		peers int

@@ -14,6 +14,7 @@ import (
 // Peers with different log stores are one cluster: they are killed in turn while somebody writes, take the other store when they come
 // back, lose their data, and get snapshots; all that was acknowledged is on each of them, and their states are the same.
 func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
+	t.Parallel()
 	stores := []string{cluster.LogStoreBolt, cluster.LogStoreWAL, cluster.LogStoreWAL}
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
 		c.LogStore = stores[i]

@@ -130,6 +130,7 @@ func TestTheLogMovesBothWays(t *testing.T) {
 
 // A peer that died at any moment of a move has its log where it was, or where it was to be, whatever it is started with next.
 func TestAMoveThatDiedIsFinished(t *testing.T) {
+	t.Parallel()
 	const n = 2*copyBatch + 7
 	part := func(t *testing.T, from, to raft.LogStore) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 
 // Peers take snapshots by the bytes of their log, long before Raft would by its entries, and one that starts applies what came since.
 func TestLargeEntriesAreWorthSnapshots(t *testing.T) {
+	t.Parallel()
 	const stored = 200 // entries that are in a snapshot; Raft's own configurations and empty entries are few
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
 		calm(i, c)

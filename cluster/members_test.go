@@ -45,6 +45,7 @@ func bold() raft.RequestVoteRequest {
 }
 
 func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
+	t.Parallel()
 	var hang [3]atomic.Bool
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
@@ -102,6 +103,7 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 }
 
 func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
+	t.Parallel()
 	// The lease of the first leader, which is p1, must last from the kill to the restart, on a busy machine too; the others elect sooner.
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
 		if c.RaftMultiplier = 4; i == 0 {
@@ -156,6 +158,7 @@ func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 }
 
 func TestFourthPeerJoins(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{
 		Peers:     4,
 		Configure: func(_ int, c *cluster.Config) { c.BootstrapExpect = 3 },
@@ -171,6 +174,7 @@ func TestFourthPeerJoins(t *testing.T) {
 }
 
 func TestMorePeersThanExpectedFormOneCluster(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{
 		Peers:     5,
 		Configure: func(_ int, c *cluster.Config) { c.BootstrapExpect = 3 },
@@ -185,6 +189,7 @@ func TestMorePeersThanExpectedFormOneCluster(t *testing.T) {
 }
 
 func TestNoSecondCluster(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -226,6 +231,7 @@ func TestNoSecondCluster(t *testing.T) {
 }
 
 func TestLeaveOnStop(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
 		calm(i, c)
 		c.LeaveOnStop = true
@@ -249,6 +255,7 @@ func TestLeaveOnStop(t *testing.T) {
 }
 
 func TestOldPeerIsRefused(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{
 		Peers: 4,
 		Configure: func(i int, c *cluster.Config) {
@@ -294,6 +301,7 @@ func TestUnknownCommandStopsThePeer(t *testing.T) {
 }
 
 func TestPeerOfAnotherClusterIsKeptOut(t *testing.T) {
+	t.Parallel()
 	a := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})
 	b := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.NodeID = "q1" }})
 	a.Leader()

@@ -66,6 +66,7 @@ func freePort(t *testing.T) string {
 
 // Raft pauses for up to 10 s after errors. So a leader's calls give none while their peer is away, and succeed when it is back.
 func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
+	t.Parallel()
 	for name, call := range map[string]func(*gate, raft.ServerAddress) error{
 		"entries": func(g *gate, addr raft.ServerAddress) error {
 			var resp raft.AppendEntriesResponse
@@ -140,6 +141,7 @@ func TestPatienceEnds(t *testing.T) {
 
 // A host that is gone answers nothing, not even a refusal. A call to it must not keep Raft from shutting down.
 func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
+	t.Parallel()
 	g := testGate(t)
 	defer leads(g)()
 	addr := blackHole(t)

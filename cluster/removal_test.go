@@ -31,6 +31,7 @@ func (h hangsAfter) StoreLogs(logs []*raft.Log) error {
 // TestOutcomeOfRemoval: a removal that may still be committed is not called NOT_APPLIED, and one that has been committed
 // succeeds although the record of the peer could not be removed in time.
 func TestOutcomeOfRemoval(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		removed bool // the configuration is committed, and then the disk hangs

@@ -13,6 +13,7 @@ import (
 // A leader that dies between taking a server out of Raft and out of the record leaves a record of nobody. Whoever leads removes it,
 // and keeps those of servers.
 func TestRecordOfRemovedServerGoesAway(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	settled(t, c, 3)
 	leader := c.Leader()
@@ -34,6 +35,7 @@ func TestRecordOfRemovedServerGoesAway(t *testing.T) {
 // A peer that is dead when it is removed, and comes back with its data, joins as any other: whoever has removed it must not take it for one that
 // has said good-bye and is about to end. Found by the failpoint "server-removed".
 func TestRemovedPeerComesBack(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
 	settled(t, c, 3)
 	leader := c.Leader()

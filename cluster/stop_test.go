@@ -10,6 +10,7 @@ import (
 // A leader that has just been replaced under load, and another one right after it, stops as it is told to. Raft did not shut down
 // in one of four such stops, because a replication had got stuck when its follower had a newer term.
 func TestStopAfterLostLeaderships(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 0.5 }, OnDisk: true})
 	settled(t, c, 3)
 	for round := range 10 {

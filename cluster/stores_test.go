@@ -34,6 +34,7 @@ func (h hanging) StoreLogs(logs []*raft.Log) error {
 }
 
 func TestWatchdogEndsALeaderWhoseDiskHangs(t *testing.T) {
+	t.Parallel()
 	var hang [3]atomic.Bool
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
@@ -120,6 +121,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestDataDirectoryIsGuarded(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) {
 		c.DataDir = dir
@@ -242,6 +244,7 @@ func write(t *testing.T, path string, data []byte) {
 
 // A peer that dies while it writes a snapshot leaves the half of it behind. It must not stay for ever.
 func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})
 	c.Leader()
 	p := c.Peers[0]

@@ -51,6 +51,7 @@ func clientPair(t testing.TB, ca *issue.CA, user string) issue.Pair {
 
 // What peers ask each other is answered to peers of this cluster only.
 func TestOnlyPeersCallPeers(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{TLS: true, Configure: calm})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -110,6 +111,7 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 
 // The mark of a forwarded call is believed from the peer that it names.
 func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{TLS: true, Configure: calm})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -138,6 +140,7 @@ func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
 
 // Somebody with the key of gossip and a certificate of another cluster gets no further than gossip.
 func TestStrangerDoesNotJoin(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		spoil func(c *clustertest.Cluster, p *clustertest.Peer)
@@ -207,6 +210,7 @@ func fourth(t *testing.T) *clustertest.Cluster {
 }
 
 func TestWrongGossipKeyDoesNotJoin(t *testing.T) {
+	t.Parallel()
 	c := fourth(t)
 	leader, p := c.Leader(), c.Peers[3]
 	settled(t, c, 3)
@@ -287,6 +291,7 @@ func (l *load) more(t *testing.T, n int64) {
 
 // The CA, all certificates and the keys of gossip are replaced under load: no election, no write fails.
 func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) {
 		c.FastKeys()
 		c.RaftMultiplier = 6 // an election must be the rotation's doing, not a busy machine's

@@ -160,6 +160,7 @@ func TestPanicFailsItsRun(t *testing.T) {
 
 // A provider that panics in a look at one machine does not end the looks at others.
 func TestPanicInALook(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	b := l.broken()
 	panics := make(chan struct{}, 1)
@@ -294,6 +295,7 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 
 // InCustomerCluster follows the node of every machine that a run has joined, however the cluster was named.
 func TestInCustomerClusterIsReconciledAfterAJoin(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		step   string

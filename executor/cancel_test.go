@@ -84,6 +84,7 @@ func TestEndDuringNote(t *testing.T) {
 
 // What a leader does to end a canceled run that it has taken over is in the run's log, and so is that it took it over.
 func TestLeftoverIsOnRecord(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
 	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
@@ -205,6 +206,7 @@ func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 
 // A leader that takes over a drain through the API does not ask the host, which may answer nobody.
 func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	b := &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"}, drains: []providers.DrainStatus{{Node: "n-1", Left: 1, Waiting: "pod default/web"}}}
 	l.member(b)

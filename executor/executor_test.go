@@ -19,6 +19,7 @@ import (
 )
 
 func TestDefaultPlansSucceed(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		typ   string
 		phase holdfastv1.MachineStatus_Phase
@@ -190,6 +191,7 @@ func TestFailedEffectsAreRetried(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	cancelRun := func(l *lab, id string) {
 		l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id, Reason: "changed my mind"}}})
 	}
@@ -289,6 +291,7 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 }
 
 func TestManyRunsAtOnce(t *testing.T) {
+	t.Parallel()
 	const n = 300
 	l := newLab(t, fake.Config{})
 	ids := make([]string, n)

@@ -17,6 +17,7 @@ import (
 
 // TestJanitor: what is over is put away in its time, no earlier, by a leader that is one; another one finds out that he is not.
 func TestJanitor(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: 7}}})

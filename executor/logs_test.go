@@ -91,6 +91,7 @@ func TestLogIsCappedWithAMarker(t *testing.T) {
 
 // The output of a command is complete and without repeats however often the leader changes.
 func TestOutputSurvivesLeaders(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
 	var script strings.Builder

@@ -108,6 +108,7 @@ func (l *lab) term(cfg ReconcilerConfig) (stop func()) {
 // Ten thousand machines: no second has more calls than the budget, every machine is looked at within its interval, and a change of the leader in the
 // middle is no stampede: looks go on where they were.
 func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
+	t.Parallel()
 	const machines, budget, interval = 10_000, 2000, 30 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newLab(t, fake.Config{}), &counted{}
@@ -179,6 +180,7 @@ func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
 
 // A provider that never answers holds up its own machines only, and what is on record of those goes stale, or says why it cannot be told.
 func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, dead, well := newLab(t, fake.Config{}), &counted{}, &counted{}
 		l.set = providers.SetOf(map[string]providers.Provider{"dead": dead, "well": well})

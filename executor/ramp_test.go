@@ -14,6 +14,7 @@ import (
 // A plan that installs an image and then fails reaches at most 10 machines, under a second leader too. With an image that
 // works all runs end.
 func TestRamp(t *testing.T) {
+	t.Parallel()
 	const machines = 40
 	l := newLab(t, fake.Config{})
 	l.level2()

@@ -45,6 +45,7 @@ func (l *lab) condition(machine, kind string, status bool) *holdfastv1.Condition
 }
 
 func TestConditionsFollowTheMachine(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.must(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
 		Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{TargetClusterRef: "c"}}}}})
@@ -64,6 +65,7 @@ func TestConditionsFollowTheMachine(t *testing.T) {
 
 // What is on record of a machine whose run has ended is from before its end: it is looked at again at once, not an interval later.
 func TestConditionsAreLookedAtWhenARunEnds(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
 	l.lead(quick())
@@ -76,6 +78,7 @@ func TestConditionsAreLookedAtWhenARunEnds(t *testing.T) {
 }
 
 func TestNothingNewIsNotCommitted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
 	l.lead(quick())

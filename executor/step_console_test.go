@@ -123,6 +123,7 @@ func TestConsoleStandsBesideARepave(t *testing.T) {
 
 // Who is attached learns that the leader is lost; the next leader opens the console anew, for the same run.
 func TestConsoleIsTakenOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
 	first := l.lead(quick())

@@ -169,6 +169,7 @@ func TestJoinIsEnded(t *testing.T) {
 
 // A leader that dies leaves the join to the next one, which starts no second one and ends it; a run that was canceled meanwhile ends it as well.
 func TestJoinIsEndedByTheNextLeader(t *testing.T) {
+	t.Parallel()
 	for _, canceled := range []bool{false, true} {
 		t.Run(fmt.Sprint("canceled ", canceled), func(t *testing.T) {
 			l, b := newLab(t, fake.Config{}), &book{join: providers.WorkRunning}
@@ -253,6 +254,7 @@ func TestVerifySaysWhatItWaitsFor(t *testing.T) {
 
 // The steps of built-in plans that set a node aside go through the API of a cluster that is registered, and are scripts where it is not, and in plans of one's own.
 func TestSetAside(t *testing.T) {
+	t.Parallel()
 	drains := []providers.DrainStatus{{Node: "n-1", Left: 2, Waiting: "pod default/web: the disruption budget keep"}, {Node: "n-1"}}
 	unregistered := &providers.NotAsked{Reason: providers.ClusterNotRegistered, Err: errors.New("not registered")}
 	for _, tc := range []struct {

@@ -20,6 +20,7 @@ func (l *lab) impatient() error {
 
 // A BMC that hangs is left alone, probed once in a while, and used again when it answers.
 func TestASilentBMCIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.OpenTime = bmc.Redfish, 3*time.Second }) // a busy machine does what follows in that time
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangAfter = 3 })
@@ -59,6 +60,7 @@ func TestASilentBMCIsLeftAlone(t *testing.T) {
 
 // A probe that fails again climbs the ladder: reset the BMC, and if that was done, call somebody.
 func TestTheLadder(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) {
 		c.Protocol, c.OpenTime, c.RequestTime = bmc.Redfish, 30*time.Millisecond, 5*time.Second
 	})
@@ -81,6 +83,7 @@ func TestTheLadder(t *testing.T) {
 }
 
 func TestNoResetWhileAPressMayBeOnItsWay(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, redfishtest.Config{PowerTime: 50 * time.Millisecond}, func(c *bmc.Config) { c.Protocol, c.Settle = bmc.Redfish, 3*time.Second })
 	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
 	l.class("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m), providers.Transient)

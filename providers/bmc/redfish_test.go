@@ -292,6 +292,7 @@ func TestSystemsBehindOneBMC(t *testing.T) {
 
 // An effect is refused when its time passes while it logs in, and finds the session the next time.
 func TestLateAfterASlowLogin(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Latency = 150 * time.Millisecond })
 	soon := func() context.Context { return providers.WithNotAfter(l.ctx, time.Now().Add(time.Minute)) }

@@ -25,6 +25,7 @@ func (l *lab) look() providers.Facts {
 // A BMC that takes connections and has not answered for long is to be restarted, where the configuration allows that: after the breaker has opened twice, and not within an
 // hour of the last restart, whoever leads then.
 func TestWhenABMCIsStuck(t *testing.T) {
+	t.Parallel()
 	auto := func(c *bmc.Config) {
 		c.Protocol, c.OpenTime, c.RequestTime, c.AutoReset = bmc.Redfish, 30*time.Millisecond, 200*time.Millisecond, true
 	}
@@ -54,6 +55,7 @@ func TestWhenABMCIsStuck(t *testing.T) {
 
 // It is not stuck without the configuration, nor when nobody can connect to it: a network that has failed looks like many broken BMCs.
 func TestWhenABMCIsNotStuck(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		auto bool

@@ -91,6 +91,7 @@ func crashCases() []crashCase {
 // A leader that is killed between any two durable effects of any step leaves a run that the next leader brings to its
 // end, and nothing is done to the machine twice.
 func TestKillLeaderAtEveryBoundary(t *testing.T) {
+	t.Parallel()
 	all := crashCases()
 	half := len(all) / 2
 	for i, cases := range [][]crashCase{all[:half], all[half:]} {

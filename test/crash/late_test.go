@@ -22,6 +22,7 @@ const lateRounds = 14
 // provider, or the hardware itself.
 func TestStopLeaderOnTheWayToTheHardware(t *testing.T) {
 	long(t)
+	t.Parallel()
 	binary := lateBinary(t)
 	for _, tc := range []struct {
 		point  string

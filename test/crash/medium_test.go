@@ -37,6 +37,7 @@ func drive(t *testing.T, board *redfishtest.Service, after int) (u string) {
 // installer fails: the retry boots another medium, and neither drive nor record has anything left of the first.
 func TestMediumSurvivesItsLeaders(t *testing.T) {
 	long(t)
+	t.Parallel()
 	blank := "@HOLDFAST-BOOT-PARAMETERS@"
 	blank += strings.Repeat("@", 1024-len(blank))
 	disc := strings.Repeat("x", 5000) + blank + strings.Repeat("y", 3000)

@@ -109,6 +109,7 @@ func (m *installing) lose() {
 // fails, and the retry boots the machine again.
 func TestInstallSurvivesItsLeaders(t *testing.T) {
 	long(t)
+	t.Parallel()
 	board := redfishtest.New(redfishtest.Config{})
 	web := httptest.NewServer(board.Handler())
 	t.Cleanup(func() { board.Close(); web.Close() })
