@@ -45,16 +45,17 @@ func importRules() []importRule {
 		{part: "."}, // these tests
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
-		{part: "fsm/...", may: []string{"proto/..."}, never: impure},
+		{part: "nearest"},
+		{part: "fsm/...", may: []string{"proto/...", "nearest"}, never: impure},
 		{part: "archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
 		{part: "providers/...", may: []string{"proto/holdfast/..."}, tests: []string{"cluster/freeport"}},
 		{part: "executor/...", may: []string{"proto/...", "archive", "fsm", "cluster", "providers"}, tests: []string{"archive/...", "providers/..."}},
-		{part: "server/...", may: []string{"proto/...", "archive", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/...", "cluster/peertls/issue"}},
+		{part: "server/...", may: []string{"proto/...", "nearest", "archive", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/...", "cluster/peertls/issue"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
 		{part: "cmd/holdfast/...", may: []string{
-			"proto/...", "archive/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...",
+			"proto/...", "nearest", "archive/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...",
 			"cmd/holdfast-agent/install/diskrule", // what a plan says of disks, before the installer reads it
 		}, tests: []string{"fsm/fsmtest"}, never: []string{module + "/providers/providertest", "testing/..."}},
 		{part: "test/...", may: []string{

@@ -82,6 +82,11 @@ func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 	return bad
 }
 
+// validParam reports whether the name of a parameter can be part of the name of an environment variable.
+func validParam(name string) bool {
+	return validName(name, 64) && !strings.ContainsAny(name, ".-:")
+}
+
 func checkStep(s *holdfastv1.Step) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -111,6 +116,11 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 			add("ssh", "needs a command or a script, and not both")
 		}
 		short("ssh.script", k.Ssh.GetScript())
+		for i, name := range k.Ssh.GetParams() {
+			if !validParam(name) {
+				add(fmt.Sprintf("ssh.params[%d]", i), "%q is not 1 to 64 letters, digits or '_'", name)
+			}
+		}
 	case *holdfastv1.Step_Reboot:
 		if k.Reboot.Mode == "" {
 			k.Reboot.Mode = "auto"

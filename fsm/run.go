@@ -144,6 +144,11 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
+	if t.has(Level2) {
+		if err := CheckParams(plan, c.GetParams()); err != nil {
+			return nil, err
+		}
+	}
 	beside := standsBeside(plan)
 	if err := t.startable(m, plan, c, beside); err != nil {
 		return nil, err

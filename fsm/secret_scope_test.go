@@ -175,9 +175,10 @@ func TestClustersOfOtherPools(t *testing.T) {
 // owns them.
 func TestAddressesOfRuns(t *testing.T) {
 	start := func(to string) proto.Message {
-		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "REPAVE", CheckedProvider: "fake"}
+		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "NET_RECONFIG", CheckedProvider: "fake",
+			Params: map[string]string{"net_config": "auto eth0"}}
 		if to != "" {
-			c.Params = map[string]string{"new_ssh_endpoint": to}
+			c.Params["new_ssh_endpoint"] = to
 		}
 		return c
 	}

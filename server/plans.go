@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -64,6 +65,16 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	}
 	if r.GetValidateOnly() {
 		return s.rehearse(ctx, plan, r.GetReplace())
+	}
+	if slices.ContainsFunc(plan.GetSteps(), func(st *holdfastv1.Step) bool { return len(st.GetSsh().GetParams()) > 0 }) {
+		v, err := s.node.View(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !v.Has(fsm.Level2) {
+			return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "FEATURE_LEVEL",
+				Message: "create plan: a step has ssh.params, and the cluster has a feature level below 2: upgrade all peers first"}
+		}
 	}
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: plan, Replace: r.GetReplace()}}

@@ -93,6 +93,9 @@ func (p *prober) whole(plan *holdfastv1.Plan) {
 	default:
 		p.add(nil, "machine", holdfastv1.Probe_OK, "%s, no active run", st.GetPhase())
 	}
+	if err := fsm.CheckParams(plan, p.run.GetParams()); err != nil {
+		p.add(nil, "parameters", holdfastv1.Probe_FAILS, "%s", err.Message)
+	}
 	if b := plan.GetBrake(); b != nil {
 		p.add(nil, "plan", holdfastv1.Probe_FAILS, "it is held, because its runs failed with %s on %d machines: holdfast plan release %s", b.GetFailure(), b.GetMachines(), plan.GetPlanId())
 	}

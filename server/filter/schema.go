@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/holdfast-metal/holdfast/nearest"
 )
 
 // Schema says what of a message can be filtered by. It must not change once it is used.
@@ -72,7 +74,11 @@ func (s *Schema) field(segments []string) (*field, error) {
 		}
 		fd := lookup(msg, segments[0])
 		if fd == nil {
-			return nil, fmt.Errorf("there is no field %q%s; known are: %s", written, meant(written, s.Names()), strings.Join(s.Names(), ", "))
+			guess := nearest.Of(written, s.Names())
+			if guess != "" {
+				guess = ": did you mean " + guess + "?"
+			}
+			return nil, fmt.Errorf("there is no field %q%s; known are: %s", written, guess, strings.Join(s.Names(), ", "))
 		}
 		names, segments = append(names, fd.TextName()), segments[1:]
 		f.path, msg = strings.Join(names, "."), fd.Message()

@@ -1281,12 +1281,15 @@ func (*Step_Console) isStep_Kind() {}
 
 // SshCommand runs a command or a script on the host, durably: a new leader re-attaches to it.
 type SshCommand struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Command       string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`                                                                   // the program
-	Args          []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`                                                                         // its arguments, as they are: no shell
-	Script        string                 `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`                                                                     // instead of command and args
-	Env           map[string]string      `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // added to its environment
-	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`                                                                         // whom it runs as; empty: root
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Command string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`                                                                   // the program
+	Args    []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`                                                                         // its arguments, as they are: no shell
+	Script  string                 `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`                                                                     // instead of command and args
+	Env     map[string]string      `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // added to its environment
+	User    string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`                                                                         // whom it runs as; empty: root
+	// Run parameters that the command reads as HOLDFAST_PARAM_NAME, beside those whose variable its own text names. A run
+	// with a parameter that no step of its plan reads is refused.
+	Params        []string `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1354,6 +1357,13 @@ func (x *SshCommand) GetUser() string {
 		return x.User
 	}
 	return ""
+}
+
+func (x *SshCommand) GetParams() []string {
+	if x != nil {
+		return x.Params
+	}
+	return nil
 }
 
 // Reboot powers off and on (bmc), asks the host (inband), or picks what the machine has (auto, the default).
@@ -2316,14 +2326,15 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\tinventory\x189 \x01(\v2\x1a.holdfast.v1.ReadInventoryH\x00R\tinventory\x126\n" +
 	"\aconsole\x18: \x01(\v2\x1a.holdfast.v1.SerialConsoleH\x00R\aconsoleB\x06\n" +
 	"\x04kindB\x0e\n" +
-	"\f_max_retries\"\xd2\x01\n" +
+	"\f_max_retries\"\xea\x01\n" +
 	"\n" +
 	"SshCommand\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
 	"\x04args\x18\x02 \x03(\tR\x04args\x12\x16\n" +
 	"\x06script\x18\x03 \x01(\tR\x06script\x122\n" +
 	"\x03env\x18\x04 \x03(\v2 .holdfast.v1.SshCommand.EnvEntryR\x03env\x12\x12\n" +
-	"\x04user\x18\x05 \x01(\tR\x04user\x1a6\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\x12\x16\n" +
+	"\x06params\x182 \x03(\tR\x06params\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"]\n" +

@@ -5,6 +5,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/holdfast-metal/holdfast/nearest"
 )
 
 // field finds a field by its name in the API (ssh_endpoint) or in JSON (sshEndpoint).
@@ -21,35 +23,13 @@ func unknownKey(key *yaml.Node, md protoreflect.MessageDescriptor, path string) 
 	if path != "" {
 		msg += fmt.Sprintf(" in %q", path)
 	}
-	best, distance := "", 3
+	var names []string
 	for i := range md.Fields().Len() {
-		name := string(md.Fields().Get(i).Name())
-		if d := editDistance(key.Value, name); d < distance && d < len(name) {
-			best, distance = name, d
-		}
+		names = append(names, string(md.Fields().Get(i).Name()))
 	}
+	best := nearest.Of(key.Value, names)
 	if best != "" {
 		msg += fmt.Sprintf(": did you mean %q?", best)
 	}
 	return &Error{Line: key.Line, Msg: msg}
-}
-
-// editDistance counts the letters to change, add or drop (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -1,0 +1,86 @@
+package fsm
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/nearest"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// paramVariable is how a command or script names the environment variable of a run parameter.
+var paramVariable = regexp.MustCompile(`HOLDFAST_PARAM_([A-Z0-9_]+)`)
+
+// paramsOf returns the run parameters that a step reads, and those of them that a run must have because neither the step
+// nor its plan holds the value. Commands read parameters as environment variables: those that the step declares, and those
+// whose variable the command or script names.
+func paramsOf(s *holdfastv1.Step) (read, needed []string) {
+	switch k := s.GetKind().(type) {
+	case *holdfastv1.Step_Ssh:
+		read = k.Ssh.GetParams()
+		if slices.Contains([]string{"cordon-node", "uncordon-node", "drain-node", "drain-check"}, s.GetName()) {
+			read = append(slices.Clone(read), "cluster_ref", "force")
+		}
+		text := strings.Join(append([]string{k.Ssh.GetScript(), k.Ssh.GetCommand()}, k.Ssh.GetArgs()...), "\n")
+		for _, m := range paramVariable.FindAllStringSubmatch(text, -1) {
+			read = append(slices.Clone(read), strings.ToLower(m[1]))
+		}
+	case *holdfastv1.Step_Reboot, *holdfastv1.Step_Power:
+		read = []string{"force", "shutdown_seconds"}
+	case *holdfastv1.Step_Netboot:
+		read = []string{"persistent", "uefi"}
+	case *holdfastv1.Step_Repave:
+		read = []string{"image", "authorized_keys"}
+	case *holdfastv1.Step_Join, *holdfastv1.Step_Verify:
+		read = []string{"cluster_ref"}
+	case *holdfastv1.Step_Net:
+		read = []string{"net_config", "new_ssh_endpoint"}
+		if k.Net.GetConfig() == "" {
+			needed = []string{"net_config"}
+		}
+	case *holdfastv1.Step_Identify:
+		read = []string{"for"}
+	case *holdfastv1.Step_Media:
+		read = []string{"url"}
+		if !k.Media.GetEject() && k.Media.GetUrl() == "" {
+			needed = []string{"url"}
+		}
+	case *holdfastv1.Step_Rma:
+		read = []string{"force", "reason", "shutdown_seconds", "ticket", "wipe"}
+	}
+	return read, needed
+}
+
+// CheckParams returns an error if a plan does not read one of a run's parameters, or needs one that is missing. A mistyped
+// name would otherwise run the plan with a default in its place: another image, say.
+func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
+	reads := map[string]bool{}
+	for _, s := range plan.GetSteps() {
+		read, needed := paramsOf(s)
+		for _, name := range read {
+			reads[name] = true
+		}
+		for _, name := range needed {
+			if params[name] == "" {
+				return invalid("params."+name, "is required: step %q of plan %q holds no value: set the parameter", s.GetName(), plan.GetPlanId())
+			}
+		}
+	}
+	known := slices.Sorted(maps.Keys(reads))
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if reads[name] {
+			continue
+		}
+		guess := nearest.Of(name, known)
+		if guess != "" {
+			guess = ": did you mean " + guess + "?"
+		}
+		return invalid("params."+clip(name, maxAuditThing), "no step of plan %q reads it%s; it reads: %s", plan.GetPlanId(), guess,
+			cmp.Or(strings.Join(known, ", "), "no parameters"))
+	}
+	return nil
+}
