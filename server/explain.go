@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -154,7 +157,11 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
-// startAgain is the command that does what a run did.
+// longParam is how many bytes of a parameter a suggested command shows. A longer one is read from the run when the command runs.
+const longParam = 256
+
+// startAgain returns the command that starts a run anew, with all of its parameters: without one, a step could take a
+// default in its place.
 func startAgain(run *holdfastv1.Run) string {
 	cmd := "holdfast run start " + run.GetMachineId()
 	if run.GetType() != "" {
@@ -163,8 +170,25 @@ func startAgain(run *holdfastv1.Run) string {
 	if run.GetPlanId() != fsm.DefaultPlanID(run.GetType()) {
 		cmd += " --plan " + run.GetPlanId()
 	}
+	for _, name := range slices.Sorted(maps.Keys(run.GetParams())) {
+		if value := run.GetParams()[name]; len(value) > longParam {
+			cmd += fmt.Sprintf(` --param %s="$(holdfast run get %s -o json | jq -r '.params[%s]')"`, shellWord(name), run.GetRunId(), strconv.Quote(name))
+		} else {
+			cmd += " --param " + shellWord(name+"="+value)
+		}
+	}
 	return cmd
 }
+
+// shellWord returns text as one word of a POSIX shell.
+func shellWord(text string) string {
+	if text != "" && strings.Trim(text, shellSafe) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-=./:,+@%"
 
 // ending says how a run has ended, and why.
 func ending(run *holdfastv1.Run) string {
