@@ -49,6 +49,7 @@ const (
 	ReasonPlanHeld        = "PLAN_HELD"        // the brake holds the run's plan: nothing of it begins
 	ReasonLogGap          = "LOG_GAP"          // the log would have a hole
 	ReasonProviderChanged = "PROVIDER_CHANGED" // capabilities were checked for another provider
+	ReasonPlanChanged     = "PLAN_CHANGED"     // capabilities were checked for the steps of another plan of the same name
 	ReasonIDTaken         = "ID_TAKEN"         // a generated id is in use: generate another
 	ReasonConsoleOpen     = "CONSOLE_OPEN"
 	ReasonActiveRun       = "ACTIVE_RUN"       // the machine has an active run

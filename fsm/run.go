@@ -183,6 +183,9 @@ func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internal
 	if p := ProviderOf(m); p != c.GetCheckedProvider() {
 		return refuse(Aborted, ReasonProviderChanged, "provider of machine %q changed to %q while the run was being started", m.GetMachineId(), p)
 	}
+	if p := c.GetCheckedPlan(); p != nil && !plan.GetReferenced() && !SamePlan(p, plan) {
+		return refuse(Aborted, ReasonPlanChanged, "plan %q was replaced while the run was being started", plan.GetPlanId())
+	}
 	if missing := c.GetMissingCapability(); missing != "" {
 		return refuse(FailedPrecondition, "CAPABILITY_MISSING", "step %q of plan %q cannot run on machine %q: %s",
 			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).with("step", c.GetMissingForStep())

@@ -38,15 +38,20 @@ func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest
 // checkCapabilities notes for the FSM what the machine's provider lacks for the plan: only peers know
 // what their configuration can do.
 func (s *runService) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
-	m, plan, found := parts(s.state.View(), start)
+	v := s.state.View()
+	m, plan, found := parts(v, start)
 	if !found { // the leader's own state is enough, unless it has just become the leader
-		v, err := s.node.View(ctx)
-		if err != nil {
+		var err error
+		if v, err = s.node.View(ctx); err != nil {
 			return err
 		}
-		if m, plan, found = parts(v, start); !found {
-			return nil // the FSM says what is not there
-		}
+		m, plan, found = parts(v, start)
+	}
+	if v.Has(fsm.Level2) && !plan.GetReferenced() {
+		start.CheckedPlan = &holdfastv1.Plan{PlanId: plan.GetPlanId(), DisplayName: plan.GetDisplayName(), Steps: plan.GetSteps()}
+	}
+	if !found {
+		return nil // the FSM says what is not there
 	}
 	start.CheckedProvider = fsm.ProviderOf(m)
 	provider, err := s.providers.Of(m)

@@ -103,6 +103,41 @@ func TestStartRunOrder(t *testing.T) {
 	}
 }
 
+// A plan that is replaced, or created, between the check of capabilities and the commit is checked again.
+func TestStartRunOfChangedPlan(t *testing.T) {
+	for _, name := range []string{"replaced", "created"} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode()
+			_, c := serve(t, n, Config{})
+			n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+			n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+				MachineId: "weak", Labels: map[string]string{"provider": "button"}, Spec: &holdfastv1.MachineSpec{},
+			}})
+			plan := func(s *holdfastv1.Step) {
+				s.Name = "s"
+				n.do(t, &internalv1.CreatePlan{Replace: true, Plan: &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{s}}})
+			}
+			if name == "replaced" {
+				plan(&holdfastv1.Step{Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "on"}}})
+			}
+			tries := 0
+			n.before = func(cmd *internalv1.Command) error {
+				if cmd.GetStartRun() != nil {
+					if tries++; tries == 1 {
+						plan(&holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}})
+					}
+				}
+				return nil
+			}
+			_, err := c.StartRun(testCtx(t), &holdfastv1.StartRunRequest{RequestId: "r", PlanId: "p", MachineId: "weak"})
+			wantError(t, err, codes.FailedPrecondition, "CAPABILITY_MISSING")
+			if tries != 2 {
+				t.Errorf("tried %d times, want 2", tries)
+			}
+		})
+	}
+}
+
 // TestStartRunAgain: what changed between the check and the commit is checked again.
 func TestStartRunAgain(t *testing.T) {
 	n := newNode()

@@ -2285,6 +2285,9 @@ type StartRun struct {
 	CheckedProvider   string `protobuf:"bytes,7,opt,name=checked_provider,json=checkedProvider,proto3" json:"checked_provider,omitempty"`
 	MissingCapability string `protobuf:"bytes,8,opt,name=missing_capability,json=missingCapability,proto3" json:"missing_capability,omitempty"` // empty: nothing is missing
 	MissingForStep    string `protobuf:"bytes,9,opt,name=missing_for_step,json=missingForStep,proto3" json:"missing_for_step,omitempty"`
+	// The plan that was checked, while no run refers to it and it can be replaced; without steps if there was none. From
+	// feature level 2.
+	CheckedPlan *v1.Plan `protobuf:"bytes,13,opt,name=checked_plan,json=checkedPlan,proto3" json:"checked_plan,omitempty"`
 	// The server's defaults for steps that leave them unset.
 	DefaultTimeoutSeconds        int32 `protobuf:"varint,10,opt,name=default_timeout_seconds,json=defaultTimeoutSeconds,proto3" json:"default_timeout_seconds,omitempty"`
 	DefaultMaxRetries            int32 `protobuf:"varint,11,opt,name=default_max_retries,json=defaultMaxRetries,proto3" json:"default_max_retries,omitempty"`
@@ -2384,6 +2387,13 @@ func (x *StartRun) GetMissingForStep() string {
 		return x.MissingForStep
 	}
 	return ""
+}
+
+func (x *StartRun) GetCheckedPlan() *v1.Plan {
+	if x != nil {
+		return x.CheckedPlan
+	}
+	return nil
 }
 
 func (x *StartRun) GetDefaultTimeoutSeconds() int32 {
@@ -4434,7 +4444,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\"\n" +
 	"\n" +
 	"max_active\x18\x02 \x01(\x05H\x00R\tmaxActive\x88\x01\x01B\r\n" +
-	"\v_max_active\"\xbe\x04\n" +
+	"\v_max_active\"\xf4\x04\n" +
 	"\bStartRun\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -4446,7 +4456,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x06params\x18\x06 \x03(\v2*.holdfast.internal.v1.StartRun.ParamsEntryR\x06params\x12)\n" +
 	"\x10checked_provider\x18\a \x01(\tR\x0fcheckedProvider\x12-\n" +
 	"\x12missing_capability\x18\b \x01(\tR\x11missingCapability\x12(\n" +
-	"\x10missing_for_step\x18\t \x01(\tR\x0emissingForStep\x126\n" +
+	"\x10missing_for_step\x18\t \x01(\tR\x0emissingForStep\x124\n" +
+	"\fchecked_plan\x18\r \x01(\v2\x11.holdfast.v1.PlanR\vcheckedPlan\x126\n" +
 	"\x17default_timeout_seconds\x18\n" +
 	" \x01(\x05R\x15defaultTimeoutSeconds\x12.\n" +
 	"\x13default_max_retries\x18\v \x01(\x05R\x11defaultMaxRetries\x12E\n" +
@@ -4806,45 +4817,46 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	86,  // 75: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
 	87,  // 76: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
 	53,  // 77: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	57,  // 78: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	54,  // 79: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	57,  // 80: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	57,  // 81: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	55,  // 82: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	29,  // 83: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	88,  // 84: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	56,  // 85: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	57,  // 86: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	29,  // 87: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	86,  // 88: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	89,  // 89: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	90,  // 90: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	29,  // 91: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	91,  // 92: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	34,  // 93: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	92,  // 94: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	34,  // 95: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 96: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	34,  // 97: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	91,  // 98: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	93,  // 99: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	94,  // 100: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	95,  // 101: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	95,  // 102: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	96,  // 103: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	97,  // 104: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	98,  // 105: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	98,  // 106: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	99,  // 107: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	100, // 108: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	101, // 109: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	100, // 110: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	57,  // 111: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	112, // [112:112] is the sub-list for method output_type
-	112, // [112:112] is the sub-list for method input_type
-	112, // [112:112] is the sub-list for extension type_name
-	112, // [112:112] is the sub-list for extension extendee
-	0,   // [0:112] is the sub-list for field type_name
+	87,  // 78: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	57,  // 79: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	54,  // 80: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	57,  // 81: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	57,  // 82: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	55,  // 83: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	29,  // 84: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	88,  // 85: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	56,  // 86: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	57,  // 87: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	29,  // 88: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	86,  // 89: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	89,  // 90: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	90,  // 91: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	29,  // 92: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	91,  // 93: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	34,  // 94: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	92,  // 95: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	34,  // 96: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 97: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	34,  // 98: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	91,  // 99: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	93,  // 100: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	94,  // 101: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	95,  // 102: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	95,  // 103: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	96,  // 104: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	97,  // 105: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	98,  // 106: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	98,  // 107: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	99,  // 108: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	100, // 109: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	101, // 110: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	100, // 111: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	57,  // 112: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	113, // [113:113] is the sub-list for method output_type
+	113, // [113:113] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
