@@ -146,3 +146,35 @@ func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) erro
 	c.Log.Info("the peer refused its damaged files, and is wiped", "peer", p.ID)
 	return errors.Join(p.Wipe(), p.Start(ctx))
 }
+
+// lostLog takes raft.db away from a peer, or empties it. The peer must refuse to start: with a new log it could vote a
+// second time in a term. It goes on when the file is back.
+func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	p := anyPeer(c, rng)
+	if err := p.Kill(); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(p.DataDir, "raft.db")
+	kept := name + ".kept"
+	err := os.Rename(name, kept)
+	if err == nil && rng.IntN(2) == 0 {
+		err = os.WriteFile(name, nil, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the log of peer %s away: %w", p.ID, err)
+	}
+	if err := p.Start(ctx); err != nil {
+		return nil, err
+	}
+	within, stop := context.WithTimeout(ctx, refusalTime)
+	defer stop()
+	select {
+	case <-p.Done():
+	case <-within.Done():
+		return nil, fmt.Errorf("peer %s runs without its log; its log file:\n%s", p.ID, p.LogTail(3000))
+	}
+	if log := p.LogTail(3000); p.Wait() == nil || !strings.Contains(log, "put raft.db back") {
+		return nil, fmt.Errorf("peer %s without its log ended without a reason: %w; its log file:\n%s", p.ID, p.Wait(), log)
+	}
+	return func(ctx context.Context) error { return errors.Join(os.Rename(kept, name), p.Start(ctx)) }, nil
+}

@@ -22,7 +22,7 @@ func onLinks(c *harness.Cluster, link func(from, to int) wire.Link) (Heal, error
 				continue
 			}
 			l := link(from, to)
-			lossy = lossy || l.Cut || l.Loss > 0
+			lossy = lossy || l.Cut || l.Loss > 0 || l.Reject
 			c.Net.Set(from, to, l)
 		}
 	}
@@ -103,6 +103,37 @@ func slowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, erro
 		}
 		return wire.Link{}
 	})
+}
+
+// narrowLink is one peer behind a line of 32 to 256 KiB a second.
+func narrowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	i, rate := rng.IntN(len(c.Peers())), 32<<10+rng.IntN(224<<10)
+	return onLinks(c, func(from, to int) wire.Link {
+		if from == i || to == i {
+			return wire.Link{Rate: rate}
+		}
+		return wire.Link{}
+	})
+}
+
+// rejectDirection restarts a follower behind a firewall that refuses its connections to the leader, and lets those of the
+// leader through. The follower must not depose a leader whose heartbeats arrive.
+func rejectDirection(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
+	leader, err := c.LeaderNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := len(c.Peers())
+	follower := (leader + 1 + rng.IntN(n-1)) % n
+	p := c.Peers()[follower]
+	if err := p.Kill(); err != nil {
+		return nil, err
+	}
+	heal, err := onLinks(c, func(from, to int) wire.Link { return wire.Link{Reject: from == follower && to == leader} })
+	if err != nil {
+		return nil, err
+	}
+	return heal, p.Start(ctx)
 }
 
 // latency is three sites, one peer each.

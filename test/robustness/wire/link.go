@@ -8,9 +8,11 @@ import (
 
 // Link is the way from one host to another, in that direction only. The zero Link is a perfect one.
 type Link struct {
-	Cut   bool          // nothing arrives, and nobody is told
-	Loss  float64       // the share of packets that do not arrive, 0 to 1
-	Delay time.Duration // of each packet
+	Cut    bool          // nothing arrives, and nobody is told
+	Loss   float64       // the share of packets that do not arrive, 0 to 1
+	Delay  time.Duration // of each packet
+	Rate   int           // bytes per second; 0: any number
+	Reject bool          // new TCP connections are refused, as a firewall does; open ones go on
 }
 
 // links is the state of every link, by host numbers.
@@ -18,27 +20,49 @@ type links struct {
 	mu   sync.Mutex
 	rng  *rand.Rand
 	of   [][]Link
+	busy [][]time.Time // until when a link with a Rate is sending
 	lost uint64
 }
 
 func newLinks(hosts int, rng *rand.Rand) *links {
-	l := &links{rng: rng, of: make([][]Link, hosts)}
+	l := &links{rng: rng, of: make([][]Link, hosts), busy: make([][]time.Time, hosts)}
 	for i := range l.of {
-		l.of[i] = make([]Link, hosts)
+		l.of[i], l.busy[i] = make([]Link, hosts), make([]time.Time, hosts)
 	}
 	return l
 }
 
-// pass says whether a packet arrives, and after what time.
-func (l *links) pass(from, to int) (time.Duration, bool) {
+// fate is what becomes of a packet.
+type fate int
+
+const (
+	arrives fate = iota
+	vanishes
+	refused
+)
+
+// pass returns what becomes of a packet, and the time that it takes if it arrives.
+func (l *links) pass(from, to int, p []byte) (time.Duration, fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	link := l.of[from][to]
 	if link.Cut || link.Loss > 0 && l.rng.Float64() < link.Loss {
 		l.lost++
-		return 0, false
+		return 0, vanishes
 	}
-	return link.Delay, true
+	if link.Reject && isSYN(p) {
+		l.lost++
+		return 0, refused
+	}
+	if link.Rate == 0 {
+		return link.Delay, arrives
+	}
+	now := time.Now()
+	if l.busy[from][to].Before(now) {
+		l.busy[from][to] = now
+	}
+	l.busy[from][to] = l.busy[from][to].Add(time.Duration(len(p)) * time.Second / time.Duration(link.Rate))
+	return l.busy[from][to].Sub(now) + link.Delay, arrives
 }
 
 func (l *links) set(from, to int, link Link) {

@@ -95,9 +95,11 @@ func (s *Switch) carry(from int, tun *os.File) {
 		if !ok {
 			continue
 		}
-		delay, ok := s.links.pass(from, to)
+		delay, fate := s.links.pass(from, to, buf[:n])
 		switch {
-		case !ok:
+		case fate == vanishes:
+		case fate == refused:
+			_, _ = tun.Write(reset(buf[:n]))
 		case delay == 0:
 			_, _ = s.hosts[to].tun.Write(buf[:n]) // a full queue loses it: TCP knows what to do
 		default:

@@ -2,8 +2,10 @@ package wire_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,26 +73,88 @@ func TestSwitch(t *testing.T) {
 			t.Errorf("%s: a packet took %s, want at least %s", tc.name, took, tc.back.Delay)
 		}
 	}
-	if s.Lost() != 4 {
-		t.Errorf("%d packets were lost, want 4", s.Lost())
+	s.Set(1, 0, wire.Link{Rate: 1000})
+	if took, ok := trip(1, 0); !ok || took < 29*time.Millisecond { // 20 bytes of IP, 8 of UDP, 1 of ours
+		t.Errorf("a packet of 29 bytes took %s on a link of 1000 bytes a second, arrived: %v", took, ok)
+	}
+	s.Clear()
+	rejects(t, s)
+	if s.Lost() != 5 {
+		t.Errorf("%d packets were lost or refused, want 5", s.Lost())
 	}
 }
 
-func bind(t *testing.T, s *wire.Switch, i int) *net.UDPConn {
+// rejects checks that a link refuses new connections in its direction alone, and lets open ones go on.
+func rejects(t *testing.T, s *wire.Switch) {
 	t.Helper()
-	var conn *net.UDPConn
+	listeners := make([]net.Listener, 2)
+	dial := func(from, to int) (conn net.Conn, err error) {
+		inside(t, s, from, func() error {
+			conn, err = net.DialTimeout("tcp4", listeners[to].Addr().String(), 10*time.Second)
+			return nil
+		})
+		return conn, err
+	}
+	for i := range listeners {
+		inside(t, s, i, func() (err error) {
+			listeners[i], err = net.Listen("tcp4", net.JoinHostPort(s.Addr(i), "1001"))
+			return err
+		})
+		defer func() { _ = listeners[i].Close() }()
+	}
+	open, err := dial(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = open.Close() }()
+	s.Set(0, 1, wire.Link{Reject: true})
+	if conn, err := dial(0, 1); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dial over a link that rejects: got %v, %v, want that it is refused", conn, err)
+	}
+	back, err := dial(1, 0)
+	if err != nil {
+		t.Errorf("dial in the other direction: %v", err)
+	} else {
+		_ = back.Close()
+	}
+	peer, err := listeners[1].Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = peer.Close() }()
+	if _, err := open.Write([]byte{1}); err != nil {
+		t.Error(err)
+	}
+	_ = peer.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := peer.Read(make([]byte, 1)); err != nil {
+		t.Errorf("an open connection over a link that rejects: %v", err)
+	}
+}
+
+// inside calls f on a thread in the namespace of a host.
+func inside(t *testing.T, s *wire.Switch, host int, f func() error) {
+	t.Helper()
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		err := s.Enter(i)
+		err := s.Enter(host)
 		if err == nil {
-			conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(s.Addr(i)), Port: 1000})
+			err = f()
 		}
 		done <- err
 	}()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+}
+
+func bind(t *testing.T, s *wire.Switch, i int) *net.UDPConn {
+	t.Helper()
+	var conn *net.UDPConn
+	inside(t, s, i, func() (err error) {
+		conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(s.Addr(i)), Port: 1000})
+		return err
+	})
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
