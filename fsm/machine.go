@@ -171,7 +171,7 @@ func (t *tx) updateMachine(c *internalv1.UpdateMachine) (*holdfastv1.Machine, *E
 		return nil, machineNotFound(in.GetMachineId())
 	}
 	m := proto.CloneOf(old)
-	if err := mergeMachine(m, in, c.GetPaths()); err != nil {
+	if err := t.mergeMachine(m, in, c.GetPaths()); err != nil {
 		return nil, err
 	}
 	if err := Invalid(NormalizeMachine(m)); err != nil {

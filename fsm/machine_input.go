@@ -113,9 +113,19 @@ func normalizeMAC(s string) (string, bool) {
 	return b.String(), true
 }
 
-// mergeMachine takes spec and labels over as a field mask says; an empty mask replaces both.
-func mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
+// mergeMachine takes spec and labels over as a field mask says. An empty mask replaces those that are set; before feature
+// level 2 it replaced both.
+func (t *tx) mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
 	in = proto.CloneOf(in)
+	if len(paths) == 0 && t.has(Level2) {
+		if in.GetSpec() != nil {
+			m.Spec = in.GetSpec()
+		}
+		if len(in.GetLabels()) > 0 {
+			m.Labels = in.GetLabels()
+		}
+		return nil
+	}
 	if in.GetSpec() == nil {
 		in.Spec = &holdfastv1.MachineSpec{}
 	}

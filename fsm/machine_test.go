@@ -380,3 +380,29 @@ func TestMachinesPages(t *testing.T) {
 		t.Errorf("count: got %d, want 25", got)
 	}
 }
+
+// An update without a mask leaves an unset spec and unset labels alone; peers of level 1 go on erasing them.
+func TestUpdateLeavesUnsetAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		level uint32
+		in    *holdfastv1.Machine
+		paths []string
+		want  string
+	}{
+		{"labels", fsm.Level2, &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, nil, "r7 new"},
+		{"spec", fsm.Level2, &holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{Rack: "r8"}}, nil, "r8 old"},
+		{"nothing", fsm.Level2, &holdfastv1.Machine{}, nil, "r7 old"},
+		{"all", fsm.Level2, &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, []string{"spec", "labels"}, " new"},
+		{"level 1", fsm.Level1, &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, nil, " new"},
+	} {
+		p := fsmtest.NewPeer()
+		do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
+		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"env": "old"}, Spec: &holdfastv1.MachineSpec{Rack: "r7"}}})
+		tt.in.MachineId = "m-1"
+		m := do(t, p, &internalv1.UpdateMachine{Machine: tt.in, Paths: tt.paths}).(*holdfastv1.Machine)
+		if got := m.GetSpec().GetRack() + " " + m.GetLabels()["env"]; got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

@@ -22,7 +22,7 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 		}), true
 	case *internalv1.Command_UpdateMachine:
 		in := op.UpdateMachine.GetMachine()
-		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error { return mergeMachine(m, in, op.UpdateMachine.GetPaths()) }), true
+		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error { return t.mergeMachine(m, in, op.UpdateMachine.GetPaths()) }), true
 	case *internalv1.Command_SetMachinePhase:
 		return machineConcern(op.SetMachinePhase.GetMachineId()), true
 	case *internalv1.Command_DeleteMachine:

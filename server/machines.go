@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -95,9 +96,9 @@ func (s *machineService) UpdateMachine(ctx context.Context, r *holdfastv1.Update
 	}
 	m, paths := inventory(r.GetMachine()), r.GetUpdateMask().GetPaths()
 	if len(paths) == 1 && paths[0] == "*" {
-		paths = nil
+		paths = []string{"spec", "labels"}
 	}
-	if len(paths) == 0 {
+	if len(paths) == 0 || r.GetMachine().GetSpec() != nil && slices.Contains(paths, "spec") {
 		if err := violations(fsm.NormalizeMachine(m)); err != nil {
 			return nil, err
 		}

@@ -485,8 +485,8 @@ func (x *ListMachinesResponse) GetNextPageToken() string {
 type UpdateMachineRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Machine *Machine               `protobuf:"bytes,1,opt,name=machine,proto3" json:"machine,omitempty"` // only spec and labels are updated
-	// Paths of spec and labels to update, e.g. "spec.rack", "labels", "labels.env". Without
-	// a mask spec and labels are replaced.
+	// Paths of spec and labels to update, e.g. "spec.rack", "labels", "labels.env"; "*" replaces both. Without a mask spec
+	// is replaced if it is set, and labels if there are any.
 	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,50,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
