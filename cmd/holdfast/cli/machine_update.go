@@ -22,7 +22,7 @@ func (a *app) machineUpdate() *cobra.Command {
 		Long: `Update spec and labels of a machine that is known.
 
 With flags only what they name changes; --label key- removes a label, --rack "" empties the rack, and
---mac replaces all MAC addresses. With -f spec and labels become those of the file, for each machine
+--mac replaces all MAC addresses. With -f the spec and the labels of the file, if it has them, replace those of each machine
 in it.`,
 		Example: `  holdfast machine update m-123 --rack r7 --label env=prod --label canary-
   holdfast machine update -f machines.yaml`,

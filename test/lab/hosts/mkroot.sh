@@ -1,16 +1,16 @@
 #!/bin/sh
 # Builds the root that all hosts of the lab share, once: mkroot.sh DIR. Debian with systemd, sshd and what Ansible wants of a host (python3),
-# Prometheus, which monitoring.yml sets up, and what peers give to firmware (ipxe): the hosts reach no mirror.
+# Prometheus, which monitoring.yml sets up, what peers give to firmware (ipxe), and ipmitool: the hosts reach no mirror.
 # It wants root, debootstrap and a mirror. A root of another edition of this script is built again.
 set -e
 dir=$1
-edition=3
+edition=4
 [ "$(cat "$dir/.complete" 2>/dev/null)" = "$edition" ] && exit 0
 mirror=$(awk '/^URIs:/ { print $2; exit } /^deb / { print $2; exit }' /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)
 rm -rf "$dir"
 mkdir -p "$(dirname "$dir")"
 debootstrap --variant=minbase \
-	--include=systemd-sysv,dbus,openssh-server,iproute2,iputils-ping,procps,kmod,nftables,python3,sudo,ca-certificates,prometheus,ipxe \
+	--include=systemd-sysv,dbus,openssh-server,iproute2,iputils-ping,procps,kmod,nftables,python3,sudo,ca-certificates,prometheus,ipxe,ipmitool \
 	bookworm "$dir" "${mirror:-http://deb.debian.org/debian}"
 chroot "$dir" systemctl enable systemd-networkd ssh
 chroot "$dir" systemctl disable prometheus
