@@ -47,6 +47,7 @@ func ruleOf(method string, req any) rule {
 		return againIf(r.GetMachine().GetMachineId() != "")
 	case *holdfastv1.UpdateMachineRequest,
 		*holdfastv1.SetMachinePhaseRequest,
+		*holdfastv1.RetryBmcRequest,
 		*holdfastv1.CreatePlanRequest,
 		*holdfastv1.ProbePlanRequest, // it only reads
 		*holdfastv1.AddImageRequest,

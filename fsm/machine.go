@@ -222,6 +222,18 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 	return t.whole(m), nil
 }
 
+// retryBMC allows logins to the machine's BMC again. The provider reads the time of it from the machine.
+func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
+	m, ok := t.machines.get(c.GetMachineId())
+	if !ok {
+		return nil, machineNotFound(c.GetMachineId())
+	}
+	m.Status.BmcRetryAt = t.now
+	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "bmc", To: "logins allowed", TriggeredBy: "operator"})
+	t.putMachine(m)
+	return t.whole(m), nil
+}
+
 // deleteMachine forgets a machine. Its runs and its history stay, and its id can be registered again.
 func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	m, ok := t.machines.get(c.GetMachineId())

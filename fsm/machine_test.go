@@ -406,3 +406,21 @@ func TestUpdateLeavesUnsetAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestRetryBMC(t *testing.T) {
+	p := fsmtest.NewPeer()
+	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	register(t, p, "m-1", ready)
+	m := do(t, p, &internalv1.RetryBmc{MachineId: "m-1"}).(*holdfastv1.Machine)
+	if m.GetStatus().GetBmcRetryAt() == nil {
+		t.Errorf("the machine's status is %v, want the time of the retry", m.GetStatus())
+	}
+	var facets []string
+	for e := range p.View().History("m-1", 0) {
+		facets = append(facets, e.GetFacet()+": "+e.GetTo())
+	}
+	if !slices.Contains(facets, "bmc: logins allowed") {
+		t.Errorf("history: %v, want that logins were allowed", facets)
+	}
+	refused(t, p, &internalv1.RetryBmc{MachineId: "m-2"}, fsm.NotFound, "MACHINE_NOT_FOUND")
+}

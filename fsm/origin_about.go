@@ -25,6 +25,8 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error { return t.mergeMachine(m, in, op.UpdateMachine.GetPaths()) }), true
 	case *internalv1.Command_SetMachinePhase:
 		return machineConcern(op.SetMachinePhase.GetMachineId()), true
+	case *internalv1.Command_RetryBmc:
+		return machineConcern(op.RetryBmc.GetMachineId()), true
 	case *internalv1.Command_DeleteMachine:
 		return machineConcern(op.DeleteMachine.GetMachineId()), true
 	case *internalv1.Command_StartRun:

@@ -69,6 +69,8 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 		return result(t.updateMachine(op.UpdateMachine))
 	case *internalv1.Command_SetMachinePhase:
 		return result(t.setMachinePhase(op.SetMachinePhase))
+	case *internalv1.Command_RetryBmc:
+		return result(t.retryBMC(op.RetryBmc))
 	case *internalv1.Command_DeleteMachine:
 		return nil, t.deleteMachine(op.DeleteMachine)
 	case *internalv1.Command_CreatePlan:

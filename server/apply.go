@@ -28,6 +28,19 @@ func apply[M proto.Message](ctx context.Context, node Proposer, c *internalv1.Co
 	return m, nil
 }
 
+// needs returns an error if an older peer is left that does not know a feature level.
+func (s *Server) needs(ctx context.Context, level uint32, what string) error {
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return err
+	}
+	if !v.Has(level) {
+		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "FEATURE_LEVEL",
+			Message: fmt.Sprintf("%s: the cluster has a feature level below %d: upgrade all peers first", what, level)}
+	}
+	return nil
+}
+
 // again repeats what the state refused only because it had changed meanwhile: a generated id was in use, or
 // the machine got another provider after its capabilities were checked.
 func again[M any](try func() (M, error)) (M, error) {

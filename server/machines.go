@@ -127,6 +127,20 @@ func (s *machineService) SetMachinePhase(ctx context.Context, r *holdfastv1.SetM
 	return apply[*holdfastv1.Machine](ctx, s.node, c)
 }
 
+// RetryBmc lets the provider log in to a machine's BMC again.
+func (s *machineService) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcRequest) (*holdfastv1.Machine, error) {
+	if err := required("machine_id", r.GetMachineId()); err != nil {
+		return nil, err
+	}
+	if err := s.needs(ctx, fsm.Level2, "retry the BMC"); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.FeatureLevel = fsm.Level2
+	c.Op = &internalv1.Command_RetryBmc{RetryBmc: &internalv1.RetryBmc{MachineId: r.GetMachineId()}}
+	return apply[*holdfastv1.Machine](ctx, s.node, c)
+}
+
 // DeleteMachine deletes a machine that has no active run.
 func (s *machineService) DeleteMachine(ctx context.Context, r *holdfastv1.DeleteMachineRequest) (*holdfastv1.DeleteMachineResponse, error) {
 	if err := required("machine_id", r.GetMachineId()); err != nil {

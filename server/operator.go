@@ -139,8 +139,8 @@ func (s *operatorService) ResetClock(ctx context.Context, r *holdfastv1.ResetClo
 	if r.GetDryRun() {
 		return out, nil
 	}
-	if !v.Has(fsm.Level2) {
-		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "FEATURE_LEVEL", Message: "reset clock: the cluster has a feature level below 2: upgrade all peers first"}
+	if err := s.needs(ctx, fsm.Level2, "reset the clock"); err != nil {
+		return nil, err
 	}
 	if d := now.Sub(r.GetTime().AsTime()).Abs(); r.GetTime() == nil || d > maxClockDifference {
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CLOCKS_DIFFER", Message: fmt.Sprintf(

@@ -67,13 +67,8 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 		return s.rehearse(ctx, plan, r.GetReplace())
 	}
 	if slices.ContainsFunc(plan.GetSteps(), func(st *holdfastv1.Step) bool { return len(st.GetSsh().GetParams()) > 0 }) {
-		v, err := s.node.View(ctx)
-		if err != nil {
+		if err := s.needs(ctx, fsm.Level2, "create a plan with ssh.params"); err != nil {
 			return nil, err
-		}
-		if !v.Has(fsm.Level2) {
-			return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "FEATURE_LEVEL",
-				Message: "create plan: a step has ssh.params, and the cluster has a feature level below 2: upgrade all peers first"}
 		}
 	}
 	c := s.command(ctx)

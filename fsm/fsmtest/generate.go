@@ -56,7 +56,8 @@ func choices() []choice {
 		{1, "drop an archived run", (*Generator).dropArchivedRun},
 		{3, "new leader", (*Generator).lead},
 		{2, "delete machine", (*Generator).deleteMachine},
-		{1, "note a device", (*Generator).noteDevice},
+		{1, "retry BMC", (*Generator).retryBMC},
+		{2, "note a device", (*Generator).noteDevice},
 		{1, "delete plan", (*Generator).deletePlan},
 		{1, "release plan", (*Generator).releasePlan},
 		{2, "something of the cluster", (*Generator).cluster},
@@ -137,6 +138,10 @@ func (g *Generator) setPhase(*fsm.View) proto.Message {
 		phase = holdfastv1.MachineStatus_Phase(g.Chooser.Choose("which", 8))
 	}
 	return &internalv1.SetMachinePhase{MachineId: g.id("m", machineIDs), Phase: phase, Comment: g.id("comment", 2)}
+}
+
+func (g *Generator) retryBMC(*fsm.View) proto.Message {
+	return &internalv1.RetryBmc{MachineId: g.id("m", machineIDs)}
 }
 
 func (g *Generator) deleteMachine(*fsm.View) proto.Message {

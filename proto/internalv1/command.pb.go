@@ -70,7 +70,7 @@ func (x LogBlock_Codec) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogBlock_Codec.Descriptor instead.
 func (LogBlock_Codec) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33, 0}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34, 0}
 }
 
 // Entry is the payload of one Raft log entry.
@@ -145,6 +145,7 @@ type Command struct {
 	//	*Command_DeleteMachine
 	//	*Command_ObserveConditions
 	//	*Command_NoteDevice
+	//	*Command_RetryBmc
 	//	*Command_CreatePlan
 	//	*Command_DeletePlan
 	//	*Command_ReleasePlan
@@ -400,6 +401,15 @@ func (x *Command) GetNoteDevice() *NoteDevice {
 	if x != nil {
 		if x, ok := x.Op.(*Command_NoteDevice); ok {
 			return x.NoteDevice
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRetryBmc() *RetryBmc {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RetryBmc); ok {
+			return x.RetryBmc
 		}
 	}
 	return nil
@@ -929,6 +939,10 @@ type Command_NoteDevice struct {
 	NoteDevice *NoteDevice `protobuf:"bytes,37,opt,name=note_device,json=noteDevice,proto3,oneof"`
 }
 
+type Command_RetryBmc struct {
+	RetryBmc *RetryBmc `protobuf:"bytes,38,opt,name=retry_bmc,json=retryBmc,proto3,oneof"`
+}
+
 type Command_CreatePlan struct {
 	CreatePlan *CreatePlan `protobuf:"bytes,48,opt,name=create_plan,json=createPlan,proto3,oneof"`
 }
@@ -1162,6 +1176,8 @@ func (*Command_DeleteMachine) isCommand_Op() {}
 func (*Command_ObserveConditions) isCommand_Op() {}
 
 func (*Command_NoteDevice) isCommand_Op() {}
+
+func (*Command_RetryBmc) isCommand_Op() {}
 
 func (*Command_CreatePlan) isCommand_Op() {}
 
@@ -1800,6 +1816,51 @@ func (x *SetMachinePhase) GetComment() string {
 	return ""
 }
 
+// RetryBmc allows logins to a machine's BMC that refused them. From feature level 2.
+type RetryBmc struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryBmc) Reset() {
+	*x = RetryBmc{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryBmc) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryBmc) ProtoMessage() {}
+
+func (x *RetryBmc) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryBmc.ProtoReflect.Descriptor instead.
+func (*RetryBmc) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RetryBmc) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
 type DeleteMachine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
@@ -1809,7 +1870,7 @@ type DeleteMachine struct {
 
 func (x *DeleteMachine) Reset() {
 	*x = DeleteMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1882,7 @@ func (x *DeleteMachine) String() string {
 func (*DeleteMachine) ProtoMessage() {}
 
 func (x *DeleteMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1895,7 @@ func (x *DeleteMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMachine.ProtoReflect.Descriptor instead.
 func (*DeleteMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{12}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeleteMachine) GetMachineId() string {
@@ -1854,7 +1915,7 @@ type ObserveConditions struct {
 
 func (x *ObserveConditions) Reset() {
 	*x = ObserveConditions{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1927,7 @@ func (x *ObserveConditions) String() string {
 func (*ObserveConditions) ProtoMessage() {}
 
 func (x *ObserveConditions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1940,7 @@ func (x *ObserveConditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveConditions.ProtoReflect.Descriptor instead.
 func (*ObserveConditions) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ObserveConditions) GetMachines() []*MachineConditions {
@@ -1899,7 +1960,7 @@ type MachineConditions struct {
 
 func (x *MachineConditions) Reset() {
 	*x = MachineConditions{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +1972,7 @@ func (x *MachineConditions) String() string {
 func (*MachineConditions) ProtoMessage() {}
 
 func (x *MachineConditions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +1985,7 @@ func (x *MachineConditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineConditions.ProtoReflect.Descriptor instead.
 func (*MachineConditions) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MachineConditions) GetMachineId() string {
@@ -1953,7 +2014,7 @@ type NoteDevice struct {
 
 func (x *NoteDevice) Reset() {
 	*x = NoteDevice{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2026,7 @@ func (x *NoteDevice) String() string {
 func (*NoteDevice) ProtoMessage() {}
 
 func (x *NoteDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2039,7 @@ func (x *NoteDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDevice.ProtoReflect.Descriptor instead.
 func (*NoteDevice) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NoteDevice) GetKey() string {
@@ -2014,7 +2075,7 @@ type DeviceNote struct {
 
 func (x *DeviceNote) Reset() {
 	*x = DeviceNote{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2087,7 @@ func (x *DeviceNote) String() string {
 func (*DeviceNote) ProtoMessage() {}
 
 func (x *DeviceNote) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2100,7 @@ func (x *DeviceNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNote.ProtoReflect.Descriptor instead.
 func (*DeviceNote) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeviceNote) GetKey() string {
@@ -2074,7 +2135,7 @@ type MachineHardware struct {
 
 func (x *MachineHardware) Reset() {
 	*x = MachineHardware{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2147,7 @@ func (x *MachineHardware) String() string {
 func (*MachineHardware) ProtoMessage() {}
 
 func (x *MachineHardware) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2160,7 @@ func (x *MachineHardware) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHardware.ProtoReflect.Descriptor instead.
 func (*MachineHardware) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MachineHardware) GetMachineId() string {
@@ -2127,7 +2188,7 @@ type CreatePlan struct {
 
 func (x *CreatePlan) Reset() {
 	*x = CreatePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2200,7 @@ func (x *CreatePlan) String() string {
 func (*CreatePlan) ProtoMessage() {}
 
 func (x *CreatePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2213,7 @@ func (x *CreatePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePlan.ProtoReflect.Descriptor instead.
 func (*CreatePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreatePlan) GetPlan() *v1.Plan {
@@ -2185,7 +2246,7 @@ type DeletePlan struct {
 
 func (x *DeletePlan) Reset() {
 	*x = DeletePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2258,7 @@ func (x *DeletePlan) String() string {
 func (*DeletePlan) ProtoMessage() {}
 
 func (x *DeletePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2271,7 @@ func (x *DeletePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePlan.ProtoReflect.Descriptor instead.
 func (*DeletePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeletePlan) GetPlanId() string {
@@ -2230,7 +2291,7 @@ type ReleasePlan struct {
 
 func (x *ReleasePlan) Reset() {
 	*x = ReleasePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2303,7 @@ func (x *ReleasePlan) String() string {
 func (*ReleasePlan) ProtoMessage() {}
 
 func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2316,7 @@ func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePlan.ProtoReflect.Descriptor instead.
 func (*ReleasePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleasePlan) GetPlanId() string {
@@ -2298,7 +2359,7 @@ type StartRun struct {
 
 func (x *StartRun) Reset() {
 	*x = StartRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2371,7 @@ func (x *StartRun) String() string {
 func (*StartRun) ProtoMessage() {}
 
 func (x *StartRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2384,7 @@ func (x *StartRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRun.ProtoReflect.Descriptor instead.
 func (*StartRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartRun) GetRunId() string {
@@ -2428,7 +2489,7 @@ type CancelRun struct {
 
 func (x *CancelRun) Reset() {
 	*x = CancelRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2501,7 @@ func (x *CancelRun) String() string {
 func (*CancelRun) ProtoMessage() {}
 
 func (x *CancelRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2514,7 @@ func (x *CancelRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRun.ProtoReflect.Descriptor instead.
 func (*CancelRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelRun) GetRunId() string {
@@ -2487,7 +2548,7 @@ type BeginAttempt struct {
 
 func (x *BeginAttempt) Reset() {
 	*x = BeginAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2560,7 @@ func (x *BeginAttempt) String() string {
 func (*BeginAttempt) ProtoMessage() {}
 
 func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2573,7 @@ func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginAttempt.ProtoReflect.Descriptor instead.
 func (*BeginAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BeginAttempt) GetRunId() string {
@@ -2580,7 +2641,7 @@ type NoteProgress struct {
 
 func (x *NoteProgress) Reset() {
 	*x = NoteProgress{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2653,7 @@ func (x *NoteProgress) String() string {
 func (*NoteProgress) ProtoMessage() {}
 
 func (x *NoteProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2666,7 @@ func (x *NoteProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteProgress.ProtoReflect.Descriptor instead.
 func (*NoteProgress) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NoteProgress) GetRunId() string {
@@ -2678,7 +2739,7 @@ type EndAttempt struct {
 
 func (x *EndAttempt) Reset() {
 	*x = EndAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2751,7 @@ func (x *EndAttempt) String() string {
 func (*EndAttempt) ProtoMessage() {}
 
 func (x *EndAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +2764,7 @@ func (x *EndAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAttempt.ProtoReflect.Descriptor instead.
 func (*EndAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EndAttempt) GetRunId() string {
@@ -2802,7 +2863,7 @@ type AbortRun struct {
 
 func (x *AbortRun) Reset() {
 	*x = AbortRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2875,7 @@ func (x *AbortRun) String() string {
 func (*AbortRun) ProtoMessage() {}
 
 func (x *AbortRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2888,7 @@ func (x *AbortRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRun.ProtoReflect.Descriptor instead.
 func (*AbortRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AbortRun) GetRunId() string {
@@ -2861,7 +2922,7 @@ type AppendRunLogs struct {
 
 func (x *AppendRunLogs) Reset() {
 	*x = AppendRunLogs{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +2934,7 @@ func (x *AppendRunLogs) String() string {
 func (*AppendRunLogs) ProtoMessage() {}
 
 func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +2947,7 @@ func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendRunLogs.ProtoReflect.Descriptor instead.
 func (*AppendRunLogs) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AppendRunLogs) GetAppends() []*LogAppend {
@@ -2908,7 +2969,7 @@ type LogAppend struct {
 
 func (x *LogAppend) Reset() {
 	*x = LogAppend{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +2981,7 @@ func (x *LogAppend) String() string {
 func (*LogAppend) ProtoMessage() {}
 
 func (x *LogAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +2994,7 @@ func (x *LogAppend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogAppend.ProtoReflect.Descriptor instead.
 func (*LogAppend) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LogAppend) GetRunId() string {
@@ -2969,7 +3030,7 @@ type CompactRunLog struct {
 
 func (x *CompactRunLog) Reset() {
 	*x = CompactRunLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3042,7 @@ func (x *CompactRunLog) String() string {
 func (*CompactRunLog) ProtoMessage() {}
 
 func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3055,7 @@ func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRunLog.ProtoReflect.Descriptor instead.
 func (*CompactRunLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CompactRunLog) GetRunId() string {
@@ -3025,7 +3086,7 @@ type ArchiveRun struct {
 
 func (x *ArchiveRun) Reset() {
 	*x = ArchiveRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +3098,7 @@ func (x *ArchiveRun) String() string {
 func (*ArchiveRun) ProtoMessage() {}
 
 func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +3111,7 @@ func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveRun.ProtoReflect.Descriptor instead.
 func (*ArchiveRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ArchiveRun) GetRunId() string {
@@ -3101,7 +3162,7 @@ type DropArchivedRun struct {
 
 func (x *DropArchivedRun) Reset() {
 	*x = DropArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3174,7 @@ func (x *DropArchivedRun) String() string {
 func (*DropArchivedRun) ProtoMessage() {}
 
 func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3187,7 @@ func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropArchivedRun.ProtoReflect.Descriptor instead.
 func (*DropArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DropArchivedRun) GetRunId() string {
@@ -3154,7 +3215,7 @@ type ArchivedRun struct {
 
 func (x *ArchivedRun) Reset() {
 	*x = ArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3227,7 @@ func (x *ArchivedRun) String() string {
 func (*ArchivedRun) ProtoMessage() {}
 
 func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3240,7 @@ func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchivedRun.ProtoReflect.Descriptor instead.
 func (*ArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ArchivedRun) GetRun() *v1.Run {
@@ -3209,7 +3270,7 @@ type LogBlock struct {
 
 func (x *LogBlock) Reset() {
 	*x = LogBlock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3282,7 @@ func (x *LogBlock) String() string {
 func (*LogBlock) ProtoMessage() {}
 
 func (x *LogBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3295,7 @@ func (x *LogBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBlock.ProtoReflect.Descriptor instead.
 func (*LogBlock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LogBlock) GetOffset() int64 {
@@ -3276,7 +3337,7 @@ type StoredLog struct {
 
 func (x *StoredLog) Reset() {
 	*x = StoredLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3349,7 @@ func (x *StoredLog) String() string {
 func (*StoredLog) ProtoMessage() {}
 
 func (x *StoredLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3362,7 @@ func (x *StoredLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
 func (*StoredLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StoredLog) GetRunId() string {
@@ -3327,7 +3388,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3339,7 +3400,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3352,7 +3413,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -3377,7 +3438,7 @@ type CreateAgentMachine struct {
 
 func (x *CreateAgentMachine) Reset() {
 	*x = CreateAgentMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3389,7 +3450,7 @@ func (x *CreateAgentMachine) String() string {
 func (*CreateAgentMachine) ProtoMessage() {}
 
 func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3402,7 +3463,7 @@ func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateAgentMachine) GetMachineId() string {
@@ -3458,7 +3519,7 @@ type RegisterAgent struct {
 
 func (x *RegisterAgent) Reset() {
 	*x = RegisterAgent{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3470,7 +3531,7 @@ func (x *RegisterAgent) String() string {
 func (*RegisterAgent) ProtoMessage() {}
 
 func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3483,7 +3544,7 @@ func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
 func (*RegisterAgent) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
@@ -3512,7 +3573,7 @@ type CreateNode struct {
 
 func (x *CreateNode) Reset() {
 	*x = CreateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3524,7 +3585,7 @@ func (x *CreateNode) String() string {
 func (*CreateNode) ProtoMessage() {}
 
 func (x *CreateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3537,7 +3598,7 @@ func (x *CreateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
 func (*CreateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateNode) GetMachineId() string {
@@ -3579,7 +3640,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3652,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3665,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UpdateNode) GetId() string {
@@ -3641,7 +3702,7 @@ type TransitionNode struct {
 
 func (x *TransitionNode) Reset() {
 	*x = TransitionNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +3714,7 @@ func (x *TransitionNode) String() string {
 func (*TransitionNode) ProtoMessage() {}
 
 func (x *TransitionNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +3727,7 @@ func (x *TransitionNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
 func (*TransitionNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TransitionNode) GetId() string {
@@ -3717,7 +3778,7 @@ type ReportNode struct {
 
 func (x *ReportNode) Reset() {
 	*x = ReportNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3729,7 +3790,7 @@ func (x *ReportNode) String() string {
 func (*ReportNode) ProtoMessage() {}
 
 func (x *ReportNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3742,7 +3803,7 @@ func (x *ReportNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
 func (*ReportNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
@@ -3782,7 +3843,7 @@ type CreatePool struct {
 
 func (x *CreatePool) Reset() {
 	*x = CreatePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3855,7 @@ func (x *CreatePool) String() string {
 func (*CreatePool) ProtoMessage() {}
 
 func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3868,7 @@ func (x *CreatePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
 func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreatePool) GetPool() *v1.Pool {
@@ -3826,7 +3887,7 @@ type DeletePool struct {
 
 func (x *DeletePool) Reset() {
 	*x = DeletePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3838,7 +3899,7 @@ func (x *DeletePool) String() string {
 func (*DeletePool) ProtoMessage() {}
 
 func (x *DeletePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3851,7 +3912,7 @@ func (x *DeletePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
 func (*DeletePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DeletePool) GetPoolId() string {
@@ -3871,7 +3932,7 @@ type RegisterPool struct {
 
 func (x *RegisterPool) Reset() {
 	*x = RegisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +3944,7 @@ func (x *RegisterPool) String() string {
 func (*RegisterPool) ProtoMessage() {}
 
 func (x *RegisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +3957,7 @@ func (x *RegisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
 func (*RegisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RegisterPool) GetPool() *v1.Pool {
@@ -3923,7 +3984,7 @@ type DeregisterPool struct {
 
 func (x *DeregisterPool) Reset() {
 	*x = DeregisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +3996,7 @@ func (x *DeregisterPool) String() string {
 func (*DeregisterPool) ProtoMessage() {}
 
 func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4009,7 @@ func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
 func (*DeregisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeregisterPool) GetPoolId() string {
@@ -3974,7 +4035,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3986,7 +4047,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3999,7 +4060,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -4019,7 +4080,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4031,7 +4092,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4044,7 +4105,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -4065,7 +4126,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4138,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4151,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -4124,7 +4185,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4136,7 +4197,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4149,7 +4210,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -4177,7 +4238,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +4250,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +4263,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -4236,7 +4297,7 @@ type ResetClock struct {
 
 func (x *ResetClock) Reset() {
 	*x = ResetClock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4248,7 +4309,7 @@ func (x *ResetClock) String() string {
 func (*ResetClock) ProtoMessage() {}
 
 func (x *ResetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4261,7 +4322,7 @@ func (x *ResetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClock.ProtoReflect.Descriptor instead.
 func (*ResetClock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ResetClock) GetTo() *timestamppb.Timestamp {
@@ -4277,7 +4338,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xad(\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xec(\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4301,7 +4362,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x0edelete_machine\x18# \x01(\v2#.holdfast.internal.v1.DeleteMachineH\x00R\rdeleteMachine\x12X\n" +
 	"\x12observe_conditions\x18$ \x01(\v2'.holdfast.internal.v1.ObserveConditionsH\x00R\x11observeConditions\x12C\n" +
 	"\vnote_device\x18% \x01(\v2 .holdfast.internal.v1.NoteDeviceH\x00R\n" +
-	"noteDevice\x12C\n" +
+	"noteDevice\x12=\n" +
+	"\tretry_bmc\x18& \x01(\v2\x1e.holdfast.internal.v1.RetryBmcH\x00R\bretryBmc\x12C\n" +
 	"\vcreate_plan\x180 \x01(\v2 .holdfast.internal.v1.CreatePlanH\x00R\n" +
 	"createPlan\x12C\n" +
 	"\vdelete_plan\x181 \x01(\v2 .holdfast.internal.v1.DeletePlanH\x00R\n" +
@@ -4405,7 +4467,10 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x126\n" +
 	"\x05phase\x18\x02 \x01(\x0e2 .holdfast.v1.MachineStatus.PhaseR\x05phase\x12\x18\n" +
-	"\acomment\x18\x03 \x01(\tR\acomment\".\n" +
+	"\acomment\x18\x03 \x01(\tR\acomment\")\n" +
+	"\bRetryBmc\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\".\n" +
 	"\rDeleteMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\"X\n" +
@@ -4633,7 +4698,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -4648,215 +4713,217 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*RegisterMachine)(nil),         // 10: holdfast.internal.v1.RegisterMachine
 	(*UpdateMachine)(nil),           // 11: holdfast.internal.v1.UpdateMachine
 	(*SetMachinePhase)(nil),         // 12: holdfast.internal.v1.SetMachinePhase
-	(*DeleteMachine)(nil),           // 13: holdfast.internal.v1.DeleteMachine
-	(*ObserveConditions)(nil),       // 14: holdfast.internal.v1.ObserveConditions
-	(*MachineConditions)(nil),       // 15: holdfast.internal.v1.MachineConditions
-	(*NoteDevice)(nil),              // 16: holdfast.internal.v1.NoteDevice
-	(*DeviceNote)(nil),              // 17: holdfast.internal.v1.DeviceNote
-	(*MachineHardware)(nil),         // 18: holdfast.internal.v1.MachineHardware
-	(*CreatePlan)(nil),              // 19: holdfast.internal.v1.CreatePlan
-	(*DeletePlan)(nil),              // 20: holdfast.internal.v1.DeletePlan
-	(*ReleasePlan)(nil),             // 21: holdfast.internal.v1.ReleasePlan
-	(*StartRun)(nil),                // 22: holdfast.internal.v1.StartRun
-	(*CancelRun)(nil),               // 23: holdfast.internal.v1.CancelRun
-	(*BeginAttempt)(nil),            // 24: holdfast.internal.v1.BeginAttempt
-	(*NoteProgress)(nil),            // 25: holdfast.internal.v1.NoteProgress
-	(*EndAttempt)(nil),              // 26: holdfast.internal.v1.EndAttempt
-	(*AbortRun)(nil),                // 27: holdfast.internal.v1.AbortRun
-	(*AppendRunLogs)(nil),           // 28: holdfast.internal.v1.AppendRunLogs
-	(*LogAppend)(nil),               // 29: holdfast.internal.v1.LogAppend
-	(*CompactRunLog)(nil),           // 30: holdfast.internal.v1.CompactRunLog
-	(*ArchiveRun)(nil),              // 31: holdfast.internal.v1.ArchiveRun
-	(*DropArchivedRun)(nil),         // 32: holdfast.internal.v1.DropArchivedRun
-	(*ArchivedRun)(nil),             // 33: holdfast.internal.v1.ArchivedRun
-	(*LogBlock)(nil),                // 34: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),               // 35: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),               // 36: holdfast.internal.v1.LogChunks
-	(*CreateAgentMachine)(nil),      // 37: holdfast.internal.v1.CreateAgentMachine
-	(*RegisterAgent)(nil),           // 38: holdfast.internal.v1.RegisterAgent
-	(*CreateNode)(nil),              // 39: holdfast.internal.v1.CreateNode
-	(*UpdateNode)(nil),              // 40: holdfast.internal.v1.UpdateNode
-	(*TransitionNode)(nil),          // 41: holdfast.internal.v1.TransitionNode
-	(*ReportNode)(nil),              // 42: holdfast.internal.v1.ReportNode
-	(*CreatePool)(nil),              // 43: holdfast.internal.v1.CreatePool
-	(*DeletePool)(nil),              // 44: holdfast.internal.v1.DeletePool
-	(*RegisterPool)(nil),            // 45: holdfast.internal.v1.RegisterPool
-	(*DeregisterPool)(nil),          // 46: holdfast.internal.v1.DeregisterPool
-	(*RegisterProvider)(nil),        // 47: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 48: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 49: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 50: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 51: holdfast.internal.v1.DeregisterService
-	(*ResetClock)(nil),              // 52: holdfast.internal.v1.ResetClock
-	nil,                             // 53: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 54: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 55: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 56: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 57: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 58: holdfast.internal.v1.Origin
-	(*CreateToken)(nil),             // 59: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 60: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 61: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 62: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 63: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 64: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 65: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 66: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 67: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 68: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 69: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 70: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 71: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 72: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 73: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 74: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 75: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 76: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 77: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 78: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 79: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 80: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 81: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 82: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 83: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 84: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 85: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 86: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 87: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 88: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 89: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 90: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 91: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 92: holdfast.v1.Run
-	(*StoredToken)(nil),             // 93: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 94: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 95: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 96: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 97: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 98: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 99: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 100: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 101: holdfast.v1.ServiceState
+	(*RetryBmc)(nil),                // 13: holdfast.internal.v1.RetryBmc
+	(*DeleteMachine)(nil),           // 14: holdfast.internal.v1.DeleteMachine
+	(*ObserveConditions)(nil),       // 15: holdfast.internal.v1.ObserveConditions
+	(*MachineConditions)(nil),       // 16: holdfast.internal.v1.MachineConditions
+	(*NoteDevice)(nil),              // 17: holdfast.internal.v1.NoteDevice
+	(*DeviceNote)(nil),              // 18: holdfast.internal.v1.DeviceNote
+	(*MachineHardware)(nil),         // 19: holdfast.internal.v1.MachineHardware
+	(*CreatePlan)(nil),              // 20: holdfast.internal.v1.CreatePlan
+	(*DeletePlan)(nil),              // 21: holdfast.internal.v1.DeletePlan
+	(*ReleasePlan)(nil),             // 22: holdfast.internal.v1.ReleasePlan
+	(*StartRun)(nil),                // 23: holdfast.internal.v1.StartRun
+	(*CancelRun)(nil),               // 24: holdfast.internal.v1.CancelRun
+	(*BeginAttempt)(nil),            // 25: holdfast.internal.v1.BeginAttempt
+	(*NoteProgress)(nil),            // 26: holdfast.internal.v1.NoteProgress
+	(*EndAttempt)(nil),              // 27: holdfast.internal.v1.EndAttempt
+	(*AbortRun)(nil),                // 28: holdfast.internal.v1.AbortRun
+	(*AppendRunLogs)(nil),           // 29: holdfast.internal.v1.AppendRunLogs
+	(*LogAppend)(nil),               // 30: holdfast.internal.v1.LogAppend
+	(*CompactRunLog)(nil),           // 31: holdfast.internal.v1.CompactRunLog
+	(*ArchiveRun)(nil),              // 32: holdfast.internal.v1.ArchiveRun
+	(*DropArchivedRun)(nil),         // 33: holdfast.internal.v1.DropArchivedRun
+	(*ArchivedRun)(nil),             // 34: holdfast.internal.v1.ArchivedRun
+	(*LogBlock)(nil),                // 35: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 36: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 37: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 38: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 39: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 40: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 41: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 42: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 43: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 44: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 45: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 46: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 47: holdfast.internal.v1.DeregisterPool
+	(*RegisterProvider)(nil),        // 48: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 49: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 50: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 51: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 52: holdfast.internal.v1.DeregisterService
+	(*ResetClock)(nil),              // 53: holdfast.internal.v1.ResetClock
+	nil,                             // 54: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 55: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 56: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 57: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 58: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 59: holdfast.internal.v1.Origin
+	(*CreateToken)(nil),             // 60: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 61: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 62: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 63: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 64: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 65: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 66: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 67: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 68: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 69: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 70: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 71: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 72: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 73: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 74: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 75: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 76: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 77: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 78: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 79: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 80: holdfast.internal.v1.SetAutopilot
+	(*PutWebhook)(nil),              // 81: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 82: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 83: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 84: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 85: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 86: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 87: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 88: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 89: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 90: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 91: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 92: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 93: holdfast.v1.Run
+	(*StoredToken)(nil),             // 94: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 95: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 96: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 97: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 98: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 99: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 100: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 101: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 102: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	57,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	58,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	58,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	59,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
 	6,   // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
 	8,   // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
 	9,   // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	52,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
+	53,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
 	10,  // 10: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
 	11,  // 11: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
 	12,  // 12: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
-	13,  // 13: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
-	14,  // 14: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	16,  // 15: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
-	19,  // 16: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	20,  // 17: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	21,  // 18: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	22,  // 19: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	23,  // 20: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	24,  // 21: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	25,  // 22: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	26,  // 23: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	27,  // 24: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	28,  // 25: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	30,  // 26: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	31,  // 27: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
-	32,  // 28: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
-	59,  // 29: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	60,  // 30: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	61,  // 31: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	62,  // 32: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	63,  // 33: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	64,  // 34: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	65,  // 35: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	66,  // 36: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	67,  // 37: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	68,  // 38: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	37,  // 39: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	38,  // 40: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	39,  // 41: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	40,  // 42: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	41,  // 43: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	42,  // 44: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	43,  // 45: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	44,  // 46: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	45,  // 47: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	46,  // 48: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	47,  // 49: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	48,  // 50: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	49,  // 51: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	50,  // 52: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	51,  // 53: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	69,  // 54: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	70,  // 55: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	71,  // 56: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	72,  // 57: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	73,  // 58: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	74,  // 59: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	75,  // 60: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	76,  // 61: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	77,  // 62: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	78,  // 63: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	79,  // 64: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	80,  // 65: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	81,  // 66: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	82,  // 67: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	7,   // 68: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	83,  // 69: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	83,  // 70: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	84,  // 71: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	15,  // 72: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	85,  // 73: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	57,  // 74: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	86,  // 75: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	87,  // 76: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	53,  // 77: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	87,  // 78: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	57,  // 79: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	54,  // 80: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	57,  // 81: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	57,  // 82: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	55,  // 83: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	29,  // 84: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	88,  // 85: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	56,  // 86: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	57,  // 87: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	29,  // 88: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	86,  // 89: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	89,  // 90: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	90,  // 91: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	29,  // 92: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	91,  // 93: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	34,  // 94: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	92,  // 95: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	34,  // 96: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 97: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	34,  // 98: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	91,  // 99: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	93,  // 100: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	94,  // 101: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	95,  // 102: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	95,  // 103: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	96,  // 104: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	97,  // 105: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	98,  // 106: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	98,  // 107: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	99,  // 108: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	100, // 109: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	101, // 110: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	100, // 111: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	57,  // 112: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	113, // [113:113] is the sub-list for method output_type
-	113, // [113:113] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	14,  // 13: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
+	15,  // 14: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
+	17,  // 15: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
+	13,  // 16: holdfast.internal.v1.Command.retry_bmc:type_name -> holdfast.internal.v1.RetryBmc
+	20,  // 17: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	21,  // 18: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	22,  // 19: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	23,  // 20: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	24,  // 21: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	25,  // 22: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	26,  // 23: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	27,  // 24: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	28,  // 25: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	29,  // 26: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	31,  // 27: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	32,  // 28: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
+	33,  // 29: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
+	60,  // 30: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	61,  // 31: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	62,  // 32: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	63,  // 33: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	64,  // 34: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	65,  // 35: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	66,  // 36: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	67,  // 37: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	68,  // 38: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	69,  // 39: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	38,  // 40: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	39,  // 41: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	40,  // 42: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	41,  // 43: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	42,  // 44: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	43,  // 45: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	44,  // 46: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	45,  // 47: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	46,  // 48: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	47,  // 49: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	48,  // 50: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	49,  // 51: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	50,  // 52: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	51,  // 53: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	52,  // 54: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	70,  // 55: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	71,  // 56: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	72,  // 57: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	73,  // 58: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	74,  // 59: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	75,  // 60: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	76,  // 61: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	77,  // 62: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	78,  // 63: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	79,  // 64: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	80,  // 65: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	81,  // 66: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	82,  // 67: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	83,  // 68: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	7,   // 69: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	84,  // 70: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	84,  // 71: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	85,  // 72: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	16,  // 73: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	86,  // 74: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	58,  // 75: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	87,  // 76: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	88,  // 77: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	54,  // 78: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	88,  // 79: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	58,  // 80: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	55,  // 81: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	58,  // 82: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	58,  // 83: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	56,  // 84: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	30,  // 85: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	89,  // 86: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	57,  // 87: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	58,  // 88: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	30,  // 89: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	87,  // 90: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	90,  // 91: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	91,  // 92: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	30,  // 93: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	92,  // 94: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	35,  // 95: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	93,  // 96: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	35,  // 97: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 98: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	35,  // 99: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	92,  // 100: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	94,  // 101: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	95,  // 102: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	96,  // 103: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	96,  // 104: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	97,  // 105: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	98,  // 106: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	99,  // 107: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	99,  // 108: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	100, // 109: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	101, // 110: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	102, // 111: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	101, // 112: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	58,  // 113: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	114, // [114:114] is the sub-list for method output_type
+	114, // [114:114] is the sub-list for method input_type
+	114, // [114:114] is the sub-list for extension type_name
+	114, // [114:114] is the sub-list for extension extendee
+	0,   // [0:114] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4884,6 +4951,7 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_DeleteMachine)(nil),
 		(*Command_ObserveConditions)(nil),
 		(*Command_NoteDevice)(nil),
+		(*Command_RetryBmc)(nil),
 		(*Command_CreatePlan)(nil),
 		(*Command_DeletePlan)(nil),
 		(*Command_ReleasePlan)(nil),
@@ -4937,14 +5005,14 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_DeleteWebhook)(nil),
 		(*Command_NoteDelivery)(nil),
 	}
-	file_proto_internal_v1_command_proto_msgTypes[20].OneofWrappers = []any{}
+	file_proto_internal_v1_command_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

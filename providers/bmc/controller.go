@@ -77,7 +77,26 @@ func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endp
 	c.state.Lock()
 	c.machine = m
 	c.state.Unlock()
-	return c, c.recall(ctx)
+	if err := c.recall(ctx); err != nil {
+		return c, err
+	}
+	c.heedRetry(m)
+	return c, nil
+}
+
+// heedRetry allows logins again if an operator has asked for it since (RetryBmc).
+func (c *controller) heedRetry(m providers.Machine) {
+	if m.GetStatus().GetBmcRetryAt() == nil {
+		return
+	}
+	at := m.GetStatus().GetBmcRetryAt().AsTime().Format(time.RFC3339Nano)
+	c.state.Lock()
+	known := c.memo.Retried == at
+	c.memo.Retried = at
+	c.state.Unlock()
+	if !known {
+		c.refused.forgive()
+	}
 }
 
 func (p *Provider) newController(e endpoint, key string, at *place) *controller {

@@ -122,7 +122,7 @@ func (l *logins) allowed(a Account) error {
 		return nil
 	}
 	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User,
-		"not tried: it refused this account %d times, and another login might lock it; change the secret, or wait for the next try at %s",
+		"not tried: it refused this account %d times, and another login might lock it; change the secret, allow a login by holdfast machine bmc-retry, or wait for the next one at %s",
 		l.refused, again.UTC().Format(time.RFC3339))
 }
 
@@ -135,6 +135,19 @@ func (l *logins) recall(refused int, version string) {
 		l.last = time.Now()
 	}
 	l.refused, l.version = refused, version
+}
+
+// forgive allows logins with the account that was refused.
+func (l *logins) forgive() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refused == 0 {
+		return
+	}
+	l.refused = 0
+	if l.changed != nil {
+		l.changed(l.refused, l.version)
+	}
 }
 
 // done counts a login.

@@ -15,6 +15,7 @@ type Memo struct {
 	Refused     int       `json:"refused,omitempty"`      // logins in a row
 	RefusedWith string    `json:"refused_with,omitempty"` // version of the account
 	ResetAt     time.Time `json:"reset_at,omitzero"`      // of the BMC itself
+	Retried     string    `json:"retried,omitempty"`      // the RetryBmc that was taken into account last: its time
 	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker lets nothing through before that
 }
 

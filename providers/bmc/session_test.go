@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
@@ -279,6 +282,32 @@ func TestTwoRefusedLoginsAreEnough(t *testing.T) {
 		if _, err := next.PowerState(l.ctx, l.m); err != nil {
 			t.Errorf("basic %v: with the new secret: %v", basic, err)
 		}
+	}
+}
+
+// An operator who knows that the account works again need not wait, and his word counts once, also for the next leader.
+func TestRetryOfARefusedLogin(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.acct.set(bmc.Account{User: "admin", Password: "wrong", Version: "1"})
+	refused := func(p *bmc.Provider, tries, want int) {
+		t.Helper()
+		for range tries {
+			_, err := p.PowerState(l.ctx, l.m)
+			l.class("a wrong password", err, providers.Auth)
+		}
+		if n := l.s.Logins(); n != want {
+			t.Errorf("%d logins were tried, want %d", n, want)
+		}
+	}
+	refused(l.p, 3, 2)
+	l.m.Status = &holdfastv1.MachineStatus{BmcRetryAt: timestamppb.Now()}
+	refused(l.p, 3, 4)
+	next := l.provider(redfishOnly)
+	refused(next, 3, 4)
+	l.m.Status.BmcRetryAt = timestamppb.Now()
+	l.acct.set(bmc.Account{User: "admin", Password: "secret", Version: "1"})
+	if _, err := next.PowerState(l.ctx, l.m); err != nil {
+		t.Errorf("after another retry: %v, want a login", err)
 	}
 }
 

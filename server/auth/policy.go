@@ -31,7 +31,7 @@ func policy() map[string]Rule {
 	}
 
 	add("holdfast.v1.MachineService", viewer, "GetMachine", "ListMachines", "ListMachineHistory", "ExplainMachine")
-	add("holdfast.v1.MachineService", operator, "RegisterMachine", "UpdateMachine", "SetMachinePhase", "DeleteMachine")
+	add("holdfast.v1.MachineService", operator, "RegisterMachine", "UpdateMachine", "SetMachinePhase", "RetryBmc", "DeleteMachine")
 	add("holdfast.v1.PlanService", viewer, "GetPlan", "ListPlans")
 	add("holdfast.v1.PlanService", operator, "ProbePlan")
 	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan", "ReleasePlan")

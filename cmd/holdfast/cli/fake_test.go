@@ -178,6 +178,10 @@ func (f *fakeCluster) SetMachinePhase(_ context.Context, r *holdfastv1.SetMachin
 	return &holdfastv1.Machine{MachineId: r.GetMachineId(), Status: &holdfastv1.MachineStatus{Phase: r.GetPhase()}}, nil
 }
 
+func (f *fakeCluster) RetryBmc(_ context.Context, r *holdfastv1.RetryBmcRequest) (*holdfastv1.Machine, error) {
+	return &holdfastv1.Machine{MachineId: r.GetMachineId()}, nil
+}
+
 func (f *fakeCluster) DeleteMachine(context.Context, *holdfastv1.DeleteMachineRequest) (*holdfastv1.DeleteMachineResponse, error) {
 	return &holdfastv1.DeleteMachineResponse{}, nil
 }

@@ -40,6 +40,21 @@ RETIRED. Which moves are allowed depends on the phase it is in; PROVISIONING bel
 	return cmd
 }
 
+func (a *app) machineBMCRetry() *cobra.Command {
+	return eachCommand(a, each{
+		verb: "bmc-retry", done: "allowed logins to the BMC of", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineIDs,
+		short: "Log in again to BMCs that refused the account",
+		long: `Log in again to the BMCs of machines that refused their account. After two refused logins an account is left alone,
+because another one might lock it, and one login is tried every 30 minutes. Use this when the account works again.`,
+		example: `  holdfast machine bmc-retry m-123
+  holdfast machine bmc-retry $(holdfast machine list --filter 'rack = r7' -o name)`,
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Machines().RetryBmc(ctx, &holdfastv1.RetryBmcRequest{MachineId: id})
+			return err
+		},
+	})
+}
+
 func (a *app) machineDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineIDs,

@@ -87,7 +87,7 @@ func (x MachineStatus_Phase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineStatus_Phase.Descriptor instead.
 func (MachineStatus_Phase) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{14, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type EffectiveState_Value int32
@@ -151,7 +151,7 @@ func (x EffectiveState_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EffectiveState_Value.Descriptor instead.
 func (EffectiveState_Value) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{15, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16, 0}
 }
 
 type Node_State int32
@@ -224,7 +224,7 @@ func (x Node_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Node_State.Descriptor instead.
 func (Node_State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17, 0}
 }
 
 type Agent_State int32
@@ -279,7 +279,7 @@ func (x Agent_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Agent_State.Descriptor instead.
 func (Agent_State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{23, 0}
 }
 
 type RegisterMachineRequest struct {
@@ -536,6 +536,50 @@ func (x *UpdateMachineRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
 	return nil
 }
 
+type RetryBmcRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // the machine
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryBmcRequest) Reset() {
+	*x = RetryBmcRequest{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryBmcRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryBmcRequest) ProtoMessage() {}
+
+func (x *RetryBmcRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryBmcRequest.ProtoReflect.Descriptor instead.
+func (*RetryBmcRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RetryBmcRequest) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
+	}
+	return ""
+}
+
 type SetMachinePhaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`              // the machine
@@ -547,7 +591,7 @@ type SetMachinePhaseRequest struct {
 
 func (x *SetMachinePhaseRequest) Reset() {
 	*x = SetMachinePhaseRequest{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +603,7 @@ func (x *SetMachinePhaseRequest) String() string {
 func (*SetMachinePhaseRequest) ProtoMessage() {}
 
 func (x *SetMachinePhaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +616,7 @@ func (x *SetMachinePhaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMachinePhaseRequest.ProtoReflect.Descriptor instead.
 func (*SetMachinePhaseRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{5}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SetMachinePhaseRequest) GetMachineId() string {
@@ -605,7 +649,7 @@ type DeleteMachineRequest struct {
 
 func (x *DeleteMachineRequest) Reset() {
 	*x = DeleteMachineRequest{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +661,7 @@ func (x *DeleteMachineRequest) String() string {
 func (*DeleteMachineRequest) ProtoMessage() {}
 
 func (x *DeleteMachineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +674,7 @@ func (x *DeleteMachineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMachineRequest.ProtoReflect.Descriptor instead.
 func (*DeleteMachineRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DeleteMachineRequest) GetMachineId() string {
@@ -648,7 +692,7 @@ type DeleteMachineResponse struct {
 
 func (x *DeleteMachineResponse) Reset() {
 	*x = DeleteMachineResponse{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +704,7 @@ func (x *DeleteMachineResponse) String() string {
 func (*DeleteMachineResponse) ProtoMessage() {}
 
 func (x *DeleteMachineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +717,7 @@ func (x *DeleteMachineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMachineResponse.ProtoReflect.Descriptor instead.
 func (*DeleteMachineResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{7}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{8}
 }
 
 type ListMachineHistoryRequest struct {
@@ -687,7 +731,7 @@ type ListMachineHistoryRequest struct {
 
 func (x *ListMachineHistoryRequest) Reset() {
 	*x = ListMachineHistoryRequest{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +743,7 @@ func (x *ListMachineHistoryRequest) String() string {
 func (*ListMachineHistoryRequest) ProtoMessage() {}
 
 func (x *ListMachineHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +756,7 @@ func (x *ListMachineHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMachineHistoryRequest.ProtoReflect.Descriptor instead.
 func (*ListMachineHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{8}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListMachineHistoryRequest) GetMachineId() string {
@@ -746,7 +790,7 @@ type ListMachineHistoryResponse struct {
 
 func (x *ListMachineHistoryResponse) Reset() {
 	*x = ListMachineHistoryResponse{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +802,7 @@ func (x *ListMachineHistoryResponse) String() string {
 func (*ListMachineHistoryResponse) ProtoMessage() {}
 
 func (x *ListMachineHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +815,7 @@ func (x *ListMachineHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMachineHistoryResponse.ProtoReflect.Descriptor instead.
 func (*ListMachineHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{9}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListMachineHistoryResponse) GetEntries() []*HistoryEntry {
@@ -797,7 +841,7 @@ type ExplainMachineRequest struct {
 
 func (x *ExplainMachineRequest) Reset() {
 	*x = ExplainMachineRequest{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +853,7 @@ func (x *ExplainMachineRequest) String() string {
 func (*ExplainMachineRequest) ProtoMessage() {}
 
 func (x *ExplainMachineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +866,7 @@ func (x *ExplainMachineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainMachineRequest.ProtoReflect.Descriptor instead.
 func (*ExplainMachineRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{10}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExplainMachineRequest) GetMachineId() string {
@@ -856,7 +900,7 @@ type MachineExplanation struct {
 
 func (x *MachineExplanation) Reset() {
 	*x = MachineExplanation{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +912,7 @@ func (x *MachineExplanation) String() string {
 func (*MachineExplanation) ProtoMessage() {}
 
 func (x *MachineExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[11]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +925,7 @@ func (x *MachineExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineExplanation.ProtoReflect.Descriptor instead.
 func (*MachineExplanation) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{11}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MachineExplanation) GetMachineId() string {
@@ -1007,7 +1051,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1063,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1076,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{12}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Machine) GetMachineId() string {
@@ -1127,7 +1171,7 @@ type MachineSpec struct {
 
 func (x *MachineSpec) Reset() {
 	*x = MachineSpec{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1183,7 @@ func (x *MachineSpec) String() string {
 func (*MachineSpec) ProtoMessage() {}
 
 func (x *MachineSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1196,7 @@ func (x *MachineSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSpec.ProtoReflect.Descriptor instead.
 func (*MachineSpec) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{13}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MachineSpec) GetSshEndpoint() string {
@@ -1256,6 +1300,7 @@ type MachineStatus struct {
 	NodeState      Node_State             `protobuf:"varint,52,opt,name=node_state,json=nodeState,proto3,enum=holdfast.v1.Node_State" json:"node_state,omitempty"`                          // what is on its disk
 	AgentState     Agent_State            `protobuf:"varint,53,opt,name=agent_state,json=agentState,proto3,enum=holdfast.v1.Agent_State" json:"agent_state,omitempty"`                      // whether its agent is there
 	PhaseChangedAt *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=phase_changed_at,json=phaseChangedAt,proto3" json:"phase_changed_at,omitempty"`                                      // when the phase last changed
+	BmcRetryAt     *timestamppb.Timestamp `protobuf:"bytes,70,opt,name=bmc_retry_at,json=bmcRetryAt,proto3" json:"bmc_retry_at,omitempty"`                                                  // when RetryBmc last allowed logins to its BMC
 	ClusterRef     string                 `protobuf:"bytes,66,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`                                                    // the cluster that a run has joined it to; empty after its disk is written again
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1263,7 +1308,7 @@ type MachineStatus struct {
 
 func (x *MachineStatus) Reset() {
 	*x = MachineStatus{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1320,7 @@ func (x *MachineStatus) String() string {
 func (*MachineStatus) ProtoMessage() {}
 
 func (x *MachineStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1333,7 @@ func (x *MachineStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineStatus.ProtoReflect.Descriptor instead.
 func (*MachineStatus) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{14}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MachineStatus) GetPhase() MachineStatus_Phase {
@@ -1347,6 +1392,13 @@ func (x *MachineStatus) GetPhaseChangedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *MachineStatus) GetBmcRetryAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BmcRetryAt
+	}
+	return nil
+}
+
 func (x *MachineStatus) GetClusterRef() string {
 	if x != nil {
 		return x.ClusterRef
@@ -1363,7 +1415,7 @@ type EffectiveState struct {
 
 func (x *EffectiveState) Reset() {
 	*x = EffectiveState{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1427,7 @@ func (x *EffectiveState) String() string {
 func (*EffectiveState) ProtoMessage() {}
 
 func (x *EffectiveState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1440,7 @@ func (x *EffectiveState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectiveState.ProtoReflect.Descriptor instead.
 func (*EffectiveState) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{15}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16}
 }
 
 // Node is the facet of a machine that says what is on its disk.
@@ -1400,7 +1452,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1464,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1477,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17}
 }
 
 // NodeRecord is what is known of the node facet beside its state (node state machine §Data Model).
@@ -1457,7 +1509,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1521,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1534,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NodeRecord) GetHostname() string {
@@ -1640,7 +1692,7 @@ type AgentRecord struct {
 
 func (x *AgentRecord) Reset() {
 	*x = AgentRecord{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1704,7 @@ func (x *AgentRecord) String() string {
 func (*AgentRecord) ProtoMessage() {}
 
 func (x *AgentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1717,7 @@ func (x *AgentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRecord.ProtoReflect.Descriptor instead.
 func (*AgentRecord) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{18}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AgentRecord) GetProviderName() string {
@@ -1773,7 +1825,7 @@ type AgentMetrics struct {
 
 func (x *AgentMetrics) Reset() {
 	*x = AgentMetrics{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1837,7 @@ func (x *AgentMetrics) String() string {
 func (*AgentMetrics) ProtoMessage() {}
 
 func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1850,7 @@ func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMetrics.ProtoReflect.Descriptor instead.
 func (*AgentMetrics) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{19}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AgentMetrics) GetCpuUtilizationPct() float64 {
@@ -1859,7 +1911,7 @@ type HardwareInventory struct {
 
 func (x *HardwareInventory) Reset() {
 	*x = HardwareInventory{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1923,7 @@ func (x *HardwareInventory) String() string {
 func (*HardwareInventory) ProtoMessage() {}
 
 func (x *HardwareInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +1936,7 @@ func (x *HardwareInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HardwareInventory.ProtoReflect.Descriptor instead.
 func (*HardwareInventory) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HardwareInventory) GetSource() string {
@@ -1998,7 +2050,7 @@ type HardwarePart struct {
 
 func (x *HardwarePart) Reset() {
 	*x = HardwarePart{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2062,7 @@ func (x *HardwarePart) String() string {
 func (*HardwarePart) ProtoMessage() {}
 
 func (x *HardwarePart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2075,7 @@ func (x *HardwarePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HardwarePart.ProtoReflect.Descriptor instead.
 func (*HardwarePart) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{21}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HardwarePart) GetKind() string {
@@ -2112,7 +2164,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2176,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2189,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{23}
 }
 
 // Condition is something observed of a machine. It is true, false or unknown.
@@ -2158,7 +2210,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2222,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2235,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{23}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Condition) GetType() string {
@@ -2269,7 +2321,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2333,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2346,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{24}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryEntry) GetMachineId() string {
@@ -2395,7 +2447,10 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x14UpdateMachineRequest\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\x12;\n" +
 	"\vupdate_mask\x182 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\"\x89\x01\n" +
+	"updateMask\"0\n" +
+	"\x0fRetryBmcRequest\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\"\x89\x01\n" +
 	"\x16SetMachinePhaseRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x126\n" +
@@ -2470,7 +2525,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x04pool\x187 \x01(\tR\x04pool\x12.\n" +
 	"\x13bmc_credentials_ref\x188 \x01(\tR\x11bmcCredentialsRef\x12.\n" +
 	"\x13ssh_credentials_ref\x189 \x01(\tR\x11sshCredentialsRef\x12\"\n" +
-	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xeb\x04\n" +
+	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xa9\x05\n" +
 	"\rMachineStatus\x126\n" +
 	"\x05phase\x18\x01 \x01(\x0e2 .holdfast.v1.MachineStatus.PhaseR\x05phase\x126\n" +
 	"\n" +
@@ -2483,7 +2538,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"node_state\x184 \x01(\x0e2\x17.holdfast.v1.Node.StateR\tnodeState\x129\n" +
 	"\vagent_state\x185 \x01(\x0e2\x18.holdfast.v1.Agent.StateR\n" +
 	"agentState\x12D\n" +
-	"\x10phase_changed_at\x186 \x01(\v2\x1a.google.protobuf.TimestampR\x0ephaseChangedAt\x12\x1f\n" +
+	"\x10phase_changed_at\x186 \x01(\v2\x1a.google.protobuf.TimestampR\x0ephaseChangedAt\x12<\n" +
+	"\fbmc_retry_at\x18F \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"bmcRetryAt\x12\x1f\n" +
 	"\vcluster_ref\x18B \x01(\tR\n" +
 	"clusterRef\"\x85\x01\n" +
 	"\x05Phase\x12\x15\n" +
@@ -2641,14 +2698,15 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\bmetadata\x18\v \x03(\v2'.holdfast.v1.HistoryEntry.MetadataEntryR\bmetadata\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xb9\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xf9\x05\n" +
 	"\x0eMachineService\x12L\n" +
 	"\x0fRegisterMachine\x12#.holdfast.v1.RegisterMachineRequest\x1a\x14.holdfast.v1.Machine\x12G\n" +
 	"\n" +
 	"GetMachine\x12\x1e.holdfast.v1.GetMachineRequest\x1a\x14.holdfast.v1.Machine\"\x03\x90\x02\x01\x12X\n" +
 	"\fListMachines\x12 .holdfast.v1.ListMachinesRequest\x1a!.holdfast.v1.ListMachinesResponse\"\x03\x90\x02\x01\x12H\n" +
 	"\rUpdateMachine\x12!.holdfast.v1.UpdateMachineRequest\x1a\x14.holdfast.v1.Machine\x12L\n" +
-	"\x0fSetMachinePhase\x12#.holdfast.v1.SetMachinePhaseRequest\x1a\x14.holdfast.v1.Machine\x12V\n" +
+	"\x0fSetMachinePhase\x12#.holdfast.v1.SetMachinePhaseRequest\x1a\x14.holdfast.v1.Machine\x12>\n" +
+	"\bRetryBmc\x12\x1c.holdfast.v1.RetryBmcRequest\x1a\x14.holdfast.v1.Machine\x12V\n" +
 	"\rDeleteMachine\x12!.holdfast.v1.DeleteMachineRequest\x1a\".holdfast.v1.DeleteMachineResponse\x12j\n" +
 	"\x12ListMachineHistory\x12&.holdfast.v1.ListMachineHistoryRequest\x1a'.holdfast.v1.ListMachineHistoryResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\x0eExplainMachine\x12\".holdfast.v1.ExplainMachineRequest\x1a\x1f.holdfast.v1.MachineExplanation\"\x03\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
@@ -2666,7 +2724,7 @@ func file_proto_holdfast_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	(MachineStatus_Phase)(0),           // 0: holdfast.v1.MachineStatus.Phase
 	(EffectiveState_Value)(0),          // 1: holdfast.v1.EffectiveState.Value
@@ -2677,94 +2735,98 @@ var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	(*ListMachinesRequest)(nil),        // 6: holdfast.v1.ListMachinesRequest
 	(*ListMachinesResponse)(nil),       // 7: holdfast.v1.ListMachinesResponse
 	(*UpdateMachineRequest)(nil),       // 8: holdfast.v1.UpdateMachineRequest
-	(*SetMachinePhaseRequest)(nil),     // 9: holdfast.v1.SetMachinePhaseRequest
-	(*DeleteMachineRequest)(nil),       // 10: holdfast.v1.DeleteMachineRequest
-	(*DeleteMachineResponse)(nil),      // 11: holdfast.v1.DeleteMachineResponse
-	(*ListMachineHistoryRequest)(nil),  // 12: holdfast.v1.ListMachineHistoryRequest
-	(*ListMachineHistoryResponse)(nil), // 13: holdfast.v1.ListMachineHistoryResponse
-	(*ExplainMachineRequest)(nil),      // 14: holdfast.v1.ExplainMachineRequest
-	(*MachineExplanation)(nil),         // 15: holdfast.v1.MachineExplanation
-	(*Machine)(nil),                    // 16: holdfast.v1.Machine
-	(*MachineSpec)(nil),                // 17: holdfast.v1.MachineSpec
-	(*MachineStatus)(nil),              // 18: holdfast.v1.MachineStatus
-	(*EffectiveState)(nil),             // 19: holdfast.v1.EffectiveState
-	(*Node)(nil),                       // 20: holdfast.v1.Node
-	(*NodeRecord)(nil),                 // 21: holdfast.v1.NodeRecord
-	(*AgentRecord)(nil),                // 22: holdfast.v1.AgentRecord
-	(*AgentMetrics)(nil),               // 23: holdfast.v1.AgentMetrics
-	(*HardwareInventory)(nil),          // 24: holdfast.v1.HardwareInventory
-	(*HardwarePart)(nil),               // 25: holdfast.v1.HardwarePart
-	(*Agent)(nil),                      // 26: holdfast.v1.Agent
-	(*Condition)(nil),                  // 27: holdfast.v1.Condition
-	(*HistoryEntry)(nil),               // 28: holdfast.v1.HistoryEntry
-	nil,                                // 29: holdfast.v1.Machine.LabelsEntry
-	nil,                                // 30: holdfast.v1.HistoryEntry.MetadataEntry
-	(*fieldmaskpb.FieldMask)(nil),      // 31: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil),      // 32: google.protobuf.Timestamp
+	(*RetryBmcRequest)(nil),            // 9: holdfast.v1.RetryBmcRequest
+	(*SetMachinePhaseRequest)(nil),     // 10: holdfast.v1.SetMachinePhaseRequest
+	(*DeleteMachineRequest)(nil),       // 11: holdfast.v1.DeleteMachineRequest
+	(*DeleteMachineResponse)(nil),      // 12: holdfast.v1.DeleteMachineResponse
+	(*ListMachineHistoryRequest)(nil),  // 13: holdfast.v1.ListMachineHistoryRequest
+	(*ListMachineHistoryResponse)(nil), // 14: holdfast.v1.ListMachineHistoryResponse
+	(*ExplainMachineRequest)(nil),      // 15: holdfast.v1.ExplainMachineRequest
+	(*MachineExplanation)(nil),         // 16: holdfast.v1.MachineExplanation
+	(*Machine)(nil),                    // 17: holdfast.v1.Machine
+	(*MachineSpec)(nil),                // 18: holdfast.v1.MachineSpec
+	(*MachineStatus)(nil),              // 19: holdfast.v1.MachineStatus
+	(*EffectiveState)(nil),             // 20: holdfast.v1.EffectiveState
+	(*Node)(nil),                       // 21: holdfast.v1.Node
+	(*NodeRecord)(nil),                 // 22: holdfast.v1.NodeRecord
+	(*AgentRecord)(nil),                // 23: holdfast.v1.AgentRecord
+	(*AgentMetrics)(nil),               // 24: holdfast.v1.AgentMetrics
+	(*HardwareInventory)(nil),          // 25: holdfast.v1.HardwareInventory
+	(*HardwarePart)(nil),               // 26: holdfast.v1.HardwarePart
+	(*Agent)(nil),                      // 27: holdfast.v1.Agent
+	(*Condition)(nil),                  // 28: holdfast.v1.Condition
+	(*HistoryEntry)(nil),               // 29: holdfast.v1.HistoryEntry
+	nil,                                // 30: holdfast.v1.Machine.LabelsEntry
+	nil,                                // 31: holdfast.v1.HistoryEntry.MetadataEntry
+	(*fieldmaskpb.FieldMask)(nil),      // 32: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil),      // 33: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
-	16, // 0: holdfast.v1.RegisterMachineRequest.machine:type_name -> holdfast.v1.Machine
-	16, // 1: holdfast.v1.ListMachinesResponse.machines:type_name -> holdfast.v1.Machine
-	16, // 2: holdfast.v1.UpdateMachineRequest.machine:type_name -> holdfast.v1.Machine
-	31, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
+	17, // 0: holdfast.v1.RegisterMachineRequest.machine:type_name -> holdfast.v1.Machine
+	17, // 1: holdfast.v1.ListMachinesResponse.machines:type_name -> holdfast.v1.Machine
+	17, // 2: holdfast.v1.UpdateMachineRequest.machine:type_name -> holdfast.v1.Machine
+	32, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
 	0,  // 4: holdfast.v1.SetMachinePhaseRequest.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	28, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
+	29, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
 	1,  // 6: holdfast.v1.MachineExplanation.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	32, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
-	32, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
-	32, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
-	27, // 10: holdfast.v1.MachineExplanation.conditions:type_name -> holdfast.v1.Condition
-	29, // 11: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
-	17, // 12: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
-	18, // 13: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
-	32, // 14: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
-	32, // 15: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
-	21, // 16: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
-	22, // 17: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
-	24, // 18: holdfast.v1.Machine.hardware:type_name -> holdfast.v1.HardwareInventory
+	33, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
+	33, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
+	33, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
+	28, // 10: holdfast.v1.MachineExplanation.conditions:type_name -> holdfast.v1.Condition
+	30, // 11: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
+	18, // 12: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
+	19, // 13: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
+	33, // 14: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
+	33, // 15: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
+	22, // 16: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
+	23, // 17: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
+	25, // 18: holdfast.v1.Machine.hardware:type_name -> holdfast.v1.HardwareInventory
 	0,  // 19: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	27, // 20: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
+	28, // 20: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
 	1,  // 21: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
 	2,  // 22: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
 	3,  // 23: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
-	32, // 24: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
-	32, // 25: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	32, // 26: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
-	32, // 27: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
-	23, // 28: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
-	32, // 29: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
-	32, // 30: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
-	32, // 31: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
-	32, // 32: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	32, // 33: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
-	25, // 34: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
-	32, // 35: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
-	32, // 36: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
-	32, // 37: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
-	32, // 38: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
-	32, // 39: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
-	30, // 40: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
-	4,  // 41: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
-	5,  // 42: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
-	6,  // 43: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
-	8,  // 44: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
-	9,  // 45: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
-	10, // 46: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
-	12, // 47: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
-	14, // 48: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
-	16, // 49: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
-	16, // 50: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
-	7,  // 51: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
-	16, // 52: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
-	16, // 53: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
-	11, // 54: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
-	13, // 55: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
-	15, // 56: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	33, // 24: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
+	33, // 25: holdfast.v1.MachineStatus.bmc_retry_at:type_name -> google.protobuf.Timestamp
+	33, // 26: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	33, // 27: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
+	33, // 28: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
+	24, // 29: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
+	33, // 30: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
+	33, // 31: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
+	33, // 32: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
+	33, // 33: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	33, // 34: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
+	26, // 35: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
+	33, // 36: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
+	33, // 37: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
+	33, // 38: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
+	33, // 39: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
+	33, // 40: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
+	31, // 41: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
+	4,  // 42: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
+	5,  // 43: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
+	6,  // 44: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
+	8,  // 45: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
+	10, // 46: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
+	9,  // 47: holdfast.v1.MachineService.RetryBmc:input_type -> holdfast.v1.RetryBmcRequest
+	11, // 48: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
+	13, // 49: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
+	15, // 50: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
+	17, // 51: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
+	17, // 52: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
+	7,  // 53: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
+	17, // 54: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
+	17, // 55: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
+	17, // 56: holdfast.v1.MachineService.RetryBmc:output_type -> holdfast.v1.Machine
+	12, // 57: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
+	14, // 58: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
+	16, // 59: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
+	51, // [51:60] is the sub-list for method output_type
+	42, // [42:51] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_machine_proto_init() }
@@ -2778,7 +2840,7 @@ func file_proto_holdfast_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_machine_proto_rawDesc), len(file_proto_holdfast_v1_machine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

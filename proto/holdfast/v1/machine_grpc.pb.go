@@ -27,6 +27,7 @@ const (
 	MachineService_ListMachines_FullMethodName       = "/holdfast.v1.MachineService/ListMachines"
 	MachineService_UpdateMachine_FullMethodName      = "/holdfast.v1.MachineService/UpdateMachine"
 	MachineService_SetMachinePhase_FullMethodName    = "/holdfast.v1.MachineService/SetMachinePhase"
+	MachineService_RetryBmc_FullMethodName           = "/holdfast.v1.MachineService/RetryBmc"
 	MachineService_DeleteMachine_FullMethodName      = "/holdfast.v1.MachineService/DeleteMachine"
 	MachineService_ListMachineHistory_FullMethodName = "/holdfast.v1.MachineService/ListMachineHistory"
 	MachineService_ExplainMachine_FullMethodName     = "/holdfast.v1.MachineService/ExplainMachine"
@@ -49,6 +50,9 @@ type MachineServiceClient interface {
 	UpdateMachine(ctx context.Context, in *UpdateMachineRequest, opts ...grpc.CallOption) (*Machine, error)
 	// Moves a machine to another phase by hand, along the allowed transitions.
 	SetMachinePhase(ctx context.Context, in *SetMachinePhaseRequest, opts ...grpc.CallOption) (*Machine, error)
+	// Lets Holdfast log in to the machine's BMC at once after the BMC refused its account. Otherwise one login is tried
+	// every 30 minutes.
+	RetryBmc(ctx context.Context, in *RetryBmcRequest, opts ...grpc.CallOption) (*Machine, error)
 	// Deletes a machine that has no active run. Its runs and history stay.
 	DeleteMachine(ctx context.Context, in *DeleteMachineRequest, opts ...grpc.CallOption) (*DeleteMachineResponse, error)
 	// Lists what happened to a machine, newest first.
@@ -115,6 +119,16 @@ func (c *machineServiceClient) SetMachinePhase(ctx context.Context, in *SetMachi
 	return out, nil
 }
 
+func (c *machineServiceClient) RetryBmc(ctx context.Context, in *RetryBmcRequest, opts ...grpc.CallOption) (*Machine, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Machine)
+	err := c.cc.Invoke(ctx, MachineService_RetryBmc_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *machineServiceClient) DeleteMachine(ctx context.Context, in *DeleteMachineRequest, opts ...grpc.CallOption) (*DeleteMachineResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteMachineResponse)
@@ -162,6 +176,9 @@ type MachineServiceServer interface {
 	UpdateMachine(context.Context, *UpdateMachineRequest) (*Machine, error)
 	// Moves a machine to another phase by hand, along the allowed transitions.
 	SetMachinePhase(context.Context, *SetMachinePhaseRequest) (*Machine, error)
+	// Lets Holdfast log in to the machine's BMC at once after the BMC refused its account. Otherwise one login is tried
+	// every 30 minutes.
+	RetryBmc(context.Context, *RetryBmcRequest) (*Machine, error)
 	// Deletes a machine that has no active run. Its runs and history stay.
 	DeleteMachine(context.Context, *DeleteMachineRequest) (*DeleteMachineResponse, error)
 	// Lists what happened to a machine, newest first.
@@ -192,6 +209,9 @@ func (UnimplementedMachineServiceServer) UpdateMachine(context.Context, *UpdateM
 }
 func (UnimplementedMachineServiceServer) SetMachinePhase(context.Context, *SetMachinePhaseRequest) (*Machine, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetMachinePhase not implemented")
+}
+func (UnimplementedMachineServiceServer) RetryBmc(context.Context, *RetryBmcRequest) (*Machine, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryBmc not implemented")
 }
 func (UnimplementedMachineServiceServer) DeleteMachine(context.Context, *DeleteMachineRequest) (*DeleteMachineResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteMachine not implemented")
@@ -313,6 +333,24 @@ func _MachineService_SetMachinePhase_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MachineService_RetryBmc_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryBmcRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MachineServiceServer).RetryBmc(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MachineService_RetryBmc_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MachineServiceServer).RetryBmc(ctx, req.(*RetryBmcRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MachineService_DeleteMachine_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteMachineRequest)
 	if err := dec(in); err != nil {
@@ -393,6 +431,10 @@ var MachineService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetMachinePhase",
 			Handler:    _MachineService_SetMachinePhase_Handler,
+		},
+		{
+			MethodName: "RetryBmc",
+			Handler:    _MachineService_RetryBmc_Handler,
 		},
 		{
 			MethodName: "DeleteMachine",
