@@ -39,9 +39,14 @@ func pausedLeader() Scenario {
 			return nil, err
 		}
 		defer func() { _ = b.close() }()
-		const rounds = 80
+		// With messages this slow a busy machine makes a new leader lose its leadership. Such a round shows nothing.
+		const rounds, mostVoid = 80, 8
+		void := 0
 		for round := range rounds {
-			if err := b.pauseOnce(ctx, round, told); err != nil {
+			switch err := b.pauseOnce(ctx, round, told); {
+			case errors.Is(err, errVoid) && void < mostVoid:
+				void++
+			case err != nil:
 				return nil, err
 			}
 			if found := check.Order(b.rec.History(machineID)); len(found) > 0 {
@@ -90,6 +95,9 @@ func (n *Node) standWhenTold(ctx context.Context) {
 }
 `
 
+// errVoid is the error of a round in which the next leader did not keep its leadership.
+var errVoid = errors.New("write at the next leader")
+
 func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 	if err := b.Steady(ctx); err != nil {
 		return err
@@ -134,7 +142,7 @@ func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 	}
 	if err == nil {
 		if op := b.write(ctx, (old+1)%3, machineID, fmt.Sprintf("while-%d", round)); op.Outcome != workload.OK {
-			err = fmt.Errorf("write at the next leader: %s %s", op.Code, op.Message)
+			err = fmt.Errorf("%w: %s %s", errVoid, op.Code, op.Message)
 		}
 	}
 	if err == nil {
