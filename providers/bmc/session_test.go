@@ -285,7 +285,7 @@ func TestTwoRefusedLoginsAreEnough(t *testing.T) {
 	}
 }
 
-// An operator who knows that the account works again need not wait, and his word counts once, also for the next leader.
+// RetryBmc allows logins at once. It counts once, also for the next leader.
 func TestRetryOfARefusedLogin(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.acct.set(bmc.Account{User: "admin", Password: "wrong", Version: "1"})

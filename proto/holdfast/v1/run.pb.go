@@ -601,7 +601,7 @@ type Run struct {
 	RunId              string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                                 // made by the server
 	MachineId          string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                                     // the machine
 	RequestId          string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`                                                                     // of whoever started it: with the machine, it names this run for ever
-	Type               string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`                                                                                                // REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or that of the plan
+	Type               string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`                                                                                                // REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG; empty if the start named a plan alone
 	PlanId             string                 `protobuf:"bytes,5,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                                                                              // the plan
 	Phase              Run_Phase              `protobuf:"varint,6,opt,name=phase,proto3,enum=holdfast.v1.Run_Phase" json:"phase,omitempty"`                                                                  // how far it is
 	Steps              []*StepStatus          `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`                                                                                              // in order, as the plan had them when it started
@@ -1344,7 +1344,7 @@ type LogChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`                    // when it went on record
 	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // the run
-	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`            // stdout | stderr
+	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`            // stdout and stderr of commands, system for lines of Holdfast, installer for those of an installer
 	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`                // text, or what the command printed
 	Offset        int64                  `protobuf:"varint,50,opt,name=offset,proto3" json:"offset,omitempty"`          // of data's first byte in the run's log
 	Step          string                 `protobuf:"bytes,51,opt,name=step,proto3" json:"step,omitempty"`               // whose output it is

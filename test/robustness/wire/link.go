@@ -8,7 +8,7 @@ import (
 
 // Link is the way from one host to another, in that direction only. The zero Link is a perfect one.
 type Link struct {
-	Cut    bool          // nothing arrives, and nobody is told
+	Cut    bool          // nothing arrives, without an error
 	Loss   float64       // the share of packets that do not arrive, 0 to 1
 	Delay  time.Duration // of each packet
 	Rate   int           // bytes per second; 0: any number
@@ -32,7 +32,7 @@ func newLinks(hosts int, rng *rand.Rand) *links {
 	return l
 }
 
-// fate is what becomes of a packet.
+// fate is the outcome of a packet.
 type fate int
 
 const (
@@ -41,7 +41,7 @@ const (
 	refused
 )
 
-// pass returns what becomes of a packet, and the time that it takes if it arrives.
+// pass returns the fate of a packet, and the time that it takes if it arrives.
 func (l *links) pass(from, to int, p []byte) (time.Duration, fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
