@@ -388,6 +388,7 @@ func (a *attempt) record(ctx context.Context, evidence map[string]string) error 
 	evidence = saidAll(evidence)
 	// A commit outlives the attempt: if a cancel or the deadline cut it off, its outcome would be unknown, and that ends the term.
 	committing := trace.ContextWithSpan(a.whole, trace.SpanFromContext(ctx))
+	//nolint:contextcheck // see above
 	run, err := a.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
 		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, WaitingFor: upTo(maxWords, a.waiting()), Evidence: evidence,
 		NextActionAt: at(time.Now().Add(a.cfg.PollMax))}}})
