@@ -160,21 +160,24 @@ func leave(ctx context.Context, l *lab.Lab) error {
 		}); err != nil {
 			return err
 		}
-		before := l.Deaths()
+		// The next leader finds the record of a peer that is no server, unless it is asked to remove that peer before.
+		removed := func() (n int) {
+			for _, other := range l.Peers() {
+				if other != p {
+					log := other.LogTail(1 << 20)
+					n += strings.Count(log, "peer taken out of the record") + strings.Count(log, `"peer has left"`)
+				}
+			}
+			return n
+		}
+		before, removedBefore := l.Deaths(), removed()
 		if err := lab.Until(ctx, "a leader to die while it removes "+p.ID, func() bool {
 			askToLeave(ctx, l, p)
 			return l.Deaths() > before
 		}); err != nil {
 			return err
 		}
-		if err := lab.Until(ctx, "the record of "+p.ID+" to be removed", func() bool {
-			for _, other := range l.Peers() {
-				if other != p && strings.Contains(other.LogTail(1<<20), "peer taken out of the record") {
-					return true
-				}
-			}
-			return false
-		}); err != nil {
+		if err := lab.Until(ctx, "the record of "+p.ID+" to be removed", func() bool { return removed() > removedBefore }); err != nil {
 			return err
 		}
 		return p.Start(ctx)
