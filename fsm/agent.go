@@ -85,6 +85,9 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 		}
 		t.revokeAgents(id)
 		t.storeToken(tok)
+		if m.GetAgent().GetTokenId() != "" {
+			m.Agent.TokenId = ""
+		}
 	}
 	if !exists {
 		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "operator", comment: "created for an agent"})
@@ -133,6 +136,12 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 			with("machine_id", m.GetMachineId())
 	case exists && m.GetSpec().GetPool() != "" && m.GetSpec().GetPool() != in.GetPoolName():
 		return nil, invalidPool(in.GetPoolName()).with("machine_id", m.GetMachineId())
+	}
+	own, err := t.enrollment(m, in.GetMachineId(), c.GetToken())
+	if err != nil {
+		return nil, err
+	}
+	switch {
 	case !exists:
 		m = t.newMachineRecord(in.GetMachineId(), in.GetPoolName())
 		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "system", comment: "registered by its agent"})
@@ -142,6 +151,9 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 	}
 	t.moveAgent(m, holdfastv1.Agent_REGISTERED, "system", "")
 	t.takeFacts(m, in)
+	if own != nil {
+		t.enroll(m, own)
+	}
 	a := m.GetAgent()
 	a.RegisteredAt = t.now
 	if l, ok := t.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok {

@@ -152,7 +152,7 @@ type machineGlance struct {
 // glanceMachine glances at machines.
 func glanceMachine() func(row string) *holdfastv1.Machine {
 	g := &machineGlance{changed: &timestamppb.Timestamp{}, machine: &holdfastv1.Machine{
-		Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}, Status: &holdfastv1.MachineStatus{}, Node: &holdfastv1.NodeRecord{}}}
+		Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}, Status: &holdfastv1.MachineStatus{}, Node: &holdfastv1.NodeRecord{}, Agent: &holdfastv1.AgentRecord{}}}
 	return g.read
 }
 
@@ -163,7 +163,7 @@ func (g *machineGlance) read(row string) *holdfastv1.Machine {
 	m.Spec.Reset()
 	m.Status.Reset()
 	g.changed.Reset()
-	m.MachineId, m.Spec.MacAddresses, m.Status.Conditions, m.Node.StateChangedAt = "", macs, conditions, nil
+	m.MachineId, m.Spec.MacAddresses, m.Status.Conditions, m.Node.StateChangedAt, m.Agent.TokenId = "", macs, conditions, nil, ""
 	for f := range fieldsOf(row) {
 		switch {
 		case f.isText(1):
@@ -177,6 +177,8 @@ func (g *machineGlance) read(row string) *holdfastv1.Machine {
 			glanceStatus(m.Status, f.text)
 		case f.isText(53):
 			g.node(f.text)
+		case f.isText(54):
+			glanceAgent(m.Agent, f.text)
 		}
 	}
 	return m
@@ -260,6 +262,14 @@ func glanceCondition(all []*holdfastv1.Condition, text string) []*holdfastv1.Con
 		}
 	}
 	return all
+}
+
+func glanceAgent(a *holdfastv1.AgentRecord, text string) {
+	for f := range fieldsOf(text) {
+		if f.isText(50) {
+			a.TokenId = f.text
+		}
+	}
 }
 
 func (g *machineGlance) node(text string) {

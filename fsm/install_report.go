@@ -122,6 +122,7 @@ func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	case status == "complete":
 		i.Progress, i.CompletedAt = 100, t.now
 		t.pinHost(m, i)
+		t.forgetEnrollment(m, i.GetCompletedAt())
 		t.stage(s, holdfastv1.Install_COMPLETE, "the installer is done")
 	case status == "started" && i.GetStage() < holdfastv1.Install_INSTALLER_STARTED:
 		if i.GetStartedAt() == nil {
@@ -159,10 +160,11 @@ func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool
 func (t *tx) hostInstalled(m *holdfastv1.Machine, run *holdfastv1.Run) (changed bool) {
 	s, ok := t.installs.get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil && i.GetStage() != holdfastv1.Install_FAILED {
-		return t.pinHost(m, i)
+		forgot := t.forgetEnrollment(m, i.GetCompletedAt())
+		return t.pinHost(m, i) || forgot
 	}
 	t.forgetHost(run.GetMachineId())
-	return false
+	return t.forgetEnrollment(m, installBegan(run))
 }
 
 // appendInstallLog adds to the installer's log. What is there already is skipped, a hole is refused.

@@ -16,6 +16,7 @@ const (
 	machinesByPool
 	machinesPoolReady // by pool too, those whose agent is ready
 	machinesPassing   // those whose node is on its way, by since when
+	machinesEnrolled  // those whose agent has a token of its own
 	machineIndexes    // how many there are
 )
 
@@ -43,6 +44,9 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
 			add(machinesPoolReady, key)
 		}
+	}
+	if m.GetAgent().GetTokenId() != "" {
+		add(machinesEnrolled, m.GetMachineId())
 	}
 	if passing(m) {
 		add(machinesPassing, orderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId()))

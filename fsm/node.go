@@ -258,6 +258,9 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 		}
 		m = t.discover(c.GetMachineId(), mac, nil, change{by: byReport, comment: "discovered by its report"})
 	}
+	if err := t.checkSpeaker(m); err != nil {
+		return nil, err
+	}
 	if t.beginsInstall(m, r) {
 		if err := t.checkObservable(m, c.GetRunId()); err != nil {
 			return nil, err

@@ -74,12 +74,12 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 		if machine == "" {
 			add("machine_id", "is required for role AGENT: the token is good for that machine alone")
 		}
-	case holdfastv1.Role_POOL_AGENT:
+	case holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:
 		if pools != 1 {
-			add("pools", "has %d pools: a token of role POOL_AGENT has exactly one", pools)
+			add("pools", "has %d pools: a token of role %s has exactly one", pools, role)
 		}
 	default:
-		add("role", "%q is not one of VIEWER, OPERATOR, ADMIN, AGENT, POOL_AGENT, SERVICE", role.String())
+		add("role", "%q is not one of VIEWER, OPERATOR, ADMIN, AGENT, POOL_AGENT, ENROLLER, SERVICE", role.String())
 	}
 	switch role := tok.GetRole(); {
 	case role == holdfastv1.Role_AGENT && pools > 0:
@@ -134,6 +134,14 @@ func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) 
 
 // admitToken refuses a token that cannot be put on record. Other commands that bring a token call it too, before they write anything.
 func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
+	if err := t.checkToken(s); err != nil {
+		return err
+	}
+	return t.checkPrivilege(s.GetToken())
+}
+
+// checkToken is admitToken without the check of what the caller may ask for.
+func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 	tok := s.GetToken()
 	if !validName(tok.GetTokenId(), 64) {
 		return invalid("token.token_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", tok.GetTokenId())
@@ -144,11 +152,11 @@ func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
 	if err := Invalid(ValidateToken(tok)); err != nil {
 		return err
 	}
+	if tok.GetRole() == holdfastv1.Role_ENROLLER && !t.has(Level2) {
+		return invalid("token.role", "%q needs feature level %d: upgrade all peers first", tok.GetRole().String(), Level2)
+	}
 	if at := tok.GetExpiresAt(); at != nil && (!at.IsValid() || !at.AsTime().After(t.now.AsTime())) {
 		return invalid("token.expires_at", "%s is not after %s, which it is now", at.AsTime().Format(time.RFC3339), t.now.AsTime().Format(time.RFC3339))
-	}
-	if err := t.checkPrivilege(tok); err != nil {
-		return err
 	}
 	if t.tokens.has(tok.GetTokenId()) {
 		return refuse(Aborted, ReasonIDTaken, "generated token id %q is in use", tok.GetTokenId())
@@ -169,7 +177,7 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 	if own, ok := t.tokens.get(o.GetTokenId()); ok && own.GetToken().GetRole() != role {
 		role = holdfastv1.Role_ROLE_UNSPECIFIED // what the caller is said to be is not what its token says
 	}
-	agents := tok.GetRole() == holdfastv1.Role_AGENT || tok.GetRole() == holdfastv1.Role_POOL_AGENT
+	agents := tok.GetRole() == holdfastv1.Role_AGENT || tok.GetRole() == holdfastv1.Role_POOL_AGENT || tok.GetRole() == holdfastv1.Role_ENROLLER
 	switch {
 	case tok.GetBootstrap():
 	case role == holdfastv1.Role_ADMIN:

@@ -2,11 +2,14 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -55,16 +58,32 @@ func (s *agentService) CreateAgentMachine(ctx context.Context, r *holdfastv1.Cre
 	})
 }
 
-// RegisterAgent makes a machine registered; its first keepalive makes it ready.
+// RegisterAgent makes a machine registered; its first keepalive makes it ready. While an older peer is left, no machine is enrolled.
 func (s *agentService) RegisterAgent(ctx context.Context, r *holdfastv1.RegisterAgentRequest) (*holdfastv1.Machine, error) {
 	for _, f := range []struct{ name, value string }{{"machine_id", r.GetMachineId()}, {"pool_name", r.GetPoolName()}} {
 		if err := required(f.name, f.value); err != nil {
 			return nil, err
 		}
 	}
-	c := s.command(ctx)
-	c.Op = &internalv1.Command_RegisterAgent{RegisterAgent: &internalv1.RegisterAgent{Agent: known(r), TtlMs: machineTTL.Milliseconds()}}
-	return apply[*holdfastv1.Machine](ctx, s.node, c)
+	sum := r.GetTokenSha256()
+	if n := len(sum); n != 0 && n != sha256.Size {
+		return nil, invalid("token_sha256", fmt.Sprintf("has %d bytes, not %d", n, sha256.Size))
+	}
+	in := proto.CloneOf(known(r))
+	in.TokenSha256 = nil
+	v, err := s.node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return again(func() (*holdfastv1.Machine, error) {
+		c := s.command(ctx)
+		op := &internalv1.RegisterAgent{Agent: in, TtlMs: machineTTL.Milliseconds()}
+		if len(sum) > 0 && v.Has(fsm.Level2) {
+			op.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: "tok-" + randomHex(6)}, Sha256: sum}
+		}
+		c.Op = &internalv1.Command_RegisterAgent{RegisterAgent: op}
+		return apply[*holdfastv1.Machine](ctx, s.node, c)
+	})
 }
 
 // ListAgentMachines lists the machines that are ready, by id. An agent sees its own.

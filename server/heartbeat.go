@@ -73,6 +73,9 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 		return nil
 	}
 	v := s.state.View()
+	if v.Enrolled(id) {
+		return fsm.MachineEnrolled(id)
+	}
 	for _, pool := range who.GetPools() { // nearly always: what follows is for the others
 		if v.InPool(id, pool) && auth.InScope(who, pool) {
 			return nil

@@ -21,11 +21,14 @@ const (
 // errForgotten is an answer that says that the server does not know the machine.
 var errForgotten = errors.New("the server does not know this machine (any more)")
 
+// errRevoked says that the machine enrolls again.
+var errRevoked = errors.New("the machine's own token was refused")
+
 // Agent keeps one machine registered.
 type Agent struct {
 	cfg     Config
 	source  Source
-	tokens  rest.Tokens
+	tokens  *credentials
 	peers   *rest.Peers
 	log     *slog.Logger
 	backoff rest.Backoff
@@ -56,9 +59,20 @@ func New(cfg Config, source Source) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens := cfg.tokens()
+	none := cfg.Token == "" && cfg.TokenFile == ""
+	if none { // nothing to enroll with
+		cfg.OwnTokenFile = ""
+	}
+	tokens, err := newCredentials(cfg.OwnTokenFile, cfg.MachineID, cfg.tokens())
+	if err != nil {
+		return nil, err
+	}
+	var sent rest.Tokens = tokens
+	if none {
+		sent = nil
+	}
 	peers, err := rest.New(rest.Config{
-		URLs: cfg.Servers, Tokens: tokens, AllowPlaintext: cfg.AllowPlaintext, TLS: cfg.TLS,
+		URLs: cfg.Servers, Tokens: sent, AllowPlaintext: cfg.AllowPlaintext, TLS: cfg.TLS,
 		Transport: cfg.Transport, Timeout: cfg.Timeout, UserAgent: "holdfast-agent/" + cfg.AgentVersion,
 	})
 	if err != nil {
@@ -126,12 +140,22 @@ func (a *Agent) tryRegister(ctx context.Context, specs Specs) error {
 	if err != nil {
 		return err
 	}
-	answer, err := a.post(ctx, pathRegister, specs.request(a.cfg, token))
+	sum, err := a.tokens.enrollment(ctx)
+	if err != nil {
+		return err
+	}
+	answer, err := a.post(ctx, pathRegister, specs.request(a.cfg, token, sum))
 	if err != nil {
 		return err
 	}
 	if err := answer.Err(); err != nil {
 		return err
+	}
+	if id := enrolledAs(answer.Body); sum != "" && id != "" {
+		if err := a.tokens.enrolled(); err != nil {
+			return err
+		}
+		a.log.InfoContext(ctx, "enrolled with a token of its own", "token_id", id)
 	}
 	a.took(false, readTiming(answer.Body))
 	return nil
@@ -151,7 +175,7 @@ func (a *Agent) keepAlive(ctx context.Context, registered Specs) (taken bool, wh
 			if rest.Sleep(ctx, rest.Early(a.Status().Interval)) != nil {
 				return taken, ctx.Err()
 			}
-		case errors.Is(err, errForgotten):
+		case errors.Is(err, errForgotten), errors.Is(err, errRevoked):
 			return taken, err
 		default:
 			failures++
@@ -185,9 +209,14 @@ func (a *Agent) tryKeepalive(ctx context.Context) error {
 		a.failed(errForgotten)
 		return errForgotten
 	}
+	if a.tokens.lapsed() { // the token to enroll with is of no use for keepalives
+		a.failed(errRevoked)
+		return errRevoked
+	}
 	if err := answer.Err(); err != nil {
 		return err
 	}
+	a.tokens.taken()
 	a.took(true, readTiming(answer.Body))
 	return nil
 }

@@ -38,6 +38,19 @@ func readTiming(body []byte) timing {
 	return t
 }
 
+// enrolledAs returns the id of the token that a registration has enrolled the machine with; "" if it has not.
+func enrolledAs(body []byte) string {
+	var in struct {
+		MachineState struct {
+			TokenID string `json:"token_id"`
+		} `json:"machine_state"`
+	}
+	if json.Unmarshal(body, &in) != nil {
+		return ""
+	}
+	return in.MachineState.TokenID
+}
+
 // maxAmount is more than any server means.
 const maxAmount = 24 * time.Hour
 

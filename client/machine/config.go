@@ -32,6 +32,9 @@ type Config struct {
 	// insecure.
 	Token     string
 	TokenFile string
+	// OwnTokenFile is where the machine keeps a token of its own: it makes one, and enrolls with Token or TokenFile. Empty: it uses those for
+	// everything.
+	OwnTokenFile string
 	// MachineID is the id of this machine (see Identity), Pool the pool it belongs to. Required.
 	MachineID string
 	Pool      string

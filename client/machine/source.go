@@ -58,15 +58,16 @@ type registerRequest struct {
 	Memory       string `json:"memory"`
 	GPUCount     string `json:"gpu_count"`
 	PrivateIP    string `json:"private_ip"`
+	TokenSHA256  string `json:"token_sha256,omitempty"` // not in the document: see credentials
 	Hardware
 }
 
-func (s Specs) request(cfg Config, token string) registerRequest {
+func (s Specs) request(cfg Config, token, sum string) registerRequest {
 	return registerRequest{
 		Token: token, MachineID: cfg.MachineID, Hostname: s.Hostname,
 		ProviderName: cfg.Provider, PoolName: cfg.Pool,
 		CPU: strconv.FormatInt(s.CPUMillicores, 10) + "m", Memory: formatMemory(s.MemoryMiB),
-		GPUCount: strconv.Itoa(s.GPUCount), PrivateIP: s.PrivateIP, Hardware: s.Hardware,
+		GPUCount: strconv.Itoa(s.GPUCount), PrivateIP: s.PrivateIP, TokenSHA256: sum, Hardware: s.Hardware,
 	}
 }
 

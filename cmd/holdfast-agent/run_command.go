@@ -52,7 +52,7 @@ func runCommand(s system, log *logFlags) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.servers, "server", nil, "base URLs of one or more peers, https://peer-1:7401")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file with the token of this machine or its pool (default: none is sent)")
+	flags.StringVar(&f.tokenFile, "token-file", "", "file with the token to enroll with, or of this machine (default: none is sent)")
 	flags.StringVar(&f.pool, "pool", "", "pool of this machine")
 	flags.StringVar(&f.provider, "provider", machine.DefaultProvider, "provider of the pool")
 	flags.StringVar(&f.machineID, "machine-id", "", "id of this machine, as holdfast machine create gave it (default: made at random once)")
@@ -93,7 +93,7 @@ func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error
 		log.WarnContext(ctx, "this machine has a new id", "machine_id", id, "reason", note)
 	}
 	agent, err := machine.New(machine.Config{
-		Servers: f.servers, TokenFile: f.tokenFile, MachineID: id, Pool: f.pool, Provider: f.provider,
+		Servers: f.servers, TokenFile: f.tokenFile, OwnTokenFile: filepath.Join(f.stateDir, "token.json"), MachineID: id, Pool: f.pool, Provider: f.provider,
 		AgentVersion: s.version, Interval: f.interval, TLS: tlsConf, AllowPlaintext: f.allowPlaintext, Logger: log,
 	}, h)
 	if err != nil {

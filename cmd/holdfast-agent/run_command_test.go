@@ -42,6 +42,10 @@ func TestRun(t *testing.T) {
 		if id == "" {
 			id, _ = got["machine_id"].(string)
 		}
+		if sum, _ := got["token_sha256"].(string); len(sum) != 64 {
+			t.Errorf("the agent enrolls with %q, want the SHA-256 of its token", sum)
+		}
+		delete(got, "token_sha256")
 		if diff := cmp.Diff(map[string]any{
 			"token": "abc123", "machine_id": id, "hostname": "gpu-worker-1", "provider_name": "generic", "pool_name": "gpu",
 			"cpu": "8000m", "memory": "16Gi", "gpu_count": "2", "private_ip": "192.168.1.100",

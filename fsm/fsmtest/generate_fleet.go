@@ -118,7 +118,13 @@ func (g *Generator) registerAgent(v *fsm.View) proto.Message {
 		in.Hardware = &holdfastv1.NodeRecord{Vendor: g.id("vendor", 2), SerialNumber: g.id("serial", macs)}
 		in.MacAddress = g.mac()
 	}
-	return &internalv1.RegisterAgent{Agent: in, TtlMs: leaseTTL}
+	c := &internalv1.RegisterAgent{Agent: in, TtlMs: leaseTTL}
+	if v.Has(fsm.Level2) && g.Chooser.Choose("enrolls", 3) == 0 {
+		id := g.id("own-token", tokenIDs)
+		sum := sha256.Sum256([]byte(id + in.GetMachineId()))
+		c.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: id}, Sha256: sum[:]}
+	}
+	return c
 }
 
 func (g *Generator) mac() string {

@@ -3513,6 +3513,7 @@ type RegisterAgent struct {
 	state         protoimpl.MessageState   `protogen:"open.v1"`
 	Agent         *v1.RegisterAgentRequest `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	TtlMs         int64                    `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"` // of the lease that it begins
+	Token         *StoredToken             `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`               // of the machine, which the agent enrolls with; level 2
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3559,6 +3560,13 @@ func (x *RegisterAgent) GetTtlMs() int64 {
 		return x.TtlMs
 	}
 	return 0
+}
+
+func (x *RegisterAgent) GetToken() *StoredToken {
+	if x != nil {
+		return x.Token
+	}
+	return nil
 }
 
 type CreateNode struct {
@@ -4623,10 +4631,11 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x04pool\x18\x03 \x01(\tR\x04pool\x12#\n" +
 	"\rprovider_name\x18\x04 \x01(\tR\fproviderName\x127\n" +
 	"\x05token\x18\x05 \x01(\v2!.holdfast.internal.v1.StoredTokenR\x05token\x12$\n" +
-	"\x0epending_ttl_ms\x18\x06 \x01(\x03R\fpendingTtlMs\"_\n" +
+	"\x0epending_ttl_ms\x18\x06 \x01(\x03R\fpendingTtlMs\"\x98\x01\n" +
 	"\rRegisterAgent\x127\n" +
 	"\x05agent\x18\x01 \x01(\v2!.holdfast.v1.RegisterAgentRequestR\x05agent\x12\x15\n" +
-	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\"\x9c\x01\n" +
+	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\x127\n" +
+	"\x05token\x18\x03 \x01(\v2!.holdfast.internal.v1.StoredTokenR\x05token\"\x9c\x01\n" +
 	"\n" +
 	"CreateNode\x12\x1d\n" +
 	"\n" +
@@ -4908,22 +4917,23 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	92,  // 100: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
 	94,  // 101: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
 	95,  // 102: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	96,  // 103: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	96,  // 104: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	97,  // 105: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	98,  // 106: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	99,  // 107: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	99,  // 108: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	100, // 109: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	101, // 110: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	102, // 111: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	101, // 112: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	58,  // 113: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	114, // [114:114] is the sub-list for method output_type
-	114, // [114:114] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	94,  // 103: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	96,  // 104: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	96,  // 105: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	97,  // 106: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	98,  // 107: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	99,  // 108: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	99,  // 109: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	100, // 110: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	101, // 111: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	102, // 112: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	101, // 113: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	58,  // 114: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	115, // [115:115] is the sub-list for method output_type
+	115, // [115:115] is the sub-list for method input_type
+	115, // [115:115] is the sub-list for extension type_name
+	115, // [115:115] is the sub-list for extension extendee
+	0,   // [0:115] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }

@@ -84,6 +84,10 @@ func fromToken(t *holdfastv1.Token) *holdfastv1.Identity {
 		if len(t.GetPools()) > 0 {
 			id.Principal = "pool:" + t.GetPools()[0]
 		}
+	case holdfastv1.Role_ENROLLER:
+		if len(t.GetPools()) > 0 {
+			id.Principal = "enroll:" + t.GetPools()[0]
+		}
 	case holdfastv1.Role_SERVICE:
 		id.Principal = "service:" + t.GetName()
 	}

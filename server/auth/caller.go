@@ -69,7 +69,7 @@ func InScope(id *holdfastv1.Identity, pool string) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT:
 		return false
-	case holdfastv1.Role_POOL_AGENT:
+	case holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:
 		return slices.Contains(id.GetPools(), pool)
 	}
 	return len(id.GetPools()) == 0 || slices.Contains(id.GetPools(), pool)
@@ -77,7 +77,11 @@ func InScope(id *holdfastv1.Identity, pool string) bool {
 
 // Scoped says whether somebody sees only some of what there is.
 func Scoped(id *holdfastv1.Identity) bool {
-	return len(id.GetPools()) > 0 || id.GetRole() == holdfastv1.Role_AGENT || id.GetRole() == holdfastv1.Role_POOL_AGENT
+	switch id.GetRole() {
+	case holdfastv1.Role_AGENT, holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:
+		return true
+	}
+	return len(id.GetPools()) > 0
 }
 
 // anonymous is everybody where there is no authentication.

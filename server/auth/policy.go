@@ -61,7 +61,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.InstallService", Public(), "LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
 	add("holdfast.v1.AgentService", also(viewer, agents), "ListAgentMachines")
-	add("holdfast.v1.AgentService", Rule{Also: agents, Own: ownMachine}, "RegisterAgent")
+	add("holdfast.v1.AgentService", Rule{Also: append([]holdfastv1.Role_Value{holdfastv1.Role_ENROLLER}, agents...), Own: ownMachine}, "RegisterAgent")
 	add("holdfast.v1.HeartbeatService", Rule{Also: agents, Own: ownMachine}, "KeepMachineAlive")
 	add("holdfast.v1.HeartbeatService", Rule{Also: pools, Own: ownPool}, "HeartbeatPool")
 	add("holdfast.v1.HeartbeatService", Rule{Also: services}, "PingService")

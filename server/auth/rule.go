@@ -55,7 +55,7 @@ func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *
 		return r.allowsPerson(id, what)
 	case !slices.Contains(r.Also, role):
 		return denied(ReasonRole, "%s has the role %s, which may not call %s: it takes %s", id.GetPrincipal(), roleName(role), what, r.Needs())
-	case role == holdfastv1.Role_AGENT && id.GetMachineId() == "", role == holdfastv1.Role_POOL_AGENT && len(id.GetPools()) == 0:
+	case role == holdfastv1.Role_AGENT && id.GetMachineId() == "", (role == holdfastv1.Role_POOL_AGENT || role == holdfastv1.Role_ENROLLER) && len(id.GetPools()) == 0:
 		return denied(ReasonNotOwn, "the token of %s names no machine and no pool: make a new one", id.GetPrincipal())
 	case req != nil && r.Own != nil && !r.Own(id, req):
 		return denied(ReasonNotOwn, "%s may call %s for itself only", id.GetPrincipal(), what)

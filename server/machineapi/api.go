@@ -64,7 +64,8 @@ func invalidToken() failure { return failure{Message: "Invalid token", ErrorCode
 // agentOnly refuses the tokens of people: a valid token of another kind is 403 (specs/README.md, 000).
 func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 	switch id := auth.From(r.Context()); {
-	case id.GetMethod() == auth.MethodInsecure, id.GetRole() == holdfastv1.Role_AGENT, id.GetRole() == holdfastv1.Role_POOL_AGENT:
+	case id.GetMethod() == auth.MethodInsecure, id.GetRole() == holdfastv1.Role_AGENT, id.GetRole() == holdfastv1.Role_POOL_AGENT,
+		id.GetRole() == holdfastv1.Role_ENROLLER:
 		return true
 	}
 	answer(w, http.StatusForbidden, invalidToken())
@@ -100,7 +101,11 @@ func (a *api) fail(w http.ResponseWriter, err error, other failure) {
 	case http.StatusUnauthorized:
 		answer(w, code, failure{Message: "Unauthorized"})
 	case http.StatusForbidden:
-		answer(w, code, invalidToken())
+		f := invalidToken()
+		if httpjson.Reason(err) == "MACHINE_ENROLLED" {
+			f.Suggestion = message
+		}
+		answer(w, code, f)
 	case http.StatusTooManyRequests:
 		answer(w, code, failure{Message: message})
 	case http.StatusServiceUnavailable:

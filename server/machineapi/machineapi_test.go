@@ -1,6 +1,8 @@
 package machineapi_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"log/slog"
 	"math"
 	"strings"
@@ -8,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
@@ -62,6 +65,40 @@ func TestTokens(t *testing.T) {
 		apitest.Call{Name: "token without the prefix", Token: "=" + l.Secret("agent"), Method: "GET", Path: list, Status: 200, Want: "[]"},
 		apitest.Call{Name: "prefix in lower case", Token: "=bearer " + l.Secret("agent"), Method: "GET", Path: list + "/", Status: 200, Want: "[]"},
 	))
+}
+
+// TestEnroll: a token to enroll with brings a machine, and its own token alone speaks for it then.
+func TestEnroll(t *testing.T) {
+	l := lab(t)
+	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	enroller, own := l.NewToken(&holdfastv1.Token{Role: holdfastv1.Role_ENROLLER, Pools: []string{"gpu"}}), strings.Repeat("s", 86)
+	sum := sha256.Sum256([]byte(own))
+	plain, stolen := with(machine, "1165a9b6", "2265a9b6"), with(machine, "1165a9b6", "3365a9b6")
+	enrolls := with(plain, `"token":""`, fmt.Sprintf(`"token_sha256":"%x"`, sum))
+	foreign := with(plain, `"token":""`, fmt.Sprintf(`"token_sha256":"%x"`, sha256.Sum256([]byte("foreign"))))
+	beat := with(beat, "1165a9b6", "2265a9b6")
+	call := func(name, token, path, body string, status int, want string) {
+		t.Helper()
+		l.Run(t, []apitest.Call{{Name: name, Token: token, Method: "POST", Path: path, Body: body, Status: status, Want: want}})
+	}
+	call("without a token of its own", "="+enroller, register, plain, 403, invalidToken)
+	call("malformed", "="+enroller, register, with(plain, `"token":""`, `"token_sha256":"abc"`), 403, invalidToken)
+	call("enrolled", "="+enroller, register, enrolls, 200, "*")
+	m, _ := l.State().Machine("2265a9b6")
+	id := m.GetAgent().GetTokenId()
+	if id == "" {
+		t.Fatalf("the machine is %v, want it enrolled", m)
+	}
+	call("again", "="+enroller, register, enrolls, 200,
+		`{"config":null,"machine_state":{"machine_id":"2265a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300,"token_id":"`+id+`"}}`)
+	call("by another machine", "="+enroller, register, foreign, 403, "*")
+	call("keepalive of the enroller", "="+enroller, keepalive, beat, 403, invalidToken)
+	call("keepalive of the pool", "gpu", keepalive, beat, 403, "*")
+	call("registration of the pool", "gpu", register, plain, 403, "*")
+	call("own keepalive", "="+own, keepalive, beat, 200, "*")
+	call("own registration", "="+own, register, plain, 200, `{"config":null,"machine_state":{"machine_id":"2265a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`)
+	call("own token, another machine", "="+own, register, stolen, 403, invalidToken)
+	call("pool token, a machine that is not enrolled", "gpu", register, stolen, 200, "*")
 }
 
 // What is not a registration or a keepalive.

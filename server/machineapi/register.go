@@ -1,6 +1,8 @@
 package machineapi
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"strconv"
@@ -17,14 +19,15 @@ const ttlSeconds = 300
 
 // registration is the body of POST register. Its token is "" in the field, and means something else to those agents: it is not looked at.
 type registration struct {
-	MachineID    text `json:"machine_id"`
-	Hostname     text `json:"hostname"`
-	ProviderName text `json:"provider_name"`
-	PoolName     text `json:"pool_name"`
-	CPU          text `json:"cpu"`
-	Memory       text `json:"memory"`
-	GPUCount     text `json:"gpu_count"`
-	PrivateIP    text `json:"private_ip"`
+	MachineID    text  `json:"machine_id"`
+	Hostname     text  `json:"hostname"`
+	ProviderName text  `json:"provider_name"`
+	PoolName     text  `json:"pool_name"`
+	CPU          text  `json:"cpu"`
+	Memory       text  `json:"memory"`
+	GPUCount     text  `json:"gpu_count"`
+	PrivateIP    text  `json:"private_ip"`
+	TokenSHA256  extra `json:"token_sha256"` // hex; ours: see RegisterAgentRequest
 	hardware
 }
 
@@ -68,6 +71,7 @@ type machineState struct {
 	LastKeepalive string `json:"last_keepalive,omitempty"` // unix seconds
 	TTLSeconds    int64  `json:"ttl_seconds"`
 	AgentVersion  string `json:"agent_version,omitempty"`
+	TokenID       string `json:"token_id,omitempty"` // of a machine that this registration has enrolled
 }
 
 // registered is the answer of POST register; config is always there.
@@ -109,10 +113,14 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	if provider == "" {
 		provider = "generic"
 	}
+	sum, err := hex.DecodeString(string(in.TokenSHA256))
+	if err != nil || len(sum) != sha256.Size {
+		sum = nil
+	}
 	m, err := a.agents.RegisterAgent(r.Context(), &holdfastv1.RegisterAgentRequest{
 		MachineId: string(in.MachineID), Hostname: string(in.Hostname), ProviderName: provider, PoolName: string(in.PoolName),
 		CpuMillicores: cpu, MemoryMib: memory, GpuCount: int32(gpus), PrivateIp: string(in.PrivateIP),
-		Hardware: in.record(), MacAddress: in.mac(),
+		Hardware: in.record(), MacAddress: in.mac(), TokenSha256: sum,
 	})
 	if err != nil {
 		other := failure{Message: "Failed to register machine"}
@@ -125,7 +133,9 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err, other)
 		return
 	}
-	answer(w, http.StatusOK, registered{MachineState: machineState{
-		MachineID: m.GetMachineId(), Status: "registered", PoolName: m.GetSpec().GetPool(), TTLSeconds: ttlSeconds,
-	}})
+	state := machineState{MachineID: m.GetMachineId(), Status: "registered", PoolName: m.GetSpec().GetPool(), TTLSeconds: ttlSeconds}
+	if sum != nil {
+		state.TokenID = m.GetAgent().GetTokenId()
+	}
+	answer(w, http.StatusOK, registered{MachineState: state})
 }

@@ -49,6 +49,7 @@ func TestRedact(t *testing.T) {
 // harmless are fields that look as if they held a secret, with what they hold instead.
 func harmless() map[protoreflect.FullName]string {
 	return map[protoreflect.FullName]string{
+		"holdfast.v1.RegisterAgentRequest.token_sha256":  "the hash of 64 random bytes",
 		"holdfast.v1.MachineSpec.bmc_credentials_ref":    "the name of a secret",
 		"holdfast.v1.MachineSpec.ssh_credentials_ref":    "the name of a secret",
 		"holdfast.v1.Webhook.secret_ref":                 "the name of a secret",

@@ -48,6 +48,7 @@ func TestRecovery(t *testing.T) {
 	l := open(t)
 	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.next)
 	l.watched(t)
+	l.enrolls(t)
 	l.restores(t)
 
 	tr := l.traffic(t, "rot")

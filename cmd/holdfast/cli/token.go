@@ -34,11 +34,12 @@ func (a *app) tokenCreate() *cobra.Command {
 		Long: `Make a token. Its value is printed on standard output, this once: only a hash of it is kept.
 
 Roles: viewer reads; operator also runs, and changes machines; admin may everything else too. Viewers and operators can be
-limited to pools. agent is for one machine, pool-agent for any machine of one pool and for its manager, service for services
-that register themselves. A pool and no role means pool-agent; a machine and no role means agent.`,
+limited to pools. agent is for one machine. enroller enrolls the machines of one pool: the agent of each makes its own token then. pool-agent is for
+the manager of one pool, and for agents that cannot enroll. service is for services that register themselves. A pool and no role
+means pool-agent; a machine and no role means agent.`,
 		Example: `  export HOLDFAST_TOKEN=$(holdfast token create --name alice --role admin)
   holdfast token create --name ci --role operator --pool gpu,cpu --ttl 90d
-  holdfast token create --name gpu-agents --pool gpu
+  holdfast token create --name gpu-machines --role enroller --pool gpu --ttl 24h
   holdfast token create --name ci --role viewer -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -69,12 +70,12 @@ that register themselves. A pool and no role means pool-agent; a machine and no 
 	o.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&r.Name, "name", "", "what it is for: its calls are those of token:NAME")
-	f.StringVar(&roleName, "role", "", "viewer, operator, admin, agent, pool-agent or service")
+	f.StringVar(&roleName, "role", "", "viewer, operator, admin, agent, pool-agent, enroller or service")
 	f.StringSliceVar(&r.Pools, "pool", nil, "limit it to a pool, or to several, comma-separated")
 	f.StringVar(&r.MachineId, "machine", "", "the machine of an agent")
 	f.Var(&life, "ttl", "time until it expires, such as 90d, 12h or never (default 90d; agents and services: never)")
 	f.StringVar(&r.Comment, "comment", "", "a comment, kept with it")
-	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent service", " "), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent enroller service", " "), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -86,11 +87,11 @@ func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value,
 	case name == "" && len(r.GetPools()) == 1:
 		return holdfastv1.Role_POOL_AGENT, nil
 	case name == "":
-		return 0, usagef("--role is missing: give viewer, operator, admin, agent, pool-agent or service")
+		return 0, usagef("--role is missing: give viewer, operator, admin, agent, pool-agent, enroller or service")
 	}
 	v, ok := holdfastv1.Role_Value_value[strings.ToUpper(strings.ReplaceAll(name, "-", "_"))]
 	if !ok || v == 0 {
-		return 0, usagef("--role: %q is not one of viewer, operator, admin, agent, pool-agent, service", name)
+		return 0, usagef("--role: %q is not one of viewer, operator, admin, agent, pool-agent, enroller, service", name)
 	}
 	return holdfastv1.Role_Value(v), nil
 }

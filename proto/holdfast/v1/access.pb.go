@@ -32,9 +32,10 @@ const (
 	Role_OPERATOR         Role_Value = 2 // and run, within its pools
 	Role_ADMIN            Role_Value = 3 // and everything else
 	Role_AGENT            Role_Value = 4 // be one machine
-	Role_POOL_AGENT       Role_Value = 5 // be any machine of one pool, or its manager
+	Role_POOL_AGENT       Role_Value = 5 // be the manager of one pool, or any of its machines that has no token of its own
 	Role_SERVICE          Role_Value = 6 // register services with the discovery API
 	Role_BACKUP           Role_Value = 7 // save snapshots of the whole state; of certificates only
+	Role_ENROLLER         Role_Value = 8 // enroll machines of one pool: each then uses a token of its own
 )
 
 // Enum value maps for Role_Value.
@@ -48,6 +49,7 @@ var (
 		5: "POOL_AGENT",
 		6: "SERVICE",
 		7: "BACKUP",
+		8: "ENROLLER",
 	}
 	Role_Value_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
@@ -58,6 +60,7 @@ var (
 		"POOL_AGENT":       5,
 		"SERVICE":          6,
 		"BACKUP":           7,
+		"ENROLLER":         8,
 	}
 )
 
@@ -252,7 +255,7 @@ type Token struct {
 	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`         // its id, not its value
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                              // of the principal: token:<name>
 	Role          Role_Value             `protobuf:"varint,3,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"` // what it opens
-	Pools         []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`                            // scope of viewers and operators; the one pool of POOL_AGENT
+	Pools         []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`                            // scope of viewers and operators; the one pool of POOL_AGENT and ENROLLER
 	MachineId     string                 `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`   // of AGENT
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`   // when it was made
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`   // unset: never
@@ -383,7 +386,7 @@ type CreateTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // of the principal: token:<name>
 	Role          Role_Value             `protobuf:"varint,2,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`          // what it opens
-	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`                                     // scope of viewers and operators; the one pool of POOL_AGENT
+	Pools         []string               `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`                                     // scope of viewers and operators; the one pool of POOL_AGENT and ENROLLER
 	MachineId     string                 `protobuf:"bytes,4,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`            // of AGENT: the machine that it is good for
 	TtlSeconds    int64                  `protobuf:"varint,5,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`        // 0: 90 days for viewers, operators and admins, no expiry for agents and services
 	NeverExpires  bool                   `protobuf:"varint,50,opt,name=never_expires,json=neverExpires,proto3" json:"never_expires,omitempty"` // no expiry; not together with ttl_seconds
@@ -692,8 +695,8 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\btoken_id\x18\x04 \x01(\tR\atokenId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x05 \x01(\tR\tmachineId\x12\x16\n" +
-	"\x06method\x18\x06 \x01(\tR\x06method\"~\n" +
-	"\x04Role\"v\n" +
+	"\x06method\x18\x06 \x01(\tR\x06method\"\x8d\x01\n" +
+	"\x04Role\"\x84\x01\n" +
 	"\x05Value\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -705,7 +708,8 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"POOL_AGENT\x10\x05\x12\v\n" +
 	"\aSERVICE\x10\x06\x12\n" +
 	"\n" +
-	"\x06BACKUP\x10\a\"\xb6\x03\n" +
+	"\x06BACKUP\x10\a\x12\f\n" +
+	"\bENROLLER\x10\b\"\xb6\x03\n" +
 	"\x05Token\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +

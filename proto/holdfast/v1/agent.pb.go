@@ -283,8 +283,11 @@ type RegisterAgentRequest struct {
 	PrivateIp     string                 `protobuf:"bytes,8,opt,name=private_ip,json=privateIp,proto3" json:"private_ip,omitempty"`              // address on the network of the machines
 	// What the agent found of the hardware: vendor, model, serial_number, system_uuid, arch and boot_mode are taken, as from the report of a
 	// node. What is empty says nothing.
-	Hardware      *NodeRecord `protobuf:"bytes,9,opt,name=hardware,proto3" json:"hardware,omitempty"`
-	MacAddress    string      `protobuf:"bytes,10,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"` // of the interface that private_ip is on; it claims nothing
+	Hardware   *NodeRecord `protobuf:"bytes,9,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	MacAddress string      `protobuf:"bytes,10,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"` // of the interface that private_ip is on; it claims nothing
+	// Enrolls the machine: the SHA-256 of a secret that the agent has made, in 32 bytes. From then on the secret is the machine's own token, and the
+	// token of the pool does not speak for the machine any more. Ignored if the caller has a token of its own already.
+	TokenSha256   []byte `protobuf:"bytes,50,opt,name=token_sha256,json=tokenSha256,proto3" json:"token_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +392,13 @@ func (x *RegisterAgentRequest) GetMacAddress() string {
 	return ""
 }
 
+func (x *RegisterAgentRequest) GetTokenSha256() []byte {
+	if x != nil {
+		return x.TokenSha256
+	}
+	return nil
+}
+
 var File_proto_holdfast_v1_agent_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
@@ -413,7 +423,7 @@ const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\x1aCreateAgentMachineResponse\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\x12\x1a\n" +
 	"\x05token\x18\x02 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\x12\x19\n" +
-	"\btoken_id\x18\x03 \x01(\tR\atokenId\"\xeb\x02\n" +
+	"\btoken_id\x18\x03 \x01(\tR\atokenId\"\x8e\x03\n" +
 	"\x14RegisterAgentRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1a\n" +
@@ -429,7 +439,8 @@ const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\bhardware\x18\t \x01(\v2\x17.holdfast.v1.NodeRecordR\bhardware\x12\x1f\n" +
 	"\vmac_address\x18\n" +
 	" \x01(\tR\n" +
-	"macAddress2\xa8\x02\n" +
+	"macAddress\x12!\n" +
+	"\ftoken_sha256\x182 \x01(\fR\vtokenSha2562\xa8\x02\n" +
 	"\fAgentService\x12e\n" +
 	"\x12CreateAgentMachine\x12&.holdfast.v1.CreateAgentMachineRequest\x1a'.holdfast.v1.CreateAgentMachineResponse\x12H\n" +
 	"\rRegisterAgent\x12!.holdfast.v1.RegisterAgentRequest\x1a\x14.holdfast.v1.Machine\x12g\n" +

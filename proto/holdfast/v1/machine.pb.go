@@ -1686,6 +1686,7 @@ type AgentRecord struct {
 	LastKeepalive  *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_keepalive,json=lastKeepalive,proto3" json:"last_keepalive,omitempty"`      // at most 30 s behind
 	StateChangedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"` // when agent_state last changed
 	MacAddress     string                 `protobuf:"bytes,13,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`               // of the interface that private_ip is on, as the agent says: it claims nothing
+	TokenId        string                 `protobuf:"bytes,50,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                        // the token that the agent enrolled with: no other agent token of the pool speaks for the machine; empty: not enrolled
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1807,6 +1808,13 @@ func (x *AgentRecord) GetStateChangedAt() *timestamppb.Timestamp {
 func (x *AgentRecord) GetMacAddress() string {
 	if x != nil {
 		return x.MacAddress
+	}
+	return ""
+}
+
+func (x *AgentRecord) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
 	}
 	return ""
 }
@@ -2606,7 +2614,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x10install_progress\x18\x10 \x01(\x05R\x0finstallProgress\x12%\n" +
 	"\x0einstall_status\x18\x11 \x01(\tR\rinstallStatus\x12F\n" +
 	"\x11install_status_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x0finstallStatusAt\x12$\n" +
-	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\"\xd0\x04\n" +
+	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\"\xeb\x04\n" +
 	"\vAgentRecord\x12#\n" +
 	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
@@ -2625,7 +2633,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x0elast_keepalive\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\rlastKeepalive\x12D\n" +
 	"\x10state_changed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0estateChangedAt\x12\x1f\n" +
 	"\vmac_address\x18\r \x01(\tR\n" +
-	"macAddress\"\x80\x02\n" +
+	"macAddress\x12\x19\n" +
+	"\btoken_id\x182 \x01(\tR\atokenId\"\x80\x02\n" +
 	"\fAgentMetrics\x12.\n" +
 	"\x13cpu_utilization_pct\x18\x01 \x01(\x01R\x11cpuUtilizationPct\x124\n" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +

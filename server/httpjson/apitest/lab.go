@@ -130,6 +130,17 @@ func (l *Lab) Do(op proto.Message) {
 	}
 }
 
+// NewToken makes a token, and returns its value.
+func (l *Lab) NewToken(tok *holdfastv1.Token) string {
+	l.Helper()
+	secret, hash := auth.NewSecret()
+	tok.TokenId = fmt.Sprintf("tok-new-%d", len(l.tokens))
+	tok.Name = tok.GetTokenId()
+	l.Do(&internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}})
+	l.tokens[tok.GetName()] = secret
+	return secret
+}
+
 // State gives the state as it is now.
 func (l *Lab) State() *fsm.View { return l.state.View() }
 

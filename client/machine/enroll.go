@@ -1,0 +1,164 @@
+package machine
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/holdfast-metal/holdfast/client/internal/atomicfile"
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
+)
+
+// secretBytes is the length of a token in random bytes, as the cluster makes them.
+const secretBytes = 64
+
+// credentials are the tokens of a machine: the one that it was given, and its own after it has enrolled. The agent makes its own token, and a
+// registration carries the SHA-256 of it: the value never leaves the machine but as a credential, and a registration whose answer was lost can be
+// repeated.
+type credentials struct {
+	path      string // of the own token; "": the machine does not enroll
+	machineID string
+	given     rest.Tokens
+
+	mu       sync.Mutex
+	own      string // in use
+	pending  string // sent with a registration, not yet taken
+	answered bool   // a server has said that the own token is good
+	used     bool   // and has taken it
+	refused  bool   // the own token was refused, and the machine has not registered since
+	disabled bool   // the own token was answered and then refused before it was of any use: another one would be, too
+}
+
+// credentialFile is the file with the own token. A disk that was copied to another machine has the token of the machine it came from.
+type credentialFile struct {
+	MachineID string `json:"machine_id"`
+	Token     string `json:"token"`
+	Pending   bool   `json:"pending,omitempty"` // no answer has come yet
+}
+
+func newCredentials(path, machineID string, given rest.Tokens) (*credentials, error) {
+	c := &credentials{path: path, machineID: machineID, given: given}
+	if path == "" {
+		return c, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the machine's own token: %w", err)
+	}
+	var f credentialFile
+	switch {
+	case json.Unmarshal(b, &f) != nil || f.MachineID != machineID || f.Token == "": // the machine enrolls again
+	case f.Pending:
+		c.pending = f.Token
+	default:
+		c.own, c.used = f.Token, true
+	}
+	return c, nil
+}
+
+// Token implements rest.Tokens.
+func (c *credentials) Token(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own != "" {
+		return c.own, nil
+	}
+	return c.given.Token(ctx)
+}
+
+// Refused implements rest.Tokens. An own token that is refused was revoked: the machine enrolls again, with another one. If the given token is
+// refused while a registration is unanswered, the own token may be good: a token for enrollment is short-lived.
+func (c *credentials) Refused(token string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if token != c.own {
+		if c.given.Refused(token) {
+			return true
+		}
+		c.own, c.answered, c.used = c.pending, false, false
+		return c.own != ""
+	}
+	c.disabled = c.answered && !c.used
+	c.own, c.pending, c.refused = "", "", true
+	_ = os.Remove(c.path) // a token that stays is refused again
+	given, err := c.given.Token(context.Background())
+	return err == nil && given != ""
+}
+
+// enrollment returns the SHA-256 of the token to enroll with, in hex, or "" if the machine does not enroll.
+func (c *credentials) enrollment(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = false
+	if c.path == "" || c.own != "" || c.disabled {
+		return "", nil
+	}
+	if given, err := c.given.Token(ctx); err != nil || given == "" {
+		return "", nil // a cluster without authentication; an error is the registration's
+	}
+	if c.pending == "" {
+		var b [secretBytes]byte
+		_, _ = rand.Read(b[:]) // never fails
+		secret := base64.RawURLEncoding.EncodeToString(b[:])
+		if err := c.write(secret, true); err != nil {
+			return "", err
+		}
+		c.pending = secret
+	}
+	sum := sha256.Sum256([]byte(c.pending))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// enrolled notes that a server has taken the token.
+func (c *credentials) enrolled() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending == "" {
+		return nil
+	}
+	c.own, c.answered, c.used, c.pending = c.pending, true, false, ""
+	return c.write(c.own, false)
+}
+
+// lapsed reports whether the machine has to register again because its own token was refused.
+func (c *credentials) lapsed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
+// taken notes that a keepalive was taken.
+func (c *credentials) taken() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own == "" || c.used {
+		return
+	}
+	c.used = true
+	if c.pending != "" { // its registration was never answered
+		c.pending = ""
+		_ = c.write(c.own, false) // the file has it as pending: that is good for the next start, too
+	}
+}
+
+func (c *credentials) write(secret string, pending bool) error {
+	b, err := json.Marshal(credentialFile{MachineID: c.machineID, Token: secret, Pending: pending})
+	if err != nil {
+		return fmt.Errorf("write the machine's own token: %w", err)
+	}
+	if err := atomicfile.Write(c.path, append(b, '\n')); err != nil {
+		return fmt.Errorf("write the machine's own token: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package machine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
+)
+
+// cell is a gateway that enrolls: it takes the machine's own token after a registration with its hash, and the token to enroll with for
+// registrations alone.
+type cell struct {
+	gateway
+
+	mu       sync.Mutex
+	enroll   string          // the token to enroll with
+	own      map[string]bool // by SHA-256 in hex; false: revoked
+	answers  bool            // says so in its answers; an older one does not
+	lost     int             // answers to registrations that do not arrive
+	enrolled int
+}
+
+func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sent := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	sum := sha256.Sum256([]byte(sent))
+	registration := r.URL.Path == pathRegister
+	switch {
+	case c.own[hex.EncodeToString(sum[:])]:
+	case sent != c.enroll:
+		answer(w, 401, `{"message":"Unauthorized"}`)
+		return
+	case !registration && c.answers:
+		answer(w, 403, `{"message":"Invalid token","error_code":"invalid_token"}`)
+		return
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	c.gateway.ServeHTTP(w, r)
+}
+
+// handler serves the cell; the body of a registration is read by the gateway, so its answer is changed afterwards.
+func (c *cell) handler(w http.ResponseWriter, r *http.Request) {
+	buffered := &memory{header: http.Header{}}
+	c.ServeHTTP(buffered, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.URL.Path == pathRegister && buffered.status == 200 {
+		if sum, _ := c.lastReg["token_sha256"].(string); sum != "" && c.answers {
+			if _, known := c.own[sum]; !known {
+				c.own[sum] = true
+				c.enrolled++
+			}
+			buffered.body = strings.Replace(buffered.body, `"status"`, fmt.Sprintf(`"token_id":"tok-%d","status"`, c.enrolled), 1)
+		}
+		if c.lost > 0 {
+			c.lost--
+			buffered.status, buffered.body = 502, "<html>"
+		}
+	}
+	for k, v := range buffered.header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(buffered.status)
+	_, _ = w.Write([]byte(buffered.body))
+}
+
+// revoke makes all own tokens worth nothing.
+func (c *cell) revoke() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for sum := range c.own {
+		c.own[sum] = false
+	}
+}
+
+func (c *cell) set(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+type memory struct {
+	header http.Header
+	status int
+	body   string
+}
+
+func (m *memory) Header() http.Header { return m.header }
+func (m *memory) WriteHeader(s int)   { m.status = s }
+func (m *memory) Write(b []byte) (int, error) {
+	m.body += string(b)
+	return len(b), nil
+}
+
+// TestEnroll: the agent enrolls once, goes on with its own token, also after a restart, and enrolls again when that is revoked.
+func TestEnroll(t *testing.T) {
+	tests := []struct {
+		name     string
+		answers  bool
+		lost     int
+		expires  bool // the token to enroll with, right after the registration whose answer was lost
+		ready    bool
+		enrolled int
+	}{
+		{"enrolled", true, 0, false, true, 1},
+		{"lost answer", true, 2, false, true, 1},
+		{"lost answer and expired token", true, 1, true, true, 1},
+		{"older server", false, 0, false, true, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				c := &cell{gateway: gateway{token: "inner", pool: "gpu"}, enroll: "abc123", own: map[string]bool{}, answers: tt.answers, lost: tt.lost}
+				cfg := enrolling(c, dir)
+				a, stop := start(t, cfg, worker())
+				if tt.expires {
+					sleep(100 * time.Millisecond)
+					c.set(func() { c.enroll = "expired" })
+				}
+				sleep(2 * time.Minute)
+				if s := a.Status(); s.Ready != tt.ready {
+					t.Fatalf("status %+v, want ready: %t", s, tt.ready)
+				}
+				stop()
+				if c.enrolled != tt.enrolled {
+					t.Errorf("enrolled %d times, want %d", c.enrolled, tt.enrolled)
+				}
+				if !tt.answers {
+					return
+				}
+				c.set(func() { c.enroll = "expired" }) // and nobody needs it any more
+				a, stop = start(t, cfg, worker())
+				sleep(time.Minute)
+				if s := a.Status(); !s.Ready {
+					t.Errorf("after a restart: status %+v, want ready", s)
+				}
+				c.revoke()
+				c.set(func() { c.enroll = "abc123" })
+				sleep(2 * time.Minute)
+				if s := a.Status(); !s.Ready || c.enrolled != tt.enrolled+1 {
+					t.Errorf("after its token was revoked: status %+v, enrolled %d times, want ready and once more", s, c.enrolled)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// enrolling is the configuration of an agent that enrolls with abc123. Its file has mode 0600, and the value is in no log and no error.
+func enrolling(c *cell, dir string) Config {
+	n := cluster(&c.gateway)
+	for _, host := range []string{"a", "b", "c"} {
+		n.Serve(host, c.handler)
+	}
+	cfg := config(n)
+	cfg.OwnTokenFile = filepath.Join(dir, "token.json")
+	return cfg
+}
+
+// TestOwnTokenFile: the file is the machine's alone, in two senses.
+func TestOwnTokenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token.json")
+	c, err := newCredentials(path, "m-1", rest.StaticToken("given"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := c.enrollment(t.Context())
+	if err != nil || len(sum) != 64 {
+		t.Fatalf("enrollment = %q, %v", sum, err)
+	}
+	if err := c.enrolled(); err != nil {
+		t.Fatal(err)
+	}
+	own, err := c.Token(t.Context())
+	if got := sha256.Sum256([]byte(own)); err != nil || hex.EncodeToString(got[:]) != sum || len(own) != 86 {
+		t.Errorf("Token = %d bytes, %v, want what was enrolled", len(own), err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v, want mode 0600", info.Mode(), err)
+	}
+	for id, want := range map[string]string{"m-1": own, "m-2": "given"} { // a copied disk
+		again, err := newCredentials(path, id, rest.StaticToken("given"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := again.Token(t.Context()); got != want {
+			t.Errorf("%s: the token is another", id)
+		}
+	}
+	if c, err := newCredentials(path+".none", "m-1", rest.StaticToken("")); err != nil {
+		t.Fatal(err)
+	} else if sum, err := c.enrollment(t.Context()); sum != "" || err != nil {
+		t.Errorf("without a token: enrollment = %q, %v, want none", sum, err)
+	}
+}
