@@ -180,6 +180,10 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 		t.endStep(step, holdfastv1.StepStatus_FAILED)
 		t.finishRun(run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
+		if m, ok := t.machines.get(run.GetMachineId()); ok && t.has(Level2) && step.GetKind() == "repave" {
+			noteFailedInstall(m, a.GetNumber(), c.GetError())
+			t.putMachine(m)
+		}
 		run.WaitingFor, run.WaitingSince, run.NextActionAt = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName()), t.now, c.GetRetryAt()
 		t.putRun(run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
 	default:

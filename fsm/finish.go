@@ -57,6 +57,9 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
 		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
 			c.metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
+			if t.has(Level2) {
+				noteFailedInstall(m, failure.GetAttempt(), failure.GetMessage())
+			}
 		}
 		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	default:
@@ -183,6 +186,8 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 		t.setCondition(m, condInCluster, false, "RMA")
 		m.Status.ClusterRef = ""
 	}
-	t.setCondition(m, condNeedsIntervention, false, "RunSucceeded")
+	if !t.has(Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] || phase != holdfastv1.MachineStatus_MAINTENANCE {
+		t.setCondition(m, condNeedsIntervention, false, "RunSucceeded") // the disk of a failed install is as it was
+	}
 	t.movePhase(m, phase, c)
 }

@@ -83,11 +83,23 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 	if from == to {
 		return
 	}
+	if t.has(Level2) {
+		for _, over := range nodeRoute(from, to) {
+			t.moveNode(m, over, routed(c, over))
+		}
+		from = s.GetNodeState()
+	}
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	n := m.GetNode()
 	n.StateChangedAt = t.now
+	if n.GetApprovedAt() != nil {
+		n.ApprovedAt = nil
+	}
+	if t.has(Level2) && from == holdfastv1.Node_INSTALL_FAILED { // failures count anew after a person has looked
+		n.InstallAttempts, n.LastInstallError = 0, ""
+	}
 	switch to {
 	case holdfastv1.Node_INSTALLING:
 		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 0
@@ -104,6 +116,18 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 	}
 	t.addHistory(m, e)
 	s.NodeState = to
+}
+
+// routed returns the change for a state on the way of another one.
+func routed(c change, over holdfastv1.Node_State) change {
+	hop := change{by: c.by, run: c.run, comment: c.comment}
+	switch over {
+	case holdfastv1.Node_REPROVISION, holdfastv1.Node_PENDING:
+		hop.by, hop.comment = byOperator, "approved by the start of run "+c.run
+	case holdfastv1.Node_INSTALL_FAILED:
+		hop.metadata = map[string]string{"error": c.comment}
+	}
+	return hop
 }
 
 // nodeAfterLook gives the node state that a run which leaves its machine alone has to put back: an install that has failed too often waits for a person, and a look
@@ -177,6 +201,9 @@ func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, 
 			t.setCondition(m, condNeedsIntervention, false, "Cleared")
 		}
 		t.movePhase(m, phase, change{by: byOperator, comment: comment, node: c.GetState()})
+	}
+	if t.has(Level2) && c.GetState() == holdfastv1.Node_PENDING {
+		m.Node.ApprovedAt = t.now
 	}
 	if c.GetForce() {
 		m.Node.InstallAttempts, m.Node.LastInstallError = 0, ""

@@ -72,8 +72,16 @@ func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase,
 	node := c.node
 	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		node = nodeAt(to, s.GetNodeState())
+		if t.has(Level2) && to == holdfastv1.MachineStatus_PROVISIONING && stays(s.GetNodeState()) {
+			node = s.GetNodeState() // the run installs nothing
+		}
 	}
 	t.moveNode(m, node, c)
+}
+
+// stays reports whether a node keeps its state while a run is at work that installs nothing.
+func stays(node holdfastv1.Node_State) bool {
+	return node == holdfastv1.Node_ACTIVE || node == holdfastv1.Node_INSTALL_FAILED
 }
 
 // nodeAt gives the node state that a phase leaves as it is, or forces: active goes with IN_SERVICE, retired

@@ -143,7 +143,19 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 			e.Suggestions = append(e.Suggestions, startAgain(last))
 		}
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")
+	case holdfastv1.MachineStatus_FACTORY_READY:
+		if m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED {
+			said = "it was discovered and awaits approval; " + said
+			e.WaitingFor = "an operator"
+			e.Suggestions = append(e.Suggestions, "holdfast node approve "+id+" --workflow plan/repave-join")
+		}
 	default:
+		if plan := fsm.ApprovedPlan(m); plan != "" && !troubled {
+			said = "it is approved: its workflow " + plan + " starts when it boots from the network; " + said
+			e.WaitingFor = "the machine to boot from the network"
+			e.Suggestions = append(e.Suggestions, "holdfast run start "+id+" --type REPAVE --plan "+plan)
+			break
+		}
 		if troubled {
 			e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
 		} else {

@@ -121,6 +121,8 @@ func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) 
 	case m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED, m.GetStatus().GetNodeState() == holdfastv1.Node_RETIRED:
 		disk.Reason = "it is retired"
 		return disk
+	case !active && v.Has(fsm.Level2) && fsm.ApprovedPlan(m) != "":
+		return approved(v, m)
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
 	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
@@ -191,6 +193,8 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 		switch {
 		case answer.GetUnknown():
 			return s.discovers(ctx, v, r)
+		case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && answer.GetRunId() == "":
+			return s.startApproved(ctx, v, answer)
 		case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL:
 			secret, hash := auth.NewSecret()
 			answer.Token = secret

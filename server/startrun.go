@@ -37,7 +37,7 @@ func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest
 
 // checkCapabilities notes for the FSM what the machine's provider lacks for the plan: only peers know
 // what their configuration can do.
-func (s *runService) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
+func (s *Server) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
 	v := s.state.View()
 	m, plan, found := parts(v, start)
 	if !found { // the leader's own state is enough, unless it has just become the leader

@@ -78,13 +78,14 @@ func checkMachine(m *holdfastv1.Machine, activeRun string) error {
 		fault = fmt.Sprintf("its active run is %q", activeRun)
 	case (phase == holdfastv1.MachineStatus_PROVISIONING) != (activeRun != ""):
 		fault = "PROVISIONING goes with an active run"
-	case (phase == holdfastv1.MachineStatus_IN_SERVICE) != (node == holdfastv1.Node_ACTIVE):
+	case (phase == holdfastv1.MachineStatus_IN_SERVICE) != (node == holdfastv1.Node_ACTIVE) && // while a run is at work that installs nothing, it stays active
+		(phase != holdfastv1.MachineStatus_PROVISIONING || node != holdfastv1.Node_ACTIVE):
 		fault = "IN_SERVICE goes with active"
 	case (phase == holdfastv1.MachineStatus_RETIRED) != (node == holdfastv1.Node_RETIRED):
 		fault = "RETIRED goes with retired"
 	case node == holdfastv1.Node_INSTALLING && phase != holdfastv1.MachineStatus_PROVISIONING:
 		fault = "installing implies PROVISIONING"
-	case node == holdfastv1.Node_INSTALL_FAILED && (phase != holdfastv1.MachineStatus_MAINTENANCE || !needs):
+	case node == holdfastv1.Node_INSTALL_FAILED && (phase != holdfastv1.MachineStatus_MAINTENANCE || !needs) && phase != holdfastv1.MachineStatus_PROVISIONING:
 		fault = "install_failed implies MAINTENANCE and NeedsIntervention"
 	case phase == holdfastv1.MachineStatus_PHASE_UNSPECIFIED || node == holdfastv1.Node_NODE_STATE_UNSPECIFIED:
 		fault = "a facet is not set"

@@ -17,6 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
@@ -42,7 +44,8 @@ func routes(dir string) func(*auth.Mux, grpc.ClientConnInterface, *server.Server
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{Lab: apitest.New(t, routes("")), t: t}
+	set := providers.SetOf(map[string]providers.Provider{"fake": fake.New(fake.NewFleet(fake.Config{}))})
+	s := &site{Lab: apitest.Driving(t, set, routes("")), t: t}
 	s.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{mac}}, Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY}}})
 	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "install", Steps: []*holdfastv1.Step{
 		{Name: "pxe", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}},
@@ -171,6 +174,53 @@ func TestBootScripts(t *testing.T) {
 	is(t, s.get(boot), "\nexit")
 	s.Do(&internalv1.SetMachinePhase{MachineId: "m-1", Phase: holdfastv1.MachineStatus_RETIRED})
 	is(t, s.get(boot), "it is retired", "\nexit")
+}
+
+// TestApprovedNode: an admin approves a machine with a workflow, and it is installed when it boots; once for each approval.
+func TestApprovedNode(t *testing.T) {
+	s := newSite(t)
+	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "look", Steps: []*holdfastv1.Step{{Name: "look", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}}}})
+	other := "/api/v1/boot?mac=02:00:00:00:00:02"
+	s.Do(&internalv1.CreateNode{MachineId: "m-2", MacAddress: "02:00:00:00:00:02", Node: &holdfastv1.NodeRecord{WorkflowId: "look"}})
+	workflow := func(id string) {
+		t.Helper()
+		s.Do(&internalv1.UpdateNode{Id: "m-2", Node: &holdfastv1.NodeRecord{WorkflowId: id}, Paths: []string{"workflow_id"}})
+	}
+	runs := func() (all []*holdfastv1.Run) {
+		for _, r := range s.State().MachineRuns("m-2", "") {
+			all = append(all, r)
+		}
+		return all
+	}
+	is(t, s.get(other), "no run is installing it", "\nexit") // not approved
+	s.Do(&internalv1.TransitionNode{Id: "m-2", State: holdfastv1.Node_PENDING})
+	is(t, s.get(other), "its workflow look installs nothing", "\nexit")
+	workflow("install")
+	is(t, s.get(other+"&preview"), "its workflow install starts now")
+	if len(runs()) != 0 {
+		t.Errorf("a preview has started %v", runs())
+	}
+	is(t, s.get(other), "is about to install it", "|| goto again")
+	is(t, s.get(other), "is about to install it", "|| goto again")
+	if all := runs(); len(all) != 1 || all[0].GetPlanId() != "install" || all[0].GetType() != "REPAVE" || all[0].GetPrincipal() != "netboot" {
+		t.Fatalf("runs: %v, want one of the workflow", all)
+	}
+	run := runs()[0].GetRunId()
+	s.Do(&internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_FAILED, Error: &holdfastv1.RunError{Message: "no link"}})
+	is(t, s.get(other), "no run is installing it", "\nexit") // a person has to look first
+	s.Do(&internalv1.TransitionNode{Id: "m-2", State: holdfastv1.Node_PENDING, Force: true})
+	is(t, s.get(other), "is about to install it", "|| goto again")
+	if all := runs(); len(all) != 2 {
+		t.Errorf("%d runs after another approval, want 2", len(all))
+	}
+	// A workflow that cannot start leaves the machine on its disk.
+	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "net", Steps: []*holdfastv1.Step{
+		{Name: "repave", TimeoutSeconds: 600, Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}},
+		{Name: "net", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{}}}}}})
+	s.Do(&internalv1.CreateNode{MachineId: "m-3", MacAddress: "02:00:00:00:00:03", Node: &holdfastv1.NodeRecord{WorkflowId: "net"}})
+	s.Do(&internalv1.TransitionNode{Id: "m-3", State: holdfastv1.Node_PENDING})
+	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:03"), "its workflow net cannot start: ", "net_config", "\nexit")
 }
 
 // A machine asks the other peers for its script if the one it asked is away: at --netboot-addr, which all peers have at one port.

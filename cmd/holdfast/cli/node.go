@@ -85,7 +85,7 @@ func (a *app) nodeApprove() *cobra.Command {
 	var workflow, comment string
 	cmd := &cobra.Command{
 		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Take a discovered node in: it waits for its install",
+		Short: "Take a discovered node in: with a workflow, its next network boot installs it",
 		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {

@@ -1503,6 +1503,7 @@ type NodeRecord struct {
 	InstallStatus   string                 `protobuf:"bytes,17,opt,name=install_status,json=installStatus,proto3" json:"install_status,omitempty"`         // started, progress, complete, failed
 	InstallStatusAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=install_status_at,json=installStatusAt,proto3" json:"install_status_at,omitempty"` // when that report came
 	InstallRunId    string                 `protobuf:"bytes,19,opt,name=install_run_id,json=installRunId,proto3" json:"install_run_id,omitempty"`          // the run that was active then
+	ApprovedAt      *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=approved_at,json=approvedAt,proto3" json:"approved_at,omitempty"`                  // when an admin moved it to pending: with a workflow it is installed when it boots from the network; unset after that
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1668,6 +1669,13 @@ func (x *NodeRecord) GetInstallRunId() string {
 		return x.InstallRunId
 	}
 	return ""
+}
+
+func (x *NodeRecord) GetApprovedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ApprovedAt
+	}
+	return nil
 }
 
 // AgentRecord is what a machine's agent has said (machine registration).
@@ -2588,7 +2596,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x0eDEPROVISIONING\x10\b\x12\r\n" +
 	"\tMIGRATING\x10\t\x12\v\n" +
 	"\aRETIRED\x10\n" +
-	"\"\xd9\x05\n" +
+	"\"\x96\x06\n" +
 	"\n" +
 	"NodeRecord\x12\x1a\n" +
 	"\bhostname\x18\x01 \x01(\tR\bhostname\x12\x1d\n" +
@@ -2614,7 +2622,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x10install_progress\x18\x10 \x01(\x05R\x0finstallProgress\x12%\n" +
 	"\x0einstall_status\x18\x11 \x01(\tR\rinstallStatus\x12F\n" +
 	"\x11install_status_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x0finstallStatusAt\x12$\n" +
-	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\"\xeb\x04\n" +
+	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\x12;\n" +
+	"\vapproved_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"approvedAt\"\xeb\x04\n" +
 	"\vAgentRecord\x12#\n" +
 	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
@@ -2800,42 +2810,43 @@ var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
 	33, // 26: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
 	33, // 27: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
 	33, // 28: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
-	24, // 29: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
-	33, // 30: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
-	33, // 31: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
-	33, // 32: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
-	33, // 33: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	33, // 34: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
-	26, // 35: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
-	33, // 36: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
-	33, // 37: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
-	33, // 38: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
-	33, // 39: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
-	33, // 40: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
-	31, // 41: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
-	4,  // 42: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
-	5,  // 43: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
-	6,  // 44: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
-	8,  // 45: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
-	10, // 46: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
-	9,  // 47: holdfast.v1.MachineService.RetryBmc:input_type -> holdfast.v1.RetryBmcRequest
-	11, // 48: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
-	13, // 49: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
-	15, // 50: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
-	17, // 51: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
-	17, // 52: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
-	7,  // 53: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
-	17, // 54: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
-	17, // 55: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
-	17, // 56: holdfast.v1.MachineService.RetryBmc:output_type -> holdfast.v1.Machine
-	12, // 57: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
-	14, // 58: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
-	16, // 59: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
-	51, // [51:60] is the sub-list for method output_type
-	42, // [42:51] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	33, // 29: holdfast.v1.NodeRecord.approved_at:type_name -> google.protobuf.Timestamp
+	24, // 30: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
+	33, // 31: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
+	33, // 32: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
+	33, // 33: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
+	33, // 34: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	33, // 35: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
+	26, // 36: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
+	33, // 37: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
+	33, // 38: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
+	33, // 39: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
+	33, // 40: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
+	33, // 41: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
+	31, // 42: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
+	4,  // 43: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
+	5,  // 44: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
+	6,  // 45: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
+	8,  // 46: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
+	10, // 47: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
+	9,  // 48: holdfast.v1.MachineService.RetryBmc:input_type -> holdfast.v1.RetryBmcRequest
+	11, // 49: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
+	13, // 50: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
+	15, // 51: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
+	17, // 52: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
+	17, // 53: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
+	7,  // 54: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
+	17, // 55: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
+	17, // 56: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
+	17, // 57: holdfast.v1.MachineService.RetryBmc:output_type -> holdfast.v1.Machine
+	12, // 58: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
+	14, // 59: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
+	16, // 60: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
+	52, // [52:61] is the sub-list for method output_type
+	43, // [43:52] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_machine_proto_init() }

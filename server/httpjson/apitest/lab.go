@@ -49,16 +49,22 @@ type Lab struct {
 // and pool (of the pools gpu and pool-1), service, elsewhere (an operator of another pool), expired and revoked (operators).
 func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
-	return open(t, server.Config{}, add)
+	return open(t, server.Config{}, providers.SetOf(nil), add)
 }
 
 // Discovering is New for a peer that makes machines of those nobody knows (--auto-discover).
 func Discovering(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
-	return open(t, server.Config{AutoDiscover: true}, add)
+	return open(t, server.Config{AutoDiscover: true}, providers.SetOf(nil), add)
 }
 
-func open(t testing.TB, cfg server.Config, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
+// Driving is New for a peer with providers.
+func Driving(t testing.TB, set *providers.Set, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
+	t.Helper()
+	return open(t, server.Config{}, set, add)
+}
+
+func open(t testing.TB, cfg server.Config, set *providers.Set, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
 	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
 	l := &Lab{TB: t, state: fsm.New(), now: begin.Add(-time.Hour), tokens: map[string]string{}}
@@ -110,7 +116,7 @@ func open(t testing.TB, cfg server.Config, add func(m *auth.Mux, rpc grpc.Client
 		<-done
 	})
 	cfg.Gate, cfg.Leases, cfg.PlatformMarginPercent = gate, l, 12.5
-	l.Server = server.New(cfg, l, l.state, providers.SetOf(nil))
+	l.Server = server.New(cfg, l, l.state, set)
 	l.Handler = l.Server.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { add(m, rpc, l.Server) })
 	return l
 }

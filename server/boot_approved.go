@@ -1,0 +1,59 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// approved returns what a machine boots that an admin has approved (node state machine §States: pending). BootMachine starts its workflow.
+func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineResponse {
+	id := fsm.ApprovedPlan(m)
+	plan, ok := v.SharedPlan(id)
+	why := ""
+	switch {
+	case !ok:
+		why = "its workflow " + id + " does not exist"
+	case !fsm.Installs(plan):
+		why = "its workflow " + id + " installs nothing"
+	default:
+		return waits(m.GetMachineId(), "", "it is approved: its workflow "+id+" starts now")
+	}
+	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: why}
+}
+
+// startApproved starts the workflow of a machine that boots from the network, once for each approval. If it cannot start, the machine boots
+// its disk.
+func (s *installService) startApproved(ctx context.Context, v *fsm.View, answer *holdfastv1.BootMachineResponse) (*holdfastv1.BootMachineResponse, error) {
+	m, ok := v.Machine(answer.GetMachineId())
+	id := fsm.ApprovedPlan(m)
+	if !ok || id == "" {
+		return answer, nil
+	}
+	start := &internalv1.StartRun{
+		RunId: "run-" + randomHex(6), MachineId: m.GetMachineId(), RequestId: fmt.Sprintf("approved-%d", m.GetNode().GetApprovedAt().AsTime().UnixNano()),
+		Type: "REPAVE", PlanId: id, DefaultTimeoutSeconds: int32(s.cfg.DefaultStepTimeout.Seconds()), DefaultMaxRetries: s.cfg.DefaultMaxRetries,
+		DefaultInstallTimeoutSeconds: int32(s.cfg.DefaultInstallTimeout.Seconds()),
+	}
+	if err := fsm.CheckStartRun(start); err != nil {
+		return nil, err
+	}
+	if err := s.checkCapabilities(ctx, start); err != nil {
+		return nil, err
+	}
+	c := &internalv1.Command{FeatureLevel: fsm.Level2, Principal: "netboot", Op: &internalv1.Command_StartRun{StartRun: start}}
+	run, err := apply[*holdfastv1.Run](ctx, s.node, c)
+	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Code != fsm.Aborted {
+		answer.Action, answer.Reason = holdfastv1.BootMachineResponse_DISK, "its workflow "+id+" cannot start: "+refused.Message
+		return answer, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer.RunId, answer.Reason = run.GetRunId(), "run "+run.GetRunId()+" is about to install it"
+	return answer, nil
+}
