@@ -124,7 +124,7 @@ func advice(method string) string {
 		return "look the node up by its MAC address: if it is there, it was created"
 	case "RestoreSnapshot":
 		return "it may be going on without its caller: see in the audit trail whether it was done before you repeat it"
-	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteSecret", "DeleteImage", "DeleteWebhook":
+	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteProvider", "DeleteSecret", "DeleteImage", "DeleteWebhook":
 		return "read it back: NOT_FOUND says that it was deleted"
 	}
 	return "read the state back before you repeat it"

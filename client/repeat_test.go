@@ -49,6 +49,7 @@ func TestRules(t *testing.T) {
 		{holdfastv1.NodeService_ReportNode_FullMethodName, &holdfastv1.ReportNodeRequest{InstallationStatus: "failed"}, once},
 		{holdfastv1.PoolService_CreatePool_FullMethodName, &holdfastv1.CreatePoolRequest{}, again},
 		{holdfastv1.PoolService_DeletePool_FullMethodName, &holdfastv1.DeletePoolRequest{}, once},
+		{holdfastv1.PoolService_DeleteProvider_FullMethodName, &holdfastv1.DeleteProviderRequest{}, once},
 		{holdfastv1.PoolService_RegisterPool_FullMethodName, &holdfastv1.RegisterPoolRequest{}, again},
 		{holdfastv1.PoolService_DeregisterPool_FullMethodName, &holdfastv1.DeregisterPoolRequest{}, again},
 		{holdfastv1.PoolService_RegisterProvider_FullMethodName, &holdfastv1.RegisterProviderRequest{}, again},

@@ -19,11 +19,13 @@ const (
 	// deadTokenFor is how long a token that was revoked or has expired stays on record, for those who look for it.
 	deadTokenFor = 30 * 24 * time.Hour
 	maxDropped   = 1000 // tokens by one command
+	maxMissing   = 100  // services at once, each by a command
 	// beatEvery keeps the record's clock near the time in a cluster that is idle.
 	beatEvery = 4 * time.Minute
 )
 
-// Janitor is the leader task that puts away what is over: pools that were deregistered, tokens that have been dead for long.
+// Janitor is the leader task that removes what is over: pools that were deregistered, tokens that have been dead for long, services that have been
+// missing for long.
 type Janitor struct {
 	proposer Proposer
 	state    State
@@ -80,6 +82,11 @@ func (j *Janitor) due(now time.Time) []*internalv1.Command {
 				dead = append(dead, tok.GetTokenId())
 				break
 			}
+		}
+	}
+	if view.Has(fsm.Level2) { // older peers keep out what the server has deregistered
+		for _, id := range view.MissingServices(now, maxMissing) {
+			cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DeregisterService{DeregisterService: &internalv1.DeregisterService{Id: id, ByServer: true}}})
 		}
 	}
 	if len(dead) > 0 {

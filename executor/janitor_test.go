@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
@@ -30,6 +31,12 @@ func TestJanitor(t *testing.T) {
 			}
 			l.must(&internalv1.Command{Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: tok}}})
 		}
+		l.must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level2}}})
+		const service = "550e8400-e29b-41d4-a716-446655440000"
+		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{TtlMs: 90_000, Target: &holdfastv1.ServiceTarget{
+			Id: service, ServiceName: "tool", Host: "10.0.0.1", Port: 80, ServiceType: "tool-invoker"}}}})
+		l.must(&internalv1.Command{Epoch: 7, Op: &internalv1.Command_ExpireLeases{ExpireLeases: &internalv1.ExpireLeases{ClockMs: 100_000,
+			Leases: []*internalv1.LeaseRef{{Kind: internalv1.LeaseRef_SERVICE, Id: service, Generation: 1}}}}})
 		pool := func() holdfastv1.Pool_Status {
 			synctest.Wait()
 			p, _ := l.fsm.View().Pool("p-1")
@@ -58,11 +65,17 @@ func TestJanitor(t *testing.T) {
 		if got := pool(); got != holdfastv1.Pool_ARCHIVED {
 			t.Errorf("after five minutes: %v", got)
 		}
+		if s, _ := l.fsm.View().Service(service); s.GetDeregistered() || s.GetActive() {
+			t.Errorf("a service that is missing for minutes: %v", s)
+		}
 		time.Sleep(31 * 24 * time.Hour) // sleep: in the bubble
 		synctest.Wait()
 		var left []string
 		for tok := range l.fsm.View().Tokens("") {
 			left = append(left, tok.GetTokenId())
+		}
+		if s, ok := l.fsm.View().Service(service); ok && !fsm.AutoDeregistered(s) {
+			t.Errorf("a service that is missing for a month: %v", s)
 		}
 		if len(left) != 2 || left[0] != "t-good" || left[1] != "t-young" {
 			t.Errorf("got the tokens %v, want t-good and t-young", left)

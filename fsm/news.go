@@ -55,6 +55,14 @@ func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
 	return e
 }
 
+// poolNews is a pool that has come into its status.
+func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
+	return &holdfastv1.Event{Type: "pool." + strings.ToLower(p.GetStatus().String()), Pool: &holdfastv1.Pool{
+		PoolId: p.GetPoolId(), Provider: p.GetProvider(), Status: p.GetStatus(), StatusReason: reason, StatusChangedAt: p.GetStatusChangedAt(),
+		Region: p.GetRegion(), Endpoint: p.GetEndpoint(), NodeId: p.GetNodeId(),
+	}}
+}
+
 // LastNews gives the cursor of the newest event; zero when there was none.
 func (v *View) LastNews() uint64 { return v.meta.GetLastNews() }
 

@@ -97,6 +97,26 @@ func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
 	return bad
 }
 
+// nodeWords are the values of what has few. Empty: not known.
+func nodeWords() map[string][]string {
+	return map[string][]string{"arch": {"", "x86_64", "arm64", "aarch64", "amd64"}, "boot_mode": {"", "bios", "uefi"}}
+}
+
+// checkNodeWords returns what is wrong with the words that an operator sets. What a machine reports of itself is not held against them.
+func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
+	if n == nil || !t.has(Level2) {
+		return nil
+	}
+	var bad []FieldViolation
+	texts, words := nodeText(n), nodeWords()
+	for _, name := range []string{"arch", "boot_mode"} {
+		if !slices.Contains(words[name], *texts[name]) {
+			bad = append(bad, FieldViolation{Field: name, Description: fmt.Sprintf("%q is not one of %s", *texts[name], strings.Join(words[name][1:], ", "))})
+		}
+	}
+	return bad
+}
+
 // checkWorkflow refuses a workflow that is no plan.
 func (t *tx) checkWorkflow(id string) *Error {
 	if id != "" && !t.plans.has(id) {
@@ -114,7 +134,7 @@ func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) 
 	if other, taken := t.byMAC(mac); taken {
 		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).with("machine_id", other.GetMachineId())
 	}
-	if err := Invalid(CheckNode(c.GetNode())); err != nil {
+	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err
 	}
 	if err := t.checkWorkflow(c.GetNode().GetWorkflowId()); err != nil {
@@ -189,7 +209,7 @@ func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) 
 			return nil, invalid("paths", "%q is not one of %s, tags.add, tags.remove", p, strings.Join(nodePaths(), ", "))
 		}
 	}
-	if err := Invalid(CheckNode(c.GetNode())); err != nil {
+	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err
 	}
 	old := &holdfastv1.NodeRecord{}

@@ -104,6 +104,8 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 		return poolConcern(op.RegisterPool.GetPool().GetPoolId()), true
 	case *internalv1.Command_DeregisterPool:
 		return poolConcern(op.DeregisterPool.GetPoolId()), true
+	case *internalv1.Command_DeleteProvider:
+		return t.providerConcern(&holdfastv1.PlatformProvider{ProviderId: op.DeleteProvider.GetProviderId()}), true
 	case *internalv1.Command_RegisterProvider:
 		return t.providerConcern(op.RegisterProvider.GetProvider()), true
 

@@ -243,6 +243,9 @@ func keepMeasured(old, registered []*holdfastv1.Gpu) {
 func (t *tx) movePool(p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
 	if p.GetStatus() != to {
 		p.Status, p.StatusChangedAt = to, t.now
+		if t.has(Level2) {
+			t.addNews(poolNews(p, reason))
+		}
 	}
 	p.StatusReason = reason
 }

@@ -76,6 +76,15 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 	return p, nil
 }
 
+// deleteProvider forgets a marketplace provider.
+func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
+	if !t.providers.has(c.GetProviderId()) {
+		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).with("provider_id", c.GetProviderId())
+	}
+	t.providers.delete(c.GetProviderId())
+	return nil
+}
+
 // Provider gives a marketplace provider.
 func (v *View) Provider(id string) (*holdfastv1.PlatformProvider, bool) { return v.providers.get(id) }
 

@@ -199,6 +199,11 @@ func TestProviders(t *testing.T) {
 	if got.GetTotalGpus() != 16 || got.GetCountry() != "" || !got.GetCreatedAt().AsTime().Equal(first.GetCreatedAt().AsTime()) || got.GetUpdatedAt().AsTime().Equal(first.GetUpdatedAt().AsTime()) {
 		t.Errorf("after the second registration: %v", got)
 	}
+	do(t, p, &internalv1.DeleteProvider{ProviderId: "acme"})
+	refused(t, p, &internalv1.DeleteProvider{ProviderId: "acme"}, fsm.NotFound, "PROVIDER_NOT_FOUND")
+	if _, ok := p.View().Provider("acme"); ok {
+		t.Error("a provider that was deleted is there")
+	}
 	refused(t, p, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{}}, fsm.InvalidArgument, "INVALID_FIELD")
 	refused(t, p, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "a", AuthTokenSha256: []byte("the token itself")}}, fsm.InvalidArgument, "INVALID_FIELD")
 }

@@ -169,7 +169,7 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	if c.GetState() == nil {
 		return nil, invalid("state", "is required")
 	}
-	if s.GetDeregistered() { // it is late: the registration is over
+	if s.GetDeregistered() && !t.comesBack(s) { // it is late: the registration is over
 		return t.wholeService(s), nil
 	}
 	if t.has(Level2) && overtaken(s.GetStates(), c.GetState()) {
@@ -178,7 +178,7 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) { // sent again, it is the same one
 		t.addState(s, c.GetState())
 	}
-	s.Active = true
+	s.Active, s.Deregistered = true, false
 	t.grantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
 	t.putService(s)
 	return t.wholeService(s), nil
@@ -209,6 +209,9 @@ func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Ser
 		return t.wholeService(s), nil
 	}
 	reason := stateDeregistered
+	if c.GetByServer() && s.GetActive() && t.has(Level2) { // it is back
+		return t.wholeService(s), nil
+	}
 	if c.GetByServer() {
 		reason = StateAutoDeregistered
 	}
@@ -236,10 +239,10 @@ func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 	return id
 }
 
-// reviveService grants the lease of a service that was missing and gives a sign of life. One that was deregistered registers again.
+// reviveService grants the lease of a service that was missing and pings again. One that was deregistered on request registers again.
 func (t *tx) reviveService(id string) *internalv1.Lease {
 	s, ok := t.services.get(id)
-	if !ok || s.GetDeregistered() {
+	if !ok || s.GetDeregistered() && !t.comesBack(s) {
 		return nil
 	}
 	return t.grantLease(internalv1.LeaseRef_SERVICE, id, 0)
@@ -255,8 +258,33 @@ func (t *tx) serviceSeen(id string, state *holdfastv1.ServiceState) {
 		state = &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy}
 	}
 	t.addState(s, state)
-	s.Active = true
+	s.Active, s.Deregistered = true, false
 	t.putService(s)
+}
+
+// ServiceMissingFor is how long a service is missing until the server deregisters it. Until then it is listed as missing.
+const ServiceMissingFor = 24 * time.Hour
+
+// AutoDeregistered reports whether the server has deregistered a service, because it was missing for too long. Such a service is back with its
+// next ping: it has not been told to go.
+func AutoDeregistered(s *holdfastv1.Service) bool {
+	n := len(s.GetStates())
+	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == StateAutoDeregistered
+}
+
+func (t *tx) comesBack(s *holdfastv1.Service) bool { return t.has(Level2) && AutoDeregistered(s) }
+
+// MissingServices returns up to a number of services that have been missing for longer than ServiceMissingFor.
+func (v *View) MissingServices(now time.Time, most int) (ids []string) {
+	for s := range v.services.ascend("", "") {
+		if len(ids) == most {
+			break
+		}
+		if !s.GetActive() && !s.GetDeregistered() && now.Sub(s.GetUpdatedAt().AsTime()) > ServiceMissingFor {
+			ids = append(ids, s.GetTarget().GetId())
+		}
+	}
+	return ids
 }
 
 // serviceMissing takes a service for missing that was not heard. It stays registered.

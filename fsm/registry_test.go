@@ -90,6 +90,35 @@ func TestServiceLife(t *testing.T) {
 	}
 }
 
+// TestAutoDeregistration: a service that was missing for a day is deregistered by the server, and back with its next ping. Before level 2 it was not.
+func TestAutoDeregistration(t *testing.T) {
+	for level, back := range map[uint32]bool{fsm.Level1: false, fsm.Level2: true} {
+		p := fsmtest.NewPeer()
+		do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
+		do(t, p, serviceOp(uuid, ""))
+		auto := &internalv1.DeregisterService{Id: uuid, ByServer: true}
+		if s := do(t, p, auto).(*holdfastv1.Service); s.GetDeregistered() == back {
+			t.Errorf("level %d: an active service: %v", level, s)
+		}
+		expire(t, p, 1000, ref(ofService, uuid, 1))
+		at := p.Now
+		for age, want := range map[time.Duration]int{fsm.ServiceMissingFor - time.Minute: 0, fsm.ServiceMissingFor + time.Minute: 1} {
+			if got := len(p.View().MissingServices(at.Add(age), 10)); level == fsm.Level2 && got != want {
+				t.Errorf("%d services are missing for %s, want %d", got, age, want)
+			}
+		}
+		do(t, p, auto)
+		s := getService(t, p, uuid)
+		if !s.GetDeregistered() || fsm.AutoDeregistered(s) != true {
+			t.Errorf("level %d: %v, want it deregistered by the server", level, s)
+		}
+		seen(t, p, 1100, ref(ofService, uuid, 0))
+		if s := getService(t, p, uuid); s.GetActive() != back || s.GetDeregistered() == back {
+			t.Errorf("level %d: after a ping: %v", level, s)
+		}
+	}
+}
+
 func TestServiceIDs(t *testing.T) {
 	p := fsmtest.NewPeer()
 	const other = "550e8400-e29b-41d4-a716-446655440001"

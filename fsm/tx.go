@@ -133,6 +133,8 @@ func (t *tx) dispatchFleet() (proto.Message, *Error) {
 		return result(t.createPool(op.CreatePool))
 	case *internalv1.Command_DeletePool:
 		return nil, t.deletePool(op.DeletePool)
+	case *internalv1.Command_DeleteProvider:
+		return nil, t.deleteProvider(op.DeleteProvider)
 	case *internalv1.Command_RegisterPool:
 		return result(t.registerPool(op.RegisterPool))
 	case *internalv1.Command_DeregisterPool:

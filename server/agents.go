@@ -110,5 +110,17 @@ func (s *agentService) ListAgentMachines(ctx context.Context, r *holdfastv1.List
 			(r.GetPoolName() == "" || m.GetSpec().GetPool() == r.GetPoolName()) &&
 			(r.GetProviderName() == "" || m.GetAgent().GetProviderName() == r.GetProviderName())
 	})
+	for _, m := range resp.GetMachines() {
+		id := m.GetSpec().GetPool()
+		if _, known := resp.GetGpuTypes()[id]; known || id == "" {
+			continue
+		}
+		if pool, ok := v.Pool(id); ok && pool.GetGpuType() != "" {
+			if resp.GpuTypes == nil {
+				resp.GpuTypes = map[string]string{}
+			}
+			resp.GpuTypes[id] = pool.GetGpuType()
+		}
+	}
 	return resp, err
 }

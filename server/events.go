@@ -109,12 +109,15 @@ func (w *eventWatch) bookmark() error {
 	return w.send(&holdfastv1.Event{Cursor: w.cursor})
 }
 
-// seesEvents says of each event whether somebody may see it: as with runs, its machine is one that he sees now. Services are for all.
+// seesEvents reports of each event whether a caller may see it: its machine must be visible to the caller now, and its pool in scope. Services are for all.
 func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Event) bool {
 	if !auth.Scoped(id) {
 		return func(*holdfastv1.Event) bool { return true }
 	}
 	return func(e *holdfastv1.Event) bool {
+		if e.GetPool() != nil {
+			return auth.InScope(id, e.GetPool().GetPoolId())
+		}
 		if e.GetMachineId() == "" {
 			return true
 		}

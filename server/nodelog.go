@@ -11,8 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// NodeLog is the leader task that writes every change of a node's state to the log, besides the history that keeps it (node state machine
-// §Logging), whoever made it: a person, a report, a run.
+// NodeLog is the leader task that logs what the specifications want in a log, besides the history and the events that keep it: each change of a
+// node's state (node state machine §Logging), the registrations of agents, and the status of pools (machine registration §Gateway Logs).
 type NodeLog struct {
 	state State
 	log   *slog.Logger
@@ -41,8 +41,15 @@ func (l *NodeLog) follow(ctx context.Context, v *fsm.View, cursor uint64) uint64
 			return v.LastNews()
 		}
 		for _, e := range events {
-			if e.GetChange().GetFacet() == "node" {
-				l.entry(ctx, e.GetChange())
+			switch {
+			case e.GetChange().GetFacet() == "node":
+				l.entry(ctx, "node state changed", e.GetChange())
+			case e.GetChange().GetFacet() == "agent":
+				l.entry(ctx, "agent state changed", e.GetChange())
+			case e.GetPool() != nil:
+				p := e.GetPool()
+				l.log.LogAttrs(ctx, slog.LevelInfo, "pool status changed", slog.String("pool", p.GetPoolId()), slog.String("status", p.GetStatus().String()),
+					slog.String("provider", p.GetProvider()), slog.String("reason", p.GetStatusReason()))
 			}
 			cursor = e.GetCursor()
 		}
@@ -50,7 +57,7 @@ func (l *NodeLog) follow(ctx context.Context, v *fsm.View, cursor uint64) uint64
 	return cursor
 }
 
-func (l *NodeLog) entry(ctx context.Context, e *holdfastv1.HistoryEntry) {
+func (l *NodeLog) entry(ctx context.Context, what string, e *holdfastv1.HistoryEntry) {
 	attrs := []slog.Attr{
 		slog.String("machine", e.GetMachineId()), slog.Uint64("sequence", e.GetSequence()), slog.String("from", e.GetFrom()), slog.String("to", e.GetTo()),
 		slog.String("triggered_by", e.GetTriggeredBy()), slog.String("principal", e.GetPrincipal()), slog.String("run", e.GetRunId()), slog.String("comment", e.GetComment()),
@@ -58,5 +65,5 @@ func (l *NodeLog) entry(ctx context.Context, e *holdfastv1.HistoryEntry) {
 	for _, key := range slices.Sorted(maps.Keys(e.GetMetadata())) {
 		attrs = append(attrs, slog.String("metadata."+key, e.GetMetadata()[key]))
 	}
-	l.log.LogAttrs(ctx, slog.LevelInfo, "node state changed", attrs...)
+	l.log.LogAttrs(ctx, slog.LevelInfo, what, attrs...)
 }

@@ -165,6 +165,23 @@ func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.Regist
 	return &holdfastv1.RegisterProviderResponse{Provider: withoutToken(p), PlatformMarginPercent: s.cfg.PlatformMarginPercent}, nil
 }
 
+// DeleteProvider deletes a marketplace provider.
+func (s *poolService) DeleteProvider(ctx context.Context, r *holdfastv1.DeleteProviderRequest) (*holdfastv1.DeleteProviderResponse, error) {
+	if err := required("provider_id", r.GetProviderId()); err != nil {
+		return nil, err
+	}
+	if err := s.needs(ctx, fsm.Level2, "delete a provider"); err != nil {
+		return nil, err
+	}
+	c := s.command(ctx)
+	c.FeatureLevel = fsm.Level2
+	c.Op = &internalv1.Command_DeleteProvider{DeleteProvider: &internalv1.DeleteProvider{ProviderId: r.GetProviderId()}}
+	if _, err := s.node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.DeleteProviderResponse{}, nil
+}
+
 // ListProviders lists marketplace providers by id. Who is scoped to pools sees those of them: one that an operator has registered is of none.
 func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvidersRequest) (*holdfastv1.ListProvidersResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "providers")

@@ -26,6 +26,7 @@ const (
 	Initial      Phase = "INITIAL"      // not registered yet, or not any more
 	Registered   Phase = "REGISTERED"   // no ping was taken yet
 	Active       Phase = "ACTIVE"       // the last ping was taken
+	Pinging      Phase = "PINGING"      // a ping is on its way
 	Deregistered Phase = "DEREGISTERED" // Run has ended
 )
 
@@ -205,7 +206,12 @@ func (m *Manager) active(ctx context.Context) (pinged bool) {
 				return pinged
 			}
 		case <-timer.C:
+			before := m.Phase()
+			m.set(Pinging, "")
 			err := m.ping(ctx)
+			if err != nil {
+				m.set(before, "")
+			}
 			switch {
 			case ctx.Err() != nil:
 				return pinged

@@ -229,7 +229,7 @@ func (r *reign) find(k key) (*entry, internalv1.RenewalAnswer_Outcome) {
 		if !ok {
 			return nil, internalv1.RenewalAnswer_UNKNOWN_LEASE
 		}
-		if s.GetDeregistered() {
+		if s.GetDeregistered() && (!view.Has(fsm.Level2) || !fsm.AutoDeregistered(s)) {
 			return nil, internalv1.RenewalAnswer_EXPIRED
 		}
 	default:

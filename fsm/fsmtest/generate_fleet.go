@@ -207,6 +207,9 @@ func (g *Generator) createPool(*fsm.View) proto.Message {
 }
 
 func (g *Generator) deletePool(*fsm.View) proto.Message {
+	if g.rarely("a provider instead") {
+		return &internalv1.DeleteProvider{ProviderId: g.id("provider", 2)}
+	}
 	return &internalv1.DeletePool{PoolId: g.id("pool", poolIDs)}
 }
 

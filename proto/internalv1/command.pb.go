@@ -181,6 +181,7 @@ type Command struct {
 	//	*Command_DeregisterPool
 	//	*Command_RegisterProvider
 	//	*Command_SweepPools
+	//	*Command_DeleteProvider
 	//	*Command_RegisterService
 	//	*Command_UpdateServiceState
 	//	*Command_DeregisterService
@@ -730,6 +731,15 @@ func (x *Command) GetSweepPools() *SweepPools {
 	return nil
 }
 
+func (x *Command) GetDeleteProvider() *DeleteProvider {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DeleteProvider); ok {
+			return x.DeleteProvider
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetRegisterService() *RegisterService {
 	if x != nil {
 		if x, ok := x.Op.(*Command_RegisterService); ok {
@@ -1083,6 +1093,10 @@ type Command_SweepPools struct {
 	SweepPools *SweepPools `protobuf:"bytes,125,opt,name=sweep_pools,json=sweepPools,proto3,oneof"`
 }
 
+type Command_DeleteProvider struct {
+	DeleteProvider *DeleteProvider `protobuf:"bytes,126,opt,name=delete_provider,json=deleteProvider,proto3,oneof"`
+}
+
 type Command_RegisterService struct {
 	RegisterService *RegisterService `protobuf:"bytes,136,opt,name=register_service,json=registerService,proto3,oneof"`
 }
@@ -1248,6 +1262,8 @@ func (*Command_DeregisterPool) isCommand_Op() {}
 func (*Command_RegisterProvider) isCommand_Op() {}
 
 func (*Command_SweepPools) isCommand_Op() {}
+
+func (*Command_DeleteProvider) isCommand_Op() {}
 
 func (*Command_RegisterService) isCommand_Op() {}
 
@@ -4034,6 +4050,51 @@ func (x *DeregisterPool) GetReason() string {
 	return ""
 }
 
+// DeleteProvider deletes a marketplace provider. From feature level 2.
+type DeleteProvider struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteProvider) Reset() {
+	*x = DeleteProvider{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteProvider) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteProvider) ProtoMessage() {}
+
+func (x *DeleteProvider) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteProvider.ProtoReflect.Descriptor instead.
+func (*DeleteProvider) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *DeleteProvider) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
 type RegisterProvider struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Provider      *v1.PlatformProvider   `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -4043,7 +4104,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4055,7 +4116,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4068,7 +4129,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -4088,7 +4149,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4100,7 +4161,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4113,7 +4174,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -4134,7 +4195,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4207,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4220,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -4193,7 +4254,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4266,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4279,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -4246,7 +4307,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4258,7 +4319,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4271,7 +4332,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -4305,7 +4366,7 @@ type ResetClock struct {
 
 func (x *ResetClock) Reset() {
 	*x = ResetClock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4378,7 @@ func (x *ResetClock) String() string {
 func (*ResetClock) ProtoMessage() {}
 
 func (x *ResetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4391,7 @@ func (x *ResetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClock.ProtoReflect.Descriptor instead.
 func (*ResetClock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ResetClock) GetTo() *timestamppb.Timestamp {
@@ -4346,7 +4407,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xec(\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xbd)\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4419,7 +4480,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x0fderegister_pool\x18{ \x01(\v2$.holdfast.internal.v1.DeregisterPoolH\x00R\x0ederegisterPool\x12U\n" +
 	"\x11register_provider\x18| \x01(\v2&.holdfast.internal.v1.RegisterProviderH\x00R\x10registerProvider\x12C\n" +
 	"\vsweep_pools\x18} \x01(\v2 .holdfast.internal.v1.SweepPoolsH\x00R\n" +
-	"sweepPools\x12S\n" +
+	"sweepPools\x12O\n" +
+	"\x0fdelete_provider\x18~ \x01(\v2$.holdfast.internal.v1.DeleteProviderH\x00R\x0edeleteProvider\x12S\n" +
 	"\x10register_service\x18\x88\x01 \x01(\v2%.holdfast.internal.v1.RegisterServiceH\x00R\x0fregisterService\x12]\n" +
 	"\x14update_service_state\x18\x89\x01 \x01(\v2(.holdfast.internal.v1.UpdateServiceStateH\x00R\x12updateServiceState\x12Y\n" +
 	"\x12deregister_service\x18\x8a\x01 \x01(\v2'.holdfast.internal.v1.DeregisterServiceH\x00R\x11deregisterService\x12G\n" +
@@ -4673,7 +4735,10 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\"A\n" +
 	"\x0eDeregisterPool\x12\x17\n" +
 	"\apool_id\x18\x01 \x01(\tR\x06poolId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"M\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"1\n" +
+	"\x0eDeleteProvider\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\"M\n" +
 	"\x10RegisterProvider\x129\n" +
 	"\bprovider\x18\x01 \x01(\v2\x1d.holdfast.v1.PlatformProviderR\bprovider\"'\n" +
 	"\n" +
@@ -4707,7 +4772,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -4757,73 +4822,74 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*DeletePool)(nil),              // 45: holdfast.internal.v1.DeletePool
 	(*RegisterPool)(nil),            // 46: holdfast.internal.v1.RegisterPool
 	(*DeregisterPool)(nil),          // 47: holdfast.internal.v1.DeregisterPool
-	(*RegisterProvider)(nil),        // 48: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 49: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 50: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 51: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 52: holdfast.internal.v1.DeregisterService
-	(*ResetClock)(nil),              // 53: holdfast.internal.v1.ResetClock
-	nil,                             // 54: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 55: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 56: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 57: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 58: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 59: holdfast.internal.v1.Origin
-	(*CreateToken)(nil),             // 60: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 61: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 62: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 63: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 64: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 65: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 66: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 67: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 68: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 69: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 70: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 71: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 72: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 73: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 74: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 75: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 76: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 77: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 78: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 79: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 80: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 81: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 82: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 83: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 84: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 85: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 86: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 87: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 88: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 89: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 90: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 91: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 92: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 93: holdfast.v1.Run
-	(*StoredToken)(nil),             // 94: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 95: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 96: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 97: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 98: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 99: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 100: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 101: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 102: holdfast.v1.ServiceState
+	(*DeleteProvider)(nil),          // 48: holdfast.internal.v1.DeleteProvider
+	(*RegisterProvider)(nil),        // 49: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 50: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 51: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 52: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 53: holdfast.internal.v1.DeregisterService
+	(*ResetClock)(nil),              // 54: holdfast.internal.v1.ResetClock
+	nil,                             // 55: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 56: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 57: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 58: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 59: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 60: holdfast.internal.v1.Origin
+	(*CreateToken)(nil),             // 61: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 62: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 63: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 64: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 65: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 66: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 67: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 68: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 69: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 70: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 71: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 72: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 73: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 74: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 75: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 76: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 77: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 78: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 79: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 80: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 81: holdfast.internal.v1.SetAutopilot
+	(*PutWebhook)(nil),              // 82: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 83: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 84: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 85: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 86: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 87: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 88: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 89: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 90: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 91: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 92: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 93: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 94: holdfast.v1.Run
+	(*StoredToken)(nil),             // 95: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 96: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 97: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 98: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 99: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 100: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 101: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 102: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 103: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	58,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	59,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	59,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	60,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
 	6,   // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
 	8,   // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
 	9,   // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	53,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
+	54,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
 	10,  // 10: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
 	11,  // 11: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
 	12,  // 12: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
@@ -4844,16 +4910,16 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	31,  // 27: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
 	32,  // 28: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
 	33,  // 29: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
-	60,  // 30: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	61,  // 31: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	62,  // 32: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	63,  // 33: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	64,  // 34: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	65,  // 35: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	66,  // 36: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	67,  // 37: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	68,  // 38: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	69,  // 39: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	61,  // 30: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	62,  // 31: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	63,  // 32: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	64,  // 33: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	65,  // 34: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	66,  // 35: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	67,  // 36: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	68,  // 37: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	69,  // 38: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	70,  // 39: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
 	38,  // 40: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
 	39,  // 41: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
 	40,  // 42: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
@@ -4864,76 +4930,77 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	45,  // 47: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
 	46,  // 48: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
 	47,  // 49: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	48,  // 50: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	49,  // 51: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	50,  // 52: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	51,  // 53: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	52,  // 54: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	70,  // 55: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	71,  // 56: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	72,  // 57: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	73,  // 58: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	74,  // 59: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	75,  // 60: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	76,  // 61: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	77,  // 62: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	78,  // 63: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	79,  // 64: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	80,  // 65: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	81,  // 66: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	82,  // 67: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	83,  // 68: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	7,   // 69: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	84,  // 70: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	84,  // 71: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	85,  // 72: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	16,  // 73: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	86,  // 74: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	58,  // 75: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	87,  // 76: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	88,  // 77: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	54,  // 78: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	88,  // 79: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	58,  // 80: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	55,  // 81: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	58,  // 82: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	58,  // 83: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	56,  // 84: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	30,  // 85: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	89,  // 86: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	57,  // 87: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	58,  // 88: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	30,  // 89: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	87,  // 90: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	90,  // 91: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	91,  // 92: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	30,  // 93: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	92,  // 94: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	35,  // 95: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	93,  // 96: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	35,  // 97: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 98: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	35,  // 99: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	92,  // 100: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	94,  // 101: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	95,  // 102: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	94,  // 103: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
-	96,  // 104: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	96,  // 105: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	97,  // 106: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	98,  // 107: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	99,  // 108: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	99,  // 109: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	100, // 110: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	101, // 111: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	102, // 112: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	101, // 113: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	58,  // 114: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	115, // [115:115] is the sub-list for method output_type
-	115, // [115:115] is the sub-list for method input_type
-	115, // [115:115] is the sub-list for extension type_name
-	115, // [115:115] is the sub-list for extension extendee
-	0,   // [0:115] is the sub-list for field type_name
+	49,  // 50: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	50,  // 51: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	48,  // 52: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
+	51,  // 53: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	52,  // 54: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	53,  // 55: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	71,  // 56: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	72,  // 57: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	73,  // 58: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	74,  // 59: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	75,  // 60: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	76,  // 61: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	77,  // 62: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	78,  // 63: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	79,  // 64: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	80,  // 65: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	81,  // 66: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	82,  // 67: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	83,  // 68: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	84,  // 69: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	7,   // 70: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	85,  // 71: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	85,  // 72: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	86,  // 73: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	16,  // 74: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	87,  // 75: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	59,  // 76: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	88,  // 77: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	89,  // 78: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	55,  // 79: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	89,  // 80: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	59,  // 81: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	56,  // 82: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	59,  // 83: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	59,  // 84: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	57,  // 85: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	30,  // 86: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	90,  // 87: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	58,  // 88: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	59,  // 89: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	30,  // 90: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	88,  // 91: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	91,  // 92: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	92,  // 93: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	30,  // 94: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	93,  // 95: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	35,  // 96: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	94,  // 97: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	35,  // 98: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 99: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	35,  // 100: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	93,  // 101: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	95,  // 102: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	96,  // 103: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	95,  // 104: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	97,  // 105: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	97,  // 106: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	98,  // 107: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	99,  // 108: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	100, // 109: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	100, // 110: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	101, // 111: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	102, // 112: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	103, // 113: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	102, // 114: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	59,  // 115: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	116, // [116:116] is the sub-list for method output_type
+	116, // [116:116] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -4997,6 +5064,7 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_DeregisterPool)(nil),
 		(*Command_RegisterProvider)(nil),
 		(*Command_SweepPools)(nil),
+		(*Command_DeleteProvider)(nil),
 		(*Command_RegisterService)(nil),
 		(*Command_UpdateServiceState)(nil),
 		(*Command_DeregisterService)(nil),
@@ -5022,7 +5090,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

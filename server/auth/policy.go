@@ -67,7 +67,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.HeartbeatService", Rule{Also: services}, "PingService")
 
 	add("holdfast.v1.PoolService", viewer, "GetPool", "ListPools", "ListProviders")
-	add("holdfast.v1.PoolService", overall, "CreatePool", "DeletePool")
+	add("holdfast.v1.PoolService", overall, "CreatePool", "DeletePool", "DeleteProvider")
 	add("holdfast.v1.PoolService", also(overall, pools), "RegisterProvider")
 	add("holdfast.v1.PoolService", Rule{Also: pools, Own: ownPool}, "RegisterPool")
 	add("holdfast.v1.PoolService", Rule{Least: holdfastv1.Role_OPERATOR, Also: pools, Own: ownPool}, "DeregisterPool")

@@ -21,7 +21,7 @@ type listedState struct {
 	Hostname      string `json:"hostname"`
 	CPU           int64  `json:"cpu"`    // millicores
 	Memory        int64  `json:"memory"` // MiB
-	GPU           string `json:"gpu"`
+	GPU           string `json:"gpu"`    // the pool's GPU type; "" where the pool has none
 	GPUCount      int32  `json:"gpu_count"`
 	PrivateIP     string `json:"private_ip"`
 	Created       string `json:"created"`        // unix seconds
@@ -50,7 +50,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, m := range resp.GetMachines() {
-			machines = append(machines, listing(m))
+			machines = append(machines, listing(m, resp.GetGpuTypes()[m.GetSpec().GetPool()]))
 		}
 		if token = resp.GetNextPageToken(); token == "" {
 			break
@@ -62,11 +62,11 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 // listPage is how many machines are taken at once.
 const listPage = 1000
 
-func listing(m *holdfastv1.Machine) listed {
+func listing(m *holdfastv1.Machine, gpu string) listed {
 	g := m.GetAgent()
 	l := listed{State: listedState{
 		MachineID: m.GetMachineId(), PoolName: m.GetSpec().GetPool(), ProviderName: g.GetProviderName(), Status: "ready", Hostname: g.GetHostname(),
-		CPU: g.GetCpuMillicores(), Memory: g.GetMemoryMib(), GPUCount: g.GetGpuCount(), PrivateIP: g.GetPrivateIp(),
+		CPU: g.GetCpuMillicores(), Memory: g.GetMemoryMib(), GPU: gpu, GPUCount: g.GetGpuCount(), PrivateIP: g.GetPrivateIp(),
 		Created: unix(m.GetCreatedAt().GetSeconds()), LastKeepalive: unix(g.GetLastKeepalive().GetSeconds()), AgentVersion: g.GetAgentVersion(),
 	}}
 	if x := g.GetMetrics(); x != nil {

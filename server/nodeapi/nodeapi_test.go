@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
@@ -208,6 +210,31 @@ func TestLife(t *testing.T) {
 	m, ok := l.State().NodeByID(mac)
 	if n := m.GetNode(); !ok || len(n.GetTags()) != 1 || n.GetTags()[0] != "gpu" || n.GetHostname() != "n1" || n.GetGroupId() != "" || n.GetInstallAttempts() != 0 {
 		t.Errorf("node at its end: %v", n)
+	}
+}
+
+// TestNodeWords: architecture and boot mode have few values, and those of the original where none is given.
+func TestNodeWords(t *testing.T) {
+	l := made(t)
+	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	call := func(method, path, body string) apitest.Answer {
+		t.Helper()
+		return l.Send(apitest.Expect("", "operator", method, path, body, 0, ""))
+	}
+	if a := call("POST", nodes, `{"mac_address":"AA-BB-CC-DD-EE-77"}`); a.Status != 201 || !strings.Contains(a.Body, `"arch":"x86_64","boot_mode":"bios"`) {
+		t.Errorf("without either: %d %s", a.Status, a.Body)
+	}
+	node := nodes + "/aa:bb:cc:dd:ee:77"
+	for body, want := range map[string]int{
+		`{"arch":"arm64","boot_mode":"uefi"}`: 200, `{"arch":"sparc"}`: 422, `{"boot_mode":"legacy"}`: 422, `{"boot_mode":null}`: 200,
+	} {
+		a := call("PATCH", node, body)
+		if a.Status != want || want == 422 && !strings.Contains(a.Body, "is not one of") {
+			t.Errorf("PATCH %s: %d %s, want %d", body, a.Status, a.Body, want)
+		}
+	}
+	if a := call("POST", nodes, `{"mac_address":"AA-BB-CC-DD-EE-78","arch":"x86"}`); a.Status != 422 {
+		t.Errorf("create: %d %s, want 422", a.Status, a.Body)
 	}
 }
 

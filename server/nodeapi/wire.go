@@ -50,6 +50,12 @@ func show(m *holdfastv1.Machine) node {
 	if out.SerialNumber == nil {
 		out.SerialNumber = httpjson.OrNull(m.GetSpec().GetSerial())
 	}
+	if out.Arch == nil { // those of the original, where nobody has said another
+		out.Arch = httpjson.OrNull("x86_64")
+	}
+	if out.BootMode == nil {
+		out.BootMode = httpjson.OrNull("bios")
+	}
 	if out.Tags == nil {
 		out.Tags = []string{}
 	}

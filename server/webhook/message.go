@@ -60,6 +60,8 @@ func subject(e *holdfastv1.Event) string {
 		return "machines/" + e.GetMachineId() + "/runs/" + e.GetRun().GetRunId()
 	case e.GetService() != nil:
 		return "services/" + e.GetService().GetTarget().GetId()
+	case e.GetPool() != nil:
+		return "pools/" + e.GetPool().GetPoolId()
 	}
 	return "machines/" + e.GetMachineId()
 }

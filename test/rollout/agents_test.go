@@ -32,7 +32,7 @@ func (l *lab) enrolls(t *testing.T) {
 	play(1)
 	play(2, "-e", "holdfast_agent_machine_id=m-known")
 
-	ready := map[string]*holdfastv1.Machine{} // by host
+	ready := map[string]*holdfastv1.Machine{}                                              // by host
 	for deadline := time.Now().Add(time.Minute); len(ready) < 2; time.Sleep(time.Second) { // sleep: between polls
 		if time.Now().After(deadline) {
 			t.Fatalf("ready: %v, want two agents", ready)

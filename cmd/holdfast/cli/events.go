@@ -98,6 +98,11 @@ func eventLine(e *holdfastv1.Event) string {
 		}
 	case s != nil:
 		add(serviceID(s), s.GetTarget().GetServiceName())
+	case e.GetPool() != nil:
+		add(e.GetPool().GetPoolId())
+		if why := e.GetPool().GetStatusReason(); why != "" {
+			add("(" + why + ")")
+		}
 	}
 	return strings.Join(words, "  ")
 }

@@ -54,6 +54,14 @@ func (f *fakeCluster) CreatePool(_ context.Context, r *holdfastv1.CreatePoolRequ
 	return r.GetPool(), nil
 }
 
+func (f *fakeCluster) ListProviders(context.Context, *holdfastv1.ListProvidersRequest) (*holdfastv1.ListProvidersResponse, error) {
+	return &holdfastv1.ListProvidersResponse{Providers: []*holdfastv1.PlatformProvider{{ProviderId: "acme", PoolId: "gpu", TotalGpus: 8, PricePerHour: 1.5, Currency: "EUR"}}}, nil
+}
+
+func (f *fakeCluster) DeleteProvider(context.Context, *holdfastv1.DeleteProviderRequest) (*holdfastv1.DeleteProviderResponse, error) {
+	return &holdfastv1.DeleteProviderResponse{}, nil
+}
+
 func (f *fakeCluster) DeletePool(context.Context, *holdfastv1.DeletePoolRequest) (*holdfastv1.DeletePoolResponse, error) {
 	return &holdfastv1.DeletePoolResponse{}, nil
 }

@@ -22,7 +22,7 @@ func (a *app) pool() *cobra.Command {
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090" --region EU
   holdfast pool get gpu`,
-	}, a.poolCreate(), a.poolList(), a.poolGet(), a.poolDelete())
+	}, a.poolCreate(), a.poolList(), a.poolGet(), a.poolDelete(), a.poolProviders(), a.poolDeleteProvider())
 }
 
 func poolKind() kind[*holdfastv1.Pool] {
@@ -167,6 +167,53 @@ func (a *app) poolDelete() *cobra.Command {
 			return err
 		},
 	})
+}
+
+func providerKind() kind[*holdfastv1.PlatformProvider] {
+	return kind[*holdfastv1.PlatformProvider]{
+		noun: "provider", list: "providers",
+		name:   (*holdfastv1.PlatformProvider).GetProviderId,
+		header: []string{"PROVIDER", "POOL", "GPUS", "VRAM", "PRICE/HOUR", "REGION", "ENDPOINT", "UPDATED"},
+		row: func(p *holdfastv1.PlatformProvider, now time.Time, _ bool) []render.Text {
+			price := strings.TrimSpace(fmt.Sprintf("%g %s", p.GetPricePerHour(), p.GetCurrency()))
+			return []render.Text{plain(p.GetProviderId()), plain(p.GetPoolId()), count(int(p.GetTotalGpus())), plain(fmt.Sprintf("%g GB", p.GetTotalVramGb())),
+				plain(price), plain(p.GetRegion()), plain(p.GetEndpoint()), plain(render.Ago(now, at(p.GetUpdatedAt())))}
+		},
+	}
+}
+
+func (a *app) poolProviders() *cobra.Command {
+	cmd := listCommand(a, lister[*holdfastv1.PlatformProvider]{
+		short: "List the marketplace providers that pool managers and operators registered", example: "  holdfast pool providers",
+		kind: providerKind(), plural: "providers",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.PlatformProvider, string, error) {
+			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetProviders(), r.GetNextPageToken(), err
+		},
+	})
+	cmd.Use, cmd.Aliases = "providers", nil
+	return cmd
+}
+
+func (a *app) poolDeleteProvider() *cobra.Command {
+	cmd := eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "PROVIDER", noun: "provider", plural: "providers", ids: providerIDs,
+		short: "Delete marketplace providers; one whose manager still runs registers again", example: "  holdfast pool delete-provider acme",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Pools().DeleteProvider(ctx, &holdfastv1.DeleteProviderRequest{ProviderId: id})
+			return err
+		},
+	})
+	cmd.Use = strings.Replace(cmd.Use, "delete", "delete-provider", 1)
+	return cmd
+}
+
+func providerIDs(ctx context.Context, c *client.Client) []string {
+	r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetProviders(), (*holdfastv1.PlatformProvider).GetProviderId)
 }
 
 func poolIDs(ctx context.Context, c *client.Client) []string {

@@ -93,8 +93,9 @@ func (x *ListAgentMachinesRequest) GetPageToken() string {
 
 type ListAgentMachinesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`                                  // by id
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	Machines      []*Machine             `protobuf:"bytes,1,rep,name=machines,proto3" json:"machines,omitempty"`                                                                                            // by id
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`                                                           // page_token of the next page; empty: this was the last
+	GpuTypes      map[string]string      `protobuf:"bytes,50,rep,name=gpu_types,json=gpuTypes,proto3" json:"gpu_types,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // the GPU type of each pool of these machines that has one, by pool
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,6 +142,13 @@ func (x *ListAgentMachinesResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListAgentMachinesResponse) GetGpuTypes() map[string]string {
+	if x != nil {
+		return x.GpuTypes
+	}
+	return nil
 }
 
 type CreateAgentMachineRequest struct {
@@ -409,10 +417,14 @@ const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"u\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\x85\x02\n" +
 	"\x19ListAgentMachinesResponse\x120\n" +
 	"\bmachines\x18\x01 \x03(\v2\x14.holdfast.v1.MachineR\bmachines\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x94\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12Q\n" +
+	"\tgpu_types\x182 \x03(\v24.holdfast.v1.ListAgentMachinesResponse.GpuTypesEntryR\bgpuTypes\x1a;\n" +
+	"\rGpuTypesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x01\n" +
 	"\x19CreateAgentMachineRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x1d\n" +
 	"\n" +
@@ -458,31 +470,33 @@ func file_proto_holdfast_v1_agent_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_agent_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_proto_holdfast_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_proto_holdfast_v1_agent_proto_goTypes = []any{
 	(*ListAgentMachinesRequest)(nil),   // 0: holdfast.v1.ListAgentMachinesRequest
 	(*ListAgentMachinesResponse)(nil),  // 1: holdfast.v1.ListAgentMachinesResponse
 	(*CreateAgentMachineRequest)(nil),  // 2: holdfast.v1.CreateAgentMachineRequest
 	(*CreateAgentMachineResponse)(nil), // 3: holdfast.v1.CreateAgentMachineResponse
 	(*RegisterAgentRequest)(nil),       // 4: holdfast.v1.RegisterAgentRequest
-	(*Machine)(nil),                    // 5: holdfast.v1.Machine
-	(*NodeRecord)(nil),                 // 6: holdfast.v1.NodeRecord
+	nil,                                // 5: holdfast.v1.ListAgentMachinesResponse.GpuTypesEntry
+	(*Machine)(nil),                    // 6: holdfast.v1.Machine
+	(*NodeRecord)(nil),                 // 7: holdfast.v1.NodeRecord
 }
 var file_proto_holdfast_v1_agent_proto_depIdxs = []int32{
-	5, // 0: holdfast.v1.ListAgentMachinesResponse.machines:type_name -> holdfast.v1.Machine
-	5, // 1: holdfast.v1.CreateAgentMachineResponse.machine:type_name -> holdfast.v1.Machine
-	6, // 2: holdfast.v1.RegisterAgentRequest.hardware:type_name -> holdfast.v1.NodeRecord
-	2, // 3: holdfast.v1.AgentService.CreateAgentMachine:input_type -> holdfast.v1.CreateAgentMachineRequest
-	4, // 4: holdfast.v1.AgentService.RegisterAgent:input_type -> holdfast.v1.RegisterAgentRequest
-	0, // 5: holdfast.v1.AgentService.ListAgentMachines:input_type -> holdfast.v1.ListAgentMachinesRequest
-	3, // 6: holdfast.v1.AgentService.CreateAgentMachine:output_type -> holdfast.v1.CreateAgentMachineResponse
-	5, // 7: holdfast.v1.AgentService.RegisterAgent:output_type -> holdfast.v1.Machine
-	1, // 8: holdfast.v1.AgentService.ListAgentMachines:output_type -> holdfast.v1.ListAgentMachinesResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 0: holdfast.v1.ListAgentMachinesResponse.machines:type_name -> holdfast.v1.Machine
+	5, // 1: holdfast.v1.ListAgentMachinesResponse.gpu_types:type_name -> holdfast.v1.ListAgentMachinesResponse.GpuTypesEntry
+	6, // 2: holdfast.v1.CreateAgentMachineResponse.machine:type_name -> holdfast.v1.Machine
+	7, // 3: holdfast.v1.RegisterAgentRequest.hardware:type_name -> holdfast.v1.NodeRecord
+	2, // 4: holdfast.v1.AgentService.CreateAgentMachine:input_type -> holdfast.v1.CreateAgentMachineRequest
+	4, // 5: holdfast.v1.AgentService.RegisterAgent:input_type -> holdfast.v1.RegisterAgentRequest
+	0, // 6: holdfast.v1.AgentService.ListAgentMachines:input_type -> holdfast.v1.ListAgentMachinesRequest
+	3, // 7: holdfast.v1.AgentService.CreateAgentMachine:output_type -> holdfast.v1.CreateAgentMachineResponse
+	6, // 8: holdfast.v1.AgentService.RegisterAgent:output_type -> holdfast.v1.Machine
+	1, // 9: holdfast.v1.AgentService.ListAgentMachines:output_type -> holdfast.v1.ListAgentMachinesResponse
+	7, // [7:10] is the sub-list for method output_type
+	4, // [4:7] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_agent_proto_init() }
@@ -498,7 +512,7 @@ func file_proto_holdfast_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_agent_proto_rawDesc), len(file_proto_holdfast_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

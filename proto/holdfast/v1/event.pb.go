@@ -32,12 +32,14 @@ type Event struct {
 	At     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`          // when it happened
 	// What happened: machine. and the facet that changed (machine.phase, machine.node, machine.agent, machine.condition, machine.inventory),
 	// run. and the phase that the run is in now (run.pending, run.running, run.succeeded, run.failed, run.canceled),
-	// service.active, service.inactive, service.deregistered. Empty in a bookmark.
+	// service.active, service.inactive, service.deregistered, pool. and the status that the pool is in now (pool.registered, pool.healthy,
+	// pool.unavailable, pool.draining, pool.archived). Empty in a bookmark.
 	Type          string        `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
 	MachineId     string        `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // the machine that it is about, itself or through its run; empty: none
 	Change        *HistoryEntry `protobuf:"bytes,6,opt,name=change,proto3" json:"change,omitempty"`                        // of a machine
 	Run           *Run          `protobuf:"bytes,7,opt,name=run,proto3" json:"run,omitempty"`                              // after it, without its steps: GetRun has them
 	Service       *Service      `protobuf:"bytes,8,opt,name=service,proto3" json:"service,omitempty"`                      // after it
+	Pool          *Pool         `protobuf:"bytes,9,opt,name=pool,proto3" json:"pool,omitempty"`                            // after it, without its GPUs and workers: GetPool has them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -124,6 +126,13 @@ func (x *Event) GetRun() *Run {
 func (x *Event) GetService() *Service {
 	if x != nil {
 		return x.Service
+	}
+	return nil
+}
+
+func (x *Event) GetPool() *Pool {
+	if x != nil {
+		return x.Pool
 	}
 	return nil
 }
@@ -605,7 +614,7 @@ var File_proto_holdfast_v1_event_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/event.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\"\x9b\x02\n" +
+	"\x1dproto/holdfast/v1/event.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\"\xc2\x02\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\x04R\x06cursor\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12*\n" +
@@ -615,7 +624,8 @@ const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"machine_id\x18\x05 \x01(\tR\tmachineId\x121\n" +
 	"\x06change\x18\x06 \x01(\v2\x19.holdfast.v1.HistoryEntryR\x06change\x12\"\n" +
 	"\x03run\x18\a \x01(\v2\x10.holdfast.v1.RunR\x03run\x12.\n" +
-	"\aservice\x18\b \x01(\v2\x14.holdfast.v1.ServiceR\aservice\"D\n" +
+	"\aservice\x18\b \x01(\v2\x14.holdfast.v1.ServiceR\aservice\x12%\n" +
+	"\x04pool\x18\t \x01(\v2\x11.holdfast.v1.PoolR\x04pool\"D\n" +
 	"\x12WatchEventsRequest\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\x04R\x06cursor\"\xd1\x03\n" +
@@ -691,32 +701,34 @@ var file_proto_holdfast_v1_event_proto_goTypes = []any{
 	(*HistoryEntry)(nil),          // 10: holdfast.v1.HistoryEntry
 	(*Run)(nil),                   // 11: holdfast.v1.Run
 	(*Service)(nil),               // 12: holdfast.v1.Service
+	(*Pool)(nil),                  // 13: holdfast.v1.Pool
 }
 var file_proto_holdfast_v1_event_proto_depIdxs = []int32{
 	9,  // 0: holdfast.v1.Event.at:type_name -> google.protobuf.Timestamp
 	10, // 1: holdfast.v1.Event.change:type_name -> holdfast.v1.HistoryEntry
 	11, // 2: holdfast.v1.Event.run:type_name -> holdfast.v1.Run
 	12, // 3: holdfast.v1.Event.service:type_name -> holdfast.v1.Service
-	9,  // 4: holdfast.v1.Webhook.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 5: holdfast.v1.Webhook.updated_at:type_name -> google.protobuf.Timestamp
-	9,  // 6: holdfast.v1.Webhook.tried_at:type_name -> google.protobuf.Timestamp
-	2,  // 7: holdfast.v1.PutWebhookRequest.webhook:type_name -> holdfast.v1.Webhook
-	2,  // 8: holdfast.v1.ListWebhooksResponse.webhooks:type_name -> holdfast.v1.Webhook
-	1,  // 9: holdfast.v1.EventService.WatchEvents:input_type -> holdfast.v1.WatchEventsRequest
-	3,  // 10: holdfast.v1.WebhookService.PutWebhook:input_type -> holdfast.v1.PutWebhookRequest
-	4,  // 11: holdfast.v1.WebhookService.GetWebhook:input_type -> holdfast.v1.GetWebhookRequest
-	5,  // 12: holdfast.v1.WebhookService.ListWebhooks:input_type -> holdfast.v1.ListWebhooksRequest
-	7,  // 13: holdfast.v1.WebhookService.DeleteWebhook:input_type -> holdfast.v1.DeleteWebhookRequest
-	0,  // 14: holdfast.v1.EventService.WatchEvents:output_type -> holdfast.v1.Event
-	2,  // 15: holdfast.v1.WebhookService.PutWebhook:output_type -> holdfast.v1.Webhook
-	2,  // 16: holdfast.v1.WebhookService.GetWebhook:output_type -> holdfast.v1.Webhook
-	6,  // 17: holdfast.v1.WebhookService.ListWebhooks:output_type -> holdfast.v1.ListWebhooksResponse
-	8,  // 18: holdfast.v1.WebhookService.DeleteWebhook:output_type -> holdfast.v1.DeleteWebhookResponse
-	14, // [14:19] is the sub-list for method output_type
-	9,  // [9:14] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 4: holdfast.v1.Event.pool:type_name -> holdfast.v1.Pool
+	9,  // 5: holdfast.v1.Webhook.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 6: holdfast.v1.Webhook.updated_at:type_name -> google.protobuf.Timestamp
+	9,  // 7: holdfast.v1.Webhook.tried_at:type_name -> google.protobuf.Timestamp
+	2,  // 8: holdfast.v1.PutWebhookRequest.webhook:type_name -> holdfast.v1.Webhook
+	2,  // 9: holdfast.v1.ListWebhooksResponse.webhooks:type_name -> holdfast.v1.Webhook
+	1,  // 10: holdfast.v1.EventService.WatchEvents:input_type -> holdfast.v1.WatchEventsRequest
+	3,  // 11: holdfast.v1.WebhookService.PutWebhook:input_type -> holdfast.v1.PutWebhookRequest
+	4,  // 12: holdfast.v1.WebhookService.GetWebhook:input_type -> holdfast.v1.GetWebhookRequest
+	5,  // 13: holdfast.v1.WebhookService.ListWebhooks:input_type -> holdfast.v1.ListWebhooksRequest
+	7,  // 14: holdfast.v1.WebhookService.DeleteWebhook:input_type -> holdfast.v1.DeleteWebhookRequest
+	0,  // 15: holdfast.v1.EventService.WatchEvents:output_type -> holdfast.v1.Event
+	2,  // 16: holdfast.v1.WebhookService.PutWebhook:output_type -> holdfast.v1.Webhook
+	2,  // 17: holdfast.v1.WebhookService.GetWebhook:output_type -> holdfast.v1.Webhook
+	6,  // 18: holdfast.v1.WebhookService.ListWebhooks:output_type -> holdfast.v1.ListWebhooksResponse
+	8,  // 19: holdfast.v1.WebhookService.DeleteWebhook:output_type -> holdfast.v1.DeleteWebhookResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_event_proto_init() }
@@ -725,6 +737,7 @@ func file_proto_holdfast_v1_event_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_machine_proto_init()
+	file_proto_holdfast_v1_pool_proto_init()
 	file_proto_holdfast_v1_registry_proto_init()
 	file_proto_holdfast_v1_run_proto_init()
 	type x struct{}

@@ -1065,6 +1065,86 @@ func (x *PlatformProvider) GetPoolId() string {
 	return ""
 }
 
+type DeleteProviderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"` // the provider
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteProviderRequest) Reset() {
+	*x = DeleteProviderRequest{}
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteProviderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteProviderRequest) ProtoMessage() {}
+
+func (x *DeleteProviderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteProviderRequest.ProtoReflect.Descriptor instead.
+func (*DeleteProviderRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DeleteProviderRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+type DeleteProviderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteProviderResponse) Reset() {
+	*x = DeleteProviderResponse{}
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteProviderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteProviderResponse) ProtoMessage() {}
+
+func (x *DeleteProviderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteProviderResponse.ProtoReflect.Descriptor instead.
+func (*DeleteProviderResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{14}
+}
+
 type RegisterProviderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Provider      *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"` // what is registered
@@ -1074,7 +1154,7 @@ type RegisterProviderRequest struct {
 
 func (x *RegisterProviderRequest) Reset() {
 	*x = RegisterProviderRequest{}
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1166,7 @@ func (x *RegisterProviderRequest) String() string {
 func (*RegisterProviderRequest) ProtoMessage() {}
 
 func (x *RegisterProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1179,7 @@ func (x *RegisterProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProviderRequest.ProtoReflect.Descriptor instead.
 func (*RegisterProviderRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{13}
+	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RegisterProviderRequest) GetProvider() *PlatformProvider {
@@ -1119,7 +1199,7 @@ type RegisterProviderResponse struct {
 
 func (x *RegisterProviderResponse) Reset() {
 	*x = RegisterProviderResponse{}
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1211,7 @@ func (x *RegisterProviderResponse) String() string {
 func (*RegisterProviderResponse) ProtoMessage() {}
 
 func (x *RegisterProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1224,7 @@ func (x *RegisterProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProviderResponse.ProtoReflect.Descriptor instead.
 func (*RegisterProviderResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{14}
+	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegisterProviderResponse) GetProvider() *PlatformProvider {
@@ -1171,7 +1251,7 @@ type ListProvidersRequest struct {
 
 func (x *ListProvidersRequest) Reset() {
 	*x = ListProvidersRequest{}
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1263,7 @@ func (x *ListProvidersRequest) String() string {
 func (*ListProvidersRequest) ProtoMessage() {}
 
 func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1276,7 @@ func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersRequest.ProtoReflect.Descriptor instead.
 func (*ListProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{15}
+	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListProvidersRequest) GetPageSize() int32 {
@@ -1223,7 +1303,7 @@ type ListProvidersResponse struct {
 
 func (x *ListProvidersResponse) Reset() {
 	*x = ListProvidersResponse{}
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1315,7 @@ func (x *ListProvidersResponse) String() string {
 func (*ListProvidersResponse) ProtoMessage() {}
 
 func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_pool_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1328,7 @@ func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersResponse.ProtoReflect.Descriptor instead.
 func (*ListProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_pool_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListProvidersResponse) GetProviders() []*PlatformProvider {
@@ -1367,7 +1447,11 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"created_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x17\n" +
-	"\apool_id\x18\x11 \x01(\tR\x06poolId\"T\n" +
+	"\apool_id\x18\x11 \x01(\tR\x06poolId\"8\n" +
+	"\x15DeleteProviderRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\"\x18\n" +
+	"\x16DeleteProviderResponse\"T\n" +
 	"\x17RegisterProviderRequest\x129\n" +
 	"\bprovider\x18\x01 \x01(\v2\x1d.holdfast.v1.PlatformProviderR\bprovider\"\x8d\x01\n" +
 	"\x18RegisterProviderResponse\x129\n" +
@@ -1379,7 +1463,7 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"|\n" +
 	"\x15ListProvidersResponse\x12;\n" +
 	"\tproviders\x18\x01 \x03(\v2\x1d.holdfast.v1.PlatformProviderR\tproviders\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9c\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xf7\x05\n" +
 	"\vPoolService\x12?\n" +
 	"\n" +
 	"CreatePool\x12\x1e.holdfast.v1.CreatePoolRequest\x1a\x11.holdfast.v1.Pool\x12>\n" +
@@ -1390,7 +1474,8 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\fRegisterPool\x12 .holdfast.v1.RegisterPoolRequest\x1a!.holdfast.v1.RegisterPoolResponse\x12Y\n" +
 	"\x0eDeregisterPool\x12\".holdfast.v1.DeregisterPoolRequest\x1a#.holdfast.v1.DeregisterPoolResponse\x12_\n" +
 	"\x10RegisterProvider\x12$.holdfast.v1.RegisterProviderRequest\x1a%.holdfast.v1.RegisterProviderResponse\x12[\n" +
-	"\rListProviders\x12!.holdfast.v1.ListProvidersRequest\x1a\".holdfast.v1.ListProvidersResponse\"\x03\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\rListProviders\x12!.holdfast.v1.ListProvidersRequest\x1a\".holdfast.v1.ListProvidersResponse\"\x03\x90\x02\x01\x12Y\n" +
+	"\x0eDeleteProvider\x12\".holdfast.v1.DeleteProviderRequest\x1a#.holdfast.v1.DeleteProviderResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_pool_proto_rawDescOnce sync.Once
@@ -1405,7 +1490,7 @@ func file_proto_holdfast_v1_pool_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_pool_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_holdfast_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_proto_holdfast_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_proto_holdfast_v1_pool_proto_goTypes = []any{
 	(Pool_Status)(0),                 // 0: holdfast.v1.Pool.Status
 	(*Pool)(nil),                     // 1: holdfast.v1.Pool
@@ -1421,28 +1506,30 @@ var file_proto_holdfast_v1_pool_proto_goTypes = []any{
 	(*DeregisterPoolRequest)(nil),    // 11: holdfast.v1.DeregisterPoolRequest
 	(*DeregisterPoolResponse)(nil),   // 12: holdfast.v1.DeregisterPoolResponse
 	(*PlatformProvider)(nil),         // 13: holdfast.v1.PlatformProvider
-	(*RegisterProviderRequest)(nil),  // 14: holdfast.v1.RegisterProviderRequest
-	(*RegisterProviderResponse)(nil), // 15: holdfast.v1.RegisterProviderResponse
-	(*ListProvidersRequest)(nil),     // 16: holdfast.v1.ListProvidersRequest
-	(*ListProvidersResponse)(nil),    // 17: holdfast.v1.ListProvidersResponse
-	nil,                              // 18: holdfast.v1.Pool.LabelsEntry
-	(*timestamppb.Timestamp)(nil),    // 19: google.protobuf.Timestamp
+	(*DeleteProviderRequest)(nil),    // 14: holdfast.v1.DeleteProviderRequest
+	(*DeleteProviderResponse)(nil),   // 15: holdfast.v1.DeleteProviderResponse
+	(*RegisterProviderRequest)(nil),  // 16: holdfast.v1.RegisterProviderRequest
+	(*RegisterProviderResponse)(nil), // 17: holdfast.v1.RegisterProviderResponse
+	(*ListProvidersRequest)(nil),     // 18: holdfast.v1.ListProvidersRequest
+	(*ListProvidersResponse)(nil),    // 19: holdfast.v1.ListProvidersResponse
+	nil,                              // 20: holdfast.v1.Pool.LabelsEntry
+	(*timestamppb.Timestamp)(nil),    // 21: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_pool_proto_depIdxs = []int32{
-	18, // 0: holdfast.v1.Pool.labels:type_name -> holdfast.v1.Pool.LabelsEntry
+	20, // 0: holdfast.v1.Pool.labels:type_name -> holdfast.v1.Pool.LabelsEntry
 	2,  // 1: holdfast.v1.Pool.gpus:type_name -> holdfast.v1.Gpu
 	0,  // 2: holdfast.v1.Pool.status:type_name -> holdfast.v1.Pool.Status
-	19, // 3: holdfast.v1.Pool.registered_at:type_name -> google.protobuf.Timestamp
-	19, // 4: holdfast.v1.Pool.status_changed_at:type_name -> google.protobuf.Timestamp
-	19, // 5: holdfast.v1.Pool.last_heartbeat:type_name -> google.protobuf.Timestamp
-	19, // 6: holdfast.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
-	19, // 7: holdfast.v1.Pool.updated_at:type_name -> google.protobuf.Timestamp
+	21, // 3: holdfast.v1.Pool.registered_at:type_name -> google.protobuf.Timestamp
+	21, // 4: holdfast.v1.Pool.status_changed_at:type_name -> google.protobuf.Timestamp
+	21, // 5: holdfast.v1.Pool.last_heartbeat:type_name -> google.protobuf.Timestamp
+	21, // 6: holdfast.v1.Pool.created_at:type_name -> google.protobuf.Timestamp
+	21, // 7: holdfast.v1.Pool.updated_at:type_name -> google.protobuf.Timestamp
 	1,  // 8: holdfast.v1.CreatePoolRequest.pool:type_name -> holdfast.v1.Pool
 	1,  // 9: holdfast.v1.ListPoolsResponse.pools:type_name -> holdfast.v1.Pool
 	1,  // 10: holdfast.v1.RegisterPoolRequest.pool:type_name -> holdfast.v1.Pool
 	1,  // 11: holdfast.v1.RegisterPoolResponse.pool:type_name -> holdfast.v1.Pool
-	19, // 12: holdfast.v1.PlatformProvider.created_at:type_name -> google.protobuf.Timestamp
-	19, // 13: holdfast.v1.PlatformProvider.updated_at:type_name -> google.protobuf.Timestamp
+	21, // 12: holdfast.v1.PlatformProvider.created_at:type_name -> google.protobuf.Timestamp
+	21, // 13: holdfast.v1.PlatformProvider.updated_at:type_name -> google.protobuf.Timestamp
 	13, // 14: holdfast.v1.RegisterProviderRequest.provider:type_name -> holdfast.v1.PlatformProvider
 	13, // 15: holdfast.v1.RegisterProviderResponse.provider:type_name -> holdfast.v1.PlatformProvider
 	13, // 16: holdfast.v1.ListProvidersResponse.providers:type_name -> holdfast.v1.PlatformProvider
@@ -1452,18 +1539,20 @@ var file_proto_holdfast_v1_pool_proto_depIdxs = []int32{
 	7,  // 20: holdfast.v1.PoolService.DeletePool:input_type -> holdfast.v1.DeletePoolRequest
 	9,  // 21: holdfast.v1.PoolService.RegisterPool:input_type -> holdfast.v1.RegisterPoolRequest
 	11, // 22: holdfast.v1.PoolService.DeregisterPool:input_type -> holdfast.v1.DeregisterPoolRequest
-	14, // 23: holdfast.v1.PoolService.RegisterProvider:input_type -> holdfast.v1.RegisterProviderRequest
-	16, // 24: holdfast.v1.PoolService.ListProviders:input_type -> holdfast.v1.ListProvidersRequest
-	1,  // 25: holdfast.v1.PoolService.CreatePool:output_type -> holdfast.v1.Pool
-	1,  // 26: holdfast.v1.PoolService.GetPool:output_type -> holdfast.v1.Pool
-	6,  // 27: holdfast.v1.PoolService.ListPools:output_type -> holdfast.v1.ListPoolsResponse
-	8,  // 28: holdfast.v1.PoolService.DeletePool:output_type -> holdfast.v1.DeletePoolResponse
-	10, // 29: holdfast.v1.PoolService.RegisterPool:output_type -> holdfast.v1.RegisterPoolResponse
-	12, // 30: holdfast.v1.PoolService.DeregisterPool:output_type -> holdfast.v1.DeregisterPoolResponse
-	15, // 31: holdfast.v1.PoolService.RegisterProvider:output_type -> holdfast.v1.RegisterProviderResponse
-	17, // 32: holdfast.v1.PoolService.ListProviders:output_type -> holdfast.v1.ListProvidersResponse
-	25, // [25:33] is the sub-list for method output_type
-	17, // [17:25] is the sub-list for method input_type
+	16, // 23: holdfast.v1.PoolService.RegisterProvider:input_type -> holdfast.v1.RegisterProviderRequest
+	18, // 24: holdfast.v1.PoolService.ListProviders:input_type -> holdfast.v1.ListProvidersRequest
+	14, // 25: holdfast.v1.PoolService.DeleteProvider:input_type -> holdfast.v1.DeleteProviderRequest
+	1,  // 26: holdfast.v1.PoolService.CreatePool:output_type -> holdfast.v1.Pool
+	1,  // 27: holdfast.v1.PoolService.GetPool:output_type -> holdfast.v1.Pool
+	6,  // 28: holdfast.v1.PoolService.ListPools:output_type -> holdfast.v1.ListPoolsResponse
+	8,  // 29: holdfast.v1.PoolService.DeletePool:output_type -> holdfast.v1.DeletePoolResponse
+	10, // 30: holdfast.v1.PoolService.RegisterPool:output_type -> holdfast.v1.RegisterPoolResponse
+	12, // 31: holdfast.v1.PoolService.DeregisterPool:output_type -> holdfast.v1.DeregisterPoolResponse
+	17, // 32: holdfast.v1.PoolService.RegisterProvider:output_type -> holdfast.v1.RegisterProviderResponse
+	19, // 33: holdfast.v1.PoolService.ListProviders:output_type -> holdfast.v1.ListProvidersResponse
+	15, // 34: holdfast.v1.PoolService.DeleteProvider:output_type -> holdfast.v1.DeleteProviderResponse
+	26, // [26:35] is the sub-list for method output_type
+	17, // [17:26] is the sub-list for method input_type
 	17, // [17:17] is the sub-list for extension type_name
 	17, // [17:17] is the sub-list for extension extendee
 	0,  // [0:17] is the sub-list for field type_name
@@ -1480,7 +1569,7 @@ func file_proto_holdfast_v1_pool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_pool_proto_rawDesc), len(file_proto_holdfast_v1_pool_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	PoolService_DeregisterPool_FullMethodName   = "/holdfast.v1.PoolService/DeregisterPool"
 	PoolService_RegisterProvider_FullMethodName = "/holdfast.v1.PoolService/RegisterProvider"
 	PoolService_ListProviders_FullMethodName    = "/holdfast.v1.PoolService/ListProviders"
+	PoolService_DeleteProvider_FullMethodName   = "/holdfast.v1.PoolService/DeleteProvider"
 )
 
 // PoolServiceClient is the client API for PoolService service.
@@ -51,6 +52,8 @@ type PoolServiceClient interface {
 	// A marketplace provider's registration: upsert (POOLREG-18060).
 	RegisterProvider(ctx context.Context, in *RegisterProviderRequest, opts ...grpc.CallOption) (*RegisterProviderResponse, error)
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
+	// Deletes a marketplace provider. One whose manager still runs registers again.
+	DeleteProvider(ctx context.Context, in *DeleteProviderRequest, opts ...grpc.CallOption) (*DeleteProviderResponse, error)
 }
 
 type poolServiceClient struct {
@@ -141,6 +144,16 @@ func (c *poolServiceClient) ListProviders(ctx context.Context, in *ListProviders
 	return out, nil
 }
 
+func (c *poolServiceClient) DeleteProvider(ctx context.Context, in *DeleteProviderRequest, opts ...grpc.CallOption) (*DeleteProviderResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteProviderResponse)
+	err := c.cc.Invoke(ctx, PoolService_DeleteProvider_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PoolServiceServer is the server API for PoolService service.
 // All implementations must embed UnimplementedPoolServiceServer
 // for forward compatibility.
@@ -161,6 +174,8 @@ type PoolServiceServer interface {
 	// A marketplace provider's registration: upsert (POOLREG-18060).
 	RegisterProvider(context.Context, *RegisterProviderRequest) (*RegisterProviderResponse, error)
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
+	// Deletes a marketplace provider. One whose manager still runs registers again.
+	DeleteProvider(context.Context, *DeleteProviderRequest) (*DeleteProviderResponse, error)
 	mustEmbedUnimplementedPoolServiceServer()
 }
 
@@ -194,6 +209,9 @@ func (UnimplementedPoolServiceServer) RegisterProvider(context.Context, *Registe
 }
 func (UnimplementedPoolServiceServer) ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProviders not implemented")
+}
+func (UnimplementedPoolServiceServer) DeleteProvider(context.Context, *DeleteProviderRequest) (*DeleteProviderResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteProvider not implemented")
 }
 func (UnimplementedPoolServiceServer) mustEmbedUnimplementedPoolServiceServer() {}
 func (UnimplementedPoolServiceServer) testEmbeddedByValue()                     {}
@@ -360,6 +378,24 @@ func _PoolService_ListProviders_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PoolService_DeleteProvider_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteProviderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PoolServiceServer).DeleteProvider(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PoolService_DeleteProvider_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PoolServiceServer).DeleteProvider(ctx, req.(*DeleteProviderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PoolService_ServiceDesc is the grpc.ServiceDesc for PoolService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -398,6 +434,10 @@ var PoolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProviders",
 			Handler:    _PoolService_ListProviders_Handler,
+		},
+		{
+			MethodName: "DeleteProvider",
+			Handler:    _PoolService_DeleteProvider_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
