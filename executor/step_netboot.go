@@ -10,9 +10,13 @@ import (
 )
 
 // netboot reads the next boot device, sets it only if it is another, and reads it back. That converges, so
-// a new leader does the same. The boot mode stays as it is unless UEFI is asked for.
+// a new leader does the same. The boot mode stays as it is unless another one is asked for.
 func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) action {
-	want := providers.BootDevice{Mode: s.GetMode(), Persistent: a.flag(s.GetPersistent(), "persistent"), UEFI: a.flag(s.GetUefi(), "uefi")}
+	want := providers.BootDevice{Mode: s.GetMode(), Persistent: a.flag(s.GetPersistent(), "persistent")}
+	mode := a.param(s.GetBootMode(), "boot_mode")
+	if a.flag(s.GetUefi(), "uefi") {
+		mode = providers.BootUEFI
+	}
 	var chosen bool // want has the boot mode that was found before the first effect
 	isSet := func(ctx context.Context) (bool, error) {
 		got, err := boot.BootDevice(ctx, a.machine)
@@ -20,7 +24,7 @@ func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 			return false, err
 		}
 		if !chosen {
-			want, chosen = want.KeepMode(got, a.machine), true
+			want, chosen = want.InMode(mode, got, a.machine), true
 		}
 		if got != want {
 			return false, nil

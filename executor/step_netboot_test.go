@@ -6,25 +6,72 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// firmware shows a boot device, and no effect.
-type firmware struct {
-	providers.BootController
-	now providers.BootDevice
-}
-
-func (f firmware) BootDevice(context.Context, providers.Machine) (providers.BootDevice, error) {
-	return f.now, nil
-}
-
-// A plan that names no boot mode, as the built-in ones, accepts the mode that the machine has.
+// TestNetbootKeepsMode: a plan that names no boot mode, as the built-in ones, is done when the machine boots as it should, in the mode that it has.
 func TestNetbootKeepsMode(t *testing.T) {
-	for _, uefi := range []bool{true, false} {
-		a := &attempt{runner: &runner{run: &holdfastv1.Run{}}, machine: &holdfastv1.Machine{MachineId: "m-1"}}
-		f := firmware{now: providers.BootDevice{Mode: "PXE", UEFI: uefi}}
-		if err := a.netboot(f, &holdfastv1.SetNetboot{Mode: "PXE"}).do(t.Context()); err != nil {
-			t.Errorf("UEFI %v: %v", uefi, err)
+	t.Parallel()
+	boots := func(step *holdfastv1.SetNetboot, params map[string]string, now providers.BootDevice) string {
+		l := newLab(t, fake.Config{})
+		p := bootsAs{fake.New(l.fleet), make(chan providers.BootDevice, 10), now}
+		l.set = providers.SetOf(map[string]providers.Provider{"fake": p})
+		l.machine("m-1")
+		l.plan("p", &holdfastv1.Step{Name: "s", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Netboot{Netboot: step}})
+		l.lead(quick())
+		l.ended(l.start("m-1", "", "p", params).GetRunId())
+		select {
+		case d := <-p.asked:
+			if d.UEFI {
+				return "set uefi"
+			}
+			return "set bios"
+		default:
 		}
+		return "nothing set"
 	}
+	pxe := func(uefi bool) providers.BootDevice { return providers.BootDevice{Mode: "PXE", UEFI: uefi} }
+	for name, tt := range map[string]struct {
+		step   *holdfastv1.SetNetboot
+		params map[string]string
+		now    providers.BootDevice
+		want   string
+	}{
+		"UEFI, as it is":            {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(true), "nothing set"},
+		"BIOS, as it is":            {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(false), "nothing set"},
+		"UEFI, from its disk":       {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{Mode: "DISK", UEFI: true}, "set uefi"},
+		"BIOS, from its disk":       {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{Mode: "DISK"}, "set bios"},
+		"not shown":                 {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{ModeHidden: true}, "set uefi"},
+		"the step wants BIOS":       {&holdfastv1.SetNetboot{Mode: "PXE", BootMode: "bios"}, nil, pxe(true), "set bios"},
+		"the step wants UEFI":       {&holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}, nil, pxe(false), "set uefi"},
+		"the run wants BIOS":        {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"boot_mode": "bios"}, pxe(true), "set bios"},
+		"the run wants UEFI, older": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"uefi": "true"}, pxe(false), "set uefi"},
+		"HTTP":                      {&holdfastv1.SetNetboot{Mode: "HTTP"}, nil, pxe(false), "set uefi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := boots(tt.step, tt.params, tt.now); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// bootsAs is a fleet whose machines show a boot device until another one is set.
+type bootsAs struct {
+	*fake.Provider
+	asked chan providers.BootDevice
+	now   providers.BootDevice
+}
+
+func (p bootsAs) BootDevice(ctx context.Context, m providers.Machine) (providers.BootDevice, error) {
+	if len(p.asked) > 0 {
+		return p.Provider.BootDevice(ctx, m)
+	}
+	return p.now, nil
+}
+
+func (p bootsAs) SetBootDevice(ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice) error {
+	err := p.Provider.SetBootDevice(ctx, op, m, d)
+	p.asked <- d
+	return err
 }

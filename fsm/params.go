@@ -32,7 +32,7 @@ func paramsOf(s *holdfastv1.Step) (read, needed []string) {
 	case *holdfastv1.Step_Reboot, *holdfastv1.Step_Power:
 		read = []string{"force", "shutdown_seconds"}
 	case *holdfastv1.Step_Netboot:
-		read = []string{"persistent", "uefi"}
+		read = []string{"persistent", "uefi", "boot_mode"}
 	case *holdfastv1.Step_Repave:
 		read = []string{"image", "authorized_keys"}
 	case *holdfastv1.Step_Join, *holdfastv1.Step_Verify:
@@ -55,6 +55,22 @@ func paramsOf(s *holdfastv1.Step) (read, needed []string) {
 	return read, needed
 }
 
+// bootModes lists the boot modes of a netboot step.
+func bootModes() []string { return []string{"keep", "uefi", "bios"} }
+
+// checkBootMode returns an error if the parameter boot_mode is none, or contradicts a step: only UEFI boots by HTTP.
+func checkBootMode(plan *holdfastv1.Plan, mode string) *Error {
+	if mode != "" && !slices.Contains(bootModes(), mode) {
+		return invalid("params.boot_mode", "%q is not one of %s", mode, strings.Join(bootModes(), ", "))
+	}
+	for _, s := range plan.GetSteps() {
+		if s.GetNetboot().GetMode() == "HTTP" && mode == "bios" && s.GetNetboot().GetBootMode() == "" {
+			return invalid("params.boot_mode", "is bios, and step %q of plan %q boots by HTTP, which is UEFI", s.GetName(), plan.GetPlanId())
+		}
+	}
+	return nil
+}
+
 // CheckParams returns an error if a plan does not read one of a run's parameters, or needs one that is missing. A mistyped
 // name would otherwise run the plan with a default in its place: another image, say.
 func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
@@ -69,6 +85,9 @@ func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 				return invalid("params."+name, "is required: step %q of plan %q holds no value: set the parameter", s.GetName(), plan.GetPlanId())
 			}
 		}
+	}
+	if err := checkBootMode(plan, params["boot_mode"]); err != nil {
+		return err
 	}
 	known := slices.Sorted(maps.Keys(reads))
 	for _, name := range slices.Sorted(maps.Keys(params)) {

@@ -29,7 +29,10 @@ func TestCheckParams(t *testing.T) {
 	}{
 		{"no parameters", plans["plan/repave-join"], "", ""},
 		{"all that are read", plans["plan/repave-join"], "image=a cluster_ref=b authorized_keys=c uefi=true persistent=true force=true shutdown_seconds=9", ""},
-		{"mistyped", plans["plan/repave-join"], "imag=a", `params.imag: no step of plan "plan/repave-join" reads it: did you mean image?; it reads: authorized_keys, cluster_ref, force, image, persistent, shutdown_seconds, uefi`},
+		{"mistyped", plans["plan/repave-join"], "imag=a", `params.imag: no step of plan "plan/repave-join" reads it: did you mean image?; it reads: authorized_keys, boot_mode, cluster_ref, force, image, persistent, shutdown_seconds, uefi`},
+		{"boot mode", plans["plan/boot-pxe"], "boot_mode=bios", ""},
+		{"no boot mode", plans["plan/boot-pxe"], "boot_mode=legacy", `params.boot_mode: "legacy" is not one of keep, uefi, bios`},
+		{"BIOS over HTTP", plans["plan/boot-http"], "boot_mode=bios", `params.boot_mode: is bios, and step "boot-http" of plan "plan/boot-http" boots by HTTP, which is UEFI`},
 		{"of another kind", plans["plan/reboot"], "image=a", `params.image: no step of plan "plan/reboot" reads it; it reads: force, shutdown_seconds`},
 		{"none is read", plans["plan/inspect"], "x=y", `params.x: no step of plan "plan/inspect" reads it; it reads: no parameters`},
 		{"rma", plans["plan/rma"], "reason=a ticket=b wipe=true force=true shutdown_seconds=9 cluster_ref=c", ""},

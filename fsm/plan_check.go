@@ -132,6 +132,12 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 			k.Netboot.Mode = "PXE"
 		}
 		oneOf("netboot.mode", &k.Netboot.Mode, strings.ToUpper, "PXE", "HTTP", "DISK", "VIRTUAL_MEDIA")
+		if k.Netboot.GetBootMode() != "" {
+			oneOf("netboot.boot_mode", &k.Netboot.BootMode, strings.ToLower, bootModes()...)
+		}
+		if m := k.Netboot.GetBootMode(); m == "bios" && (k.Netboot.GetMode() == "HTTP" || k.Netboot.GetUefi()) {
+			add("netboot.boot_mode", "is bios, and HTTP boot and uefi are UEFI")
+		}
 	case *holdfastv1.Step_Repave:
 		short("repave.cloud_init", k.Repave.GetCloudInit())
 	case *holdfastv1.Step_Join:

@@ -7,28 +7,33 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-func TestKeepMode(t *testing.T) {
+func TestInMode(t *testing.T) {
 	node := func(mode string) providers.Machine {
 		return &holdfastv1.Machine{Node: &holdfastv1.NodeRecord{BootMode: mode}}
 	}
+	hidden, uefi := providers.BootDevice{ModeHidden: true}, providers.BootDevice{UEFI: true}
 	for name, tt := range map[string]struct {
-		want, now providers.BootDevice
-		machine   providers.Machine
-		uefi      bool
+		asked, device string
+		now           providers.BootDevice
+		machine       providers.Machine
+		uefi          bool
 	}{
-		"the BMC shows UEFI":              {providers.BootDevice{Mode: "PXE"}, providers.BootDevice{UEFI: true}, node("bios"), true},
-		"the BMC shows legacy":            {providers.BootDevice{Mode: "PXE"}, providers.BootDevice{}, &holdfastv1.Machine{}, false},
-		"the node has UEFI":               {providers.BootDevice{Mode: "DISK"}, providers.BootDevice{}, node("uefi"), true},
-		"the node has BIOS":               {providers.BootDevice{Mode: "DISK"}, providers.BootDevice{}, node("bios"), false},
-		"UEFI is asked for":               {providers.BootDevice{Mode: "PXE", UEFI: true}, providers.BootDevice{}, node("bios"), true},
-		"HTTP boot is UEFI":               {providers.BootDevice{Mode: "HTTP"}, providers.BootDevice{}, node("bios"), true},
-		"virtual media of a UEFI machine": {providers.BootDevice{Mode: "VIRTUAL_MEDIA"}, providers.BootDevice{UEFI: true}, &holdfastv1.Machine{}, true},
-		"virtual media of a BIOS machine": {providers.BootDevice{Mode: "VIRTUAL_MEDIA"}, providers.BootDevice{}, node("bios"), false},
+		"the BMC shows UEFI":              {"keep", "PXE", uefi, node("bios"), true},
+		"the BMC shows legacy":            {"", "PXE", providers.BootDevice{}, node(""), false},
+		"the node has UEFI":               {"", "DISK", providers.BootDevice{}, node("uefi"), true},
+		"the node has BIOS":               {"keep", "DISK", providers.BootDevice{}, node("bios"), false},
+		"nobody knows":                    {"", "PXE", hidden, node(""), true},
+		"only the node knows BIOS":        {"", "PXE", hidden, node("bios"), false},
+		"only the node knows UEFI":        {"", "PXE", hidden, node("uefi"), true},
+		"UEFI is asked for":               {"uefi", "PXE", providers.BootDevice{}, node("bios"), true},
+		"BIOS is asked for":               {"bios", "PXE", uefi, node("uefi"), false},
+		"HTTP boot is UEFI":               {"", "HTTP", providers.BootDevice{}, node("bios"), true},
+		"virtual media of a UEFI machine": {"", "VIRTUAL_MEDIA", uefi, node(""), true},
+		"virtual media of a BIOS machine": {"", "VIRTUAL_MEDIA", providers.BootDevice{}, node("bios"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := tt.want
-			want.UEFI = tt.uefi
-			if got := tt.want.KeepMode(tt.now, tt.machine); got != want {
+			want := providers.BootDevice{Mode: tt.device, Persistent: true, UEFI: tt.uefi}
+			if got := (providers.BootDevice{Mode: tt.device, Persistent: true}).InMode(tt.asked, tt.now, tt.machine); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})

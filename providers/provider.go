@@ -117,12 +117,29 @@ type BootDevice struct {
 	Mode       string // PXE, HTTP, DISK, VIRTUAL_MEDIA
 	Persistent bool
 	UEFI       bool
+	ModeHidden bool // the BMC does not show whether it is UEFI: IPMI without valid boot flags
 }
 
-// KeepMode returns d with the boot mode for m, which boots as now shows: UEFI if d asks for it or boots by HTTP, or if the BMC shows
-// UEFI or the node has it, and else legacy.
-func (d BootDevice) KeepMode(now BootDevice, m Machine) BootDevice {
-	d.UEFI = d.UEFI || d.Mode == "HTTP" || now.UEFI || m.GetNode().GetBootMode() == "uefi"
+// The boot modes that a plan asks for.
+const (
+	BootKeep = "keep" // or empty
+	BootUEFI = "uefi"
+	BootBIOS = "bios"
+)
+
+// InMode returns d with the boot mode for m, which boots as now shows. Without a mode asked for it is UEFI if d boots by HTTP, if the BMC shows
+// UEFI, or if the node has it; and legacy if the BMC or, where that does not show it, the node says so. If nobody knows it is UEFI: a UEFI
+// machine that is told to boot legacy does not boot, and firmware without UEFI has no flag for it.
+func (d BootDevice) InMode(asked string, now BootDevice, m Machine) BootDevice {
+	node := m.GetNode().GetBootMode()
+	switch {
+	case asked == BootUEFI, asked == BootBIOS:
+		d.UEFI = asked == BootUEFI
+	case d.Mode == "HTTP", now.UEFI, node == BootUEFI:
+		d.UEFI = true
+	default:
+		d.UEFI = now.ModeHidden && node != BootBIOS
+	}
 	return d
 }
 

@@ -78,9 +78,10 @@ func parseBootFlags(out string, q Quirks) (providers.BootDevice, error) {
 		}
 		d := providers.BootDevice{UEFI: b[0]&flagEFI != 0}
 		if b[0]&flagValid == 0 && !q.SelectorOnly {
-			return d, nil
+			return providers.BootDevice{ModeHidden: true}, nil
 		}
 		d.Mode = selectors()[b[1]>>2&0x0f]
+		d.ModeHidden = d.Mode == "" && !d.UEFI // the flag is about a device that nobody has set
 		d.Persistent = d.Mode != "" && b[0]&flagPersistent != 0
 		return d, nil
 	}

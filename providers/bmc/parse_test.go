@@ -76,8 +76,9 @@ func TestParseBootFlags(t *testing.T) {
 		"e008000000": {Mode: "DISK", Persistent: true, UEFI: true},
 		"c014000000": {Mode: "VIRTUAL_MEDIA", Persistent: true},
 		"8020000000": {Mode: "VIRTUAL_MEDIA"},
-		"0004000000": {}, // they are not valid (any more)
-		"c000000000": {}, // no override
+		"0004000000": {ModeHidden: true}, // they are not valid (any more)
+		"c000000000": {ModeHidden: true}, // no override
+		"a000000000": {UEFI: true},
 	} {
 		got, err := bmc.ParseBootFlags(bootParam + in + "\n Boot Flags :\n")
 		if err != nil || got != want {

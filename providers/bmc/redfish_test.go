@@ -146,6 +146,8 @@ func TestBootDevice(t *testing.T) {
 		{"accepted, but nothing happens", func(q *redfishtest.Quirks) { q.Ignore = []string{"boot"} }, pxe, providers.Transient, []string{"boot Pxe Once UEFI"}},
 		{"it refuses the mode, which it is in", func(q *redfishtest.Quirks) { q.RefuseMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
 		{"it refuses the mode, which is another", func(q *redfishtest.Quirks) { q.RefuseMode = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
+		{"it has UEFI alone", func(q *redfishtest.Quirks) { q.UEFIOnly = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"it has UEFI alone, and legacy is asked for", func(q *redfishtest.Quirks) { q.UEFIOnly = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
 		{"it has no mode", func(q *redfishtest.Quirks) { q.NoMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
 		{"it has no mode, and legacy is asked for", func(q *redfishtest.Quirks) { q.NoMode = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
 		{"it refuses its own ETag", func(q *redfishtest.Quirks) { q.OwnETag = true }, pxe, "", []string{"boot Pxe Once UEFI"}},

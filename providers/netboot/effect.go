@@ -26,7 +26,8 @@ func press(ctx context.Context, b Buttons, op providers.Op, m providers.Machine,
 // bootFrom has the machine boot once from somewhere, unless it is about to.
 func bootFrom(ctx context.Context, b Buttons, op providers.Op, m *holdfastv1.Machine, mode string) error {
 	now, err := b.BootDevice(providers.Unhurried(ctx), m)
-	want := providers.BootDevice{Mode: mode}.KeepMode(now, m)
+	now.ModeHidden = now.ModeHidden || err != nil
+	want := providers.BootDevice{Mode: mode}.InMode(providers.BootKeep, now, m)
 	if err == nil && now == want {
 		return nil
 	}

@@ -107,7 +107,7 @@ func (a *app) machineBootDevice() *cobra.Command {
 		Use: "boot-device MACHINE DEVICE", Args: exactly("MACHINE", "DEVICE"),
 		ValidArgsFunction: a.complete(machineIDs, func(context.Context, *client.Client) []string { return devices }),
 		Short:             "Set what a machine boots from next",
-		Long:              "Set what a machine boots from next: pxe, http, disk or virtual-media. It is read back. Nothing reboots.",
+		Long:              "Set what a machine boots from next: pxe, http, disk or virtual-media. It is read back. Nothing reboots. The boot mode (UEFI or BIOS) stays\nas it is.",
 		Example: `  holdfast machine boot-device m-123 pxe
   holdfast machine boot-device m-123 disk --persistent --uefi`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -122,7 +122,7 @@ func (a *app) machineBootDevice() *cobra.Command {
 	}
 	d.register(cmd)
 	d.flag(cmd, "persistent", "for all boots from now on, not for the next one alone")
-	d.flag(cmd, "uefi", "boot in UEFI mode")
+	d.flag(cmd, "uefi", "boot in UEFI mode, whatever the machine does now")
 	return cmd
 }
 

@@ -1429,10 +1429,13 @@ func (x *Reboot) GetShutdownSeconds() int32 {
 
 // SetNetboot sets the next boot device.
 type SetNetboot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`              // PXE | HTTP | DISK | VIRTUAL_MEDIA
-	Persistent    bool                   `protobuf:"varint,2,opt,name=persistent,proto3" json:"persistent,omitempty"` // else the run's parameter "persistent" (true)
-	Uefi          bool                   `protobuf:"varint,3,opt,name=uefi,proto3" json:"uefi,omitempty"`             // else the run's parameter "uefi" (true)
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Mode       string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`              // PXE | HTTP | DISK | VIRTUAL_MEDIA
+	Persistent bool                   `protobuf:"varint,2,opt,name=persistent,proto3" json:"persistent,omitempty"` // else the run's parameter "persistent" (true)
+	Uefi       bool                   `protobuf:"varint,3,opt,name=uefi,proto3" json:"uefi,omitempty"`             // the same as boot_mode uefi; else the run's parameter "uefi" (true)
+	// keep, uefi or bios; else the run's parameter "boot_mode". Default keep: the mode that the BMC shows or the node has, and UEFI if neither is
+	// known. HTTP boot is UEFI.
+	BootMode      string `protobuf:"bytes,50,opt,name=boot_mode,json=bootMode,proto3" json:"boot_mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1486,6 +1489,13 @@ func (x *SetNetboot) GetUefi() bool {
 		return x.Uefi
 	}
 	return false
+}
+
+func (x *SetNetboot) GetBootMode() string {
+	if x != nil {
+		return x.BootMode
+	}
+	return ""
 }
 
 // RepaveImage installs an operating system image.
@@ -2341,14 +2351,15 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x06Reboot\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12)\n" +
-	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds\"T\n" +
+	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds\"q\n" +
 	"\n" +
 	"SetNetboot\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1e\n" +
 	"\n" +
 	"persistent\x18\x02 \x01(\bR\n" +
 	"persistent\x12\x12\n" +
-	"\x04uefi\x18\x03 \x01(\bR\x04uefi\"j\n" +
+	"\x04uefi\x18\x03 \x01(\bR\x04uefi\x12\x1b\n" +
+	"\tboot_mode\x182 \x01(\tR\bbootMode\"j\n" +
 	"\vRepaveImage\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x12\x1d\n" +
 	"\n" +

@@ -51,7 +51,7 @@ func (m *system) show() any {
 	}
 	if !m.s.quirks.NoMode {
 		boot["BootSourceOverrideMode"] = m.mode
-		boot["BootSourceOverrideMode@Redfish.AllowableValues"] = []string{"UEFI", "Legacy"}
+		boot["BootSourceOverrideMode@Redfish.AllowableValues"] = m.modes()
 	}
 	reset := map[string]any{"target": m.path() + "/Actions/ComputerSystem.Reset"}
 	if m.s.quirks.ActionInfo {

@@ -58,6 +58,7 @@ type Quirks struct {
 	OwnETag       bool          // 412 to its own ETag
 	RefuseMode    bool          // 400 to any BootSourceOverrideMode
 	NoMode        bool          // shows no BootSourceOverrideMode
+	UEFIOnly      bool          // 400 to legacy boot
 	NoSessions    bool          // basic authentication only
 	OffIsAnError  bool          // 400 when it is off (or on) already
 	ResetTypes    []string      // allowable values; default On ForceOff GracefulShutdown ForceRestart

@@ -234,11 +234,19 @@ func (m *system) patch(r *http.Request, body map[string]any) (*result, *fault) {
 
 func targets() []string { return []string{"None", "Pxe", "Hdd", "Cd", "UefiHttp", "BiosSetup"} }
 
+// modes lists the boot modes that it takes.
+func (m *system) modes() []string {
+	if m.s.quirks.UEFIOnly {
+		return []string{"UEFI"}
+	}
+	return []string{"UEFI", "Legacy"}
+}
+
 func (m *system) setBoot(change map[string]any) *fault {
 	next := *m
 	for k, v := range change {
 		value, _ := v.(string)
-		allowed := []string{"UEFI", "Legacy"}
+		allowed := m.modes()
 		to := &next.mode
 		switch k {
 		case "BootSourceOverrideTarget":

@@ -51,7 +51,8 @@ type running struct {
 
 // New makes a machine that is off.
 func New(cfg Config) (*Machine, error) {
-	m := &Machine{cfg: cfg, now: State{Since: time.Now(), Boot: Boot{Target: "none"}}}
+	m := &Machine{cfg: cfg}
+	m.now = State{Since: time.Now(), Boot: Boot{Target: "none", UEFI: m.onlyUEFI()}}
 	var err error
 	if m.monitor, err = m.listen("monitor"); err != nil {
 		return nil, err
@@ -64,6 +65,9 @@ func New(cfg Config) (*Machine, error) {
 	}
 	return m, nil
 }
+
+// onlyUEFI reports whether the firmware is OVMF, which has no legacy mode.
+func (m *Machine) onlyUEFI() bool { return m.cfg.Box != nil && m.cfg.Box.UEFI[0] != "" }
 
 func (m *Machine) path(file string) string { return filepath.Join(m.cfg.Dir, m.cfg.Name+"-"+file) }
 
@@ -186,6 +190,9 @@ func (m *Machine) SetBoot(by string, b Boot) error {
 	case "none", "net", "disk", "cd":
 	default:
 		return fmt.Errorf("boot from %q: there is no such device", b.Target)
+	}
+	if m.onlyUEFI() && !b.UEFI && b.Target != "none" {
+		return fmt.Errorf("boot from %q in legacy mode: the firmware has UEFI alone", b.Target)
 	}
 	m.mu.Lock()
 	m.now.Boot = b
