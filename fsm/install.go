@@ -25,6 +25,7 @@ const (
 	ReasonInstallToken = "INSTALL_TOKEN" // nobody knows it
 	ReasonInstallOver  = "INSTALL_OVER"  // its session is over
 	ReasonNoInstall    = "NO_INSTALL"    // no session of the machine waits for a boot
+	ReasonInstallTaken = "INSTALL_TAKEN" // an installer with another token reports in its session
 )
 
 // Limits of a session.
@@ -206,7 +207,7 @@ func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
 	if _, _, taken := t.installByToken(sum); taken {
 		return refuse(Aborted, ReasonIDTaken, "the generated token is in use")
 	}
-	s.Good = append(s.GetGood(), sum)
+	s.Good, s.Bound = append(s.GetGood(), sum), nil
 	most := goodTokens
 	if t.has(Level2) {
 		most = moreGoodTokens
@@ -246,6 +247,9 @@ func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 	case !good:
 		return nil, refuse(OutOfRange, ReasonInstallOver, "the install session of machine %q that this token was for is over: boot the machine again", in.GetInstall().GetMachineId()).
 			with("machine_id", in.GetInstall().GetMachineId())
+	case len(in.GetBound()) > 0 && !bytes.Equal(in.GetBound(), sum):
+		return nil, refuse(PermissionDenied, ReasonInstallTaken, "another installer reports in the install session of machine %q: boot the machine again if this is the right one",
+			in.GetInstall().GetMachineId()).with("machine_id", in.GetInstall().GetMachineId())
 	}
 	return in, nil
 }

@@ -27,6 +27,9 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	if !ok || !there {
 		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install is not on record", i.GetRunId())
 	}
+	if t.has(Level2) { // whoever has another script of this session cannot report in its name
+		s.Bound = c.GetSha256()
+	}
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
 	}

@@ -286,6 +286,9 @@ func (s *installService) admits(ctx context.Context, token string) ([]byte, erro
 	}
 	sum := tokenSum(token)
 	if _, refusal := v.InstallByToken(sum); refusal != nil {
+		if refusal.Reason == fsm.ReasonInstallTaken {
+			s.log.Warn("refused a second installer in an install session: see who has asked for the machine's boot script", "machine", refusal.Meta["machine_id"])
+		}
 		return nil, refusal
 	}
 	return sum, nil

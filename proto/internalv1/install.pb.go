@@ -28,8 +28,9 @@ const (
 type StoredInstall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Install       *v1.Install            `protobuf:"bytes,1,opt,name=install,proto3" json:"install,omitempty"`
-	Good          [][]byte               `protobuf:"bytes,2,rep,name=good,proto3" json:"good,omitempty"` // SHA-256 of tokens that open it, oldest first
-	Past          [][]byte               `protobuf:"bytes,3,rep,name=past,proto3" json:"past,omitempty"` // of tokens of sessions before, oldest first: who brings one is told so
+	Good          [][]byte               `protobuf:"bytes,2,rep,name=good,proto3" json:"good,omitempty"`   // SHA-256 of tokens that open it, oldest first
+	Past          [][]byte               `protobuf:"bytes,3,rep,name=past,proto3" json:"past,omitempty"`   // of tokens of sessions before, oldest first: who brings one is told so
+	Bound         []byte                 `protobuf:"bytes,4,opt,name=bound,proto3" json:"bound,omitempty"` // of the token whose installer reports: the others open nothing until another boot script is served; level 2
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -81,6 +82,13 @@ func (x *StoredInstall) GetGood() [][]byte {
 func (x *StoredInstall) GetPast() [][]byte {
 	if x != nil {
 		return x.Past
+	}
+	return nil
+}
+
+func (x *StoredInstall) GetBound() []byte {
+	if x != nil {
+		return x.Bound
 	}
 	return nil
 }
@@ -466,11 +474,12 @@ var File_proto_internal_v1_install_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_install_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/install.proto\x12\x14holdfast.internal.v1\x1a\x1fproto/holdfast/v1/install.proto\"g\n" +
+	"\x1fproto/internal/v1/install.proto\x12\x14holdfast.internal.v1\x1a\x1fproto/holdfast/v1/install.proto\"}\n" +
 	"\rStoredInstall\x12.\n" +
 	"\ainstall\x18\x01 \x01(\v2\x14.holdfast.v1.InstallR\ainstall\x12\x12\n" +
 	"\x04good\x18\x02 \x03(\fR\x04good\x12\x12\n" +
-	"\x04past\x18\x03 \x03(\fR\x04past\"\xaf\x01\n" +
+	"\x04past\x18\x03 \x03(\fR\x04past\x12\x14\n" +
+	"\x05bound\x18\x04 \x01(\fR\x05bound\"\xaf\x01\n" +
 	"\vOpenInstall\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +

@@ -415,6 +415,36 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
+// TestOneInstaller: the installer that reports first has the session. Whoever has another script of it can neither read its order nor report.
+func TestOneInstaller(t *testing.T) {
+	s := newSite(t)
+	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	s.image("installer", true, false)
+	s.image("debian", false, true)
+	s.opens()
+	stranger, own := "=Bearer "+s.token(), "=Bearer "+s.token()
+	send := func(token, method, path, body string, want int) {
+		t.Helper()
+		if a := s.Send(apitest.Expect("", token, method, path, body, 0, "")); a.Status != want {
+			t.Errorf("%s %s %s: %d %s, want %d", method, path, body, a.Status, a.Body, want)
+		}
+	}
+	send(stranger, "GET", work, "", 200)
+	send(own, "POST", work+"/report", `{"status":"started"}`, 200)
+	before := s.Dump()
+	send(stranger, "GET", work, "", 403)
+	send(stranger, "POST", work+"/report", `{"status":"complete","host_keys":["ssh-ed25519 EVIL"]}`, 403)
+	send(stranger, "POST", work+"/report", `{"status":"failed"}`, 403)
+	send(stranger, "POST", work+"/log?offset=0", "lies", 403)
+	if s.Dump() != before {
+		t.Error("a stranger has changed the session")
+	}
+	send(own, "POST", work+"/report", `{"status":"complete","host_keys":["ssh-ed25519 GOOD"]}`, 200)
+	if i, _ := s.State().Install("m-1"); len(i.GetHostKeys()) != 1 || i.GetHostKeys()[0] != "ssh-ed25519 GOOD" {
+		t.Errorf("host keys %v, want the installer's", i.GetHostKeys())
+	}
+}
+
 // TestReadingAScriptChangesNothing: a preview makes no token, and while the installer runs nobody gets another one.
 func TestReadingAScriptChangesNothing(t *testing.T) {
 	s := newSite(t)
