@@ -131,13 +131,13 @@ require (
 	github.com/VictorLowther/soap v0.0.0-20150314151524-8e36fca84b22 // indirect
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
-	github.com/bmc-toolbox/common v0.0.0-20250112191656-b6de52e8303d // indirect
+	github.com/bmc-toolbox/common v0.0.0-20250112191656-b6de52e8303d
 	github.com/boltdb/bolt v1.3.1 // indirect
 	github.com/coreos/go-oidc/v3 v3.21.0 // indirect
 	github.com/fatih/color v1.19.0 // indirect
 	github.com/ghodss/yaml v1.0.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
-	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/logr v1.4.4
 	github.com/google/btree v1.1.3 // indirect
 	github.com/gophercloud/gophercloud/v2 v2.15.0
 	github.com/hashicorp/errwrap v1.1.0 // indirect

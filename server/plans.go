@@ -66,7 +66,10 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	if r.GetValidateOnly() {
 		return s.rehearse(ctx, plan, r.GetReplace())
 	}
-	if slices.ContainsFunc(plan.GetSteps(), func(st *holdfastv1.Step) bool { return len(st.GetSsh().GetParams()) > 0 || st.GetNetboot().GetBootMode() != "" }) {
+	newer := func(st *holdfastv1.Step) bool {
+		return len(st.GetSsh().GetParams()) > 0 || st.GetNetboot().GetBootMode() != ""
+	}
+	if slices.ContainsFunc(plan.GetSteps(), newer) {
 		if err := s.needs(ctx, fsm.Level2, "create a plan with ssh.params or netboot.boot_mode"); err != nil {
 			return nil, err
 		}

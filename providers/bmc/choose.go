@@ -78,8 +78,11 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		return "", nil, providers.Errorf(providers.Unsupported, "choose a protocol for "+m.GetMachineId(), "%w", err)
 	}
 	driverOf := func(p Protocol) powerDriver {
-		if p == IPMI {
+		switch {
+		case p == IPMI:
 			return c.ipmiOf(m, e)
+		case p.vendor() != "":
+			return c.vendorOf(p, e)
 		}
 		return c.redfishOf(m, e)
 	}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -33,6 +34,7 @@ type Config struct {
 	IPMIPort    string        // of endpoints that do not say ipmi://; default 623
 	CipherSuite string        // of IPMI; default 17 (SHA-256), 3 is what old BMCs have. The label bmc-cipher-suite of a machine overrules it
 	IPMIGap     time.Duration // least time between two IPMI commands to one BMC; the quirk table may say more
+	RPCURL      string        // of a service that speaks bmclib's RPC, for machines at rpc://NAME: https://, or http:// with AllowHTTP
 	AutoReset   bool          // a BMC that takes connections and does not answer is restarted without being asked for: see Facts.BMCStuck; default false
 }
 
@@ -70,6 +72,9 @@ func (c Config) withDefaults() (Config, error) {
 	default:
 		return c, fmt.Errorf("tls is %q: it is verify or insecure", c.TLS)
 	}
+	if u, err := url.Parse(c.RPCURL); c.RPCURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !c.AllowHTTP)) {
+		return c, fmt.Errorf("rpc_url %q is not an https:// URL (nor an http:// one with allow_http)", clip(c.RPCURL, 100))
+	}
 	if c.TLS == "insecure" && c.CAFile != "" {
 		return c, errors.New("ca_file does not go with tls: insecure")
 	}
@@ -94,6 +99,7 @@ func ParseConfig(raw []byte) (Config, error) {
 		CipherSuite string   `json:"cipher_suite"`
 		IPMIGap     duration `json:"ipmi_gap"`
 		AutoReset   bool     `json:"auto_reset"`
+		RPCURL      string   `json:"rpc_url"`
 	}
 	if len(bytes.TrimSpace(raw)) > 0 {
 		d := json.NewDecoder(bytes.NewReader(raw))
@@ -107,7 +113,7 @@ func ParseConfig(raw []byte) (Config, error) {
 	}
 	return Config{Protocol: f.Protocol, TLS: f.TLS, CAFile: f.CAFile, AllowHTTP: f.AllowHTTP, Timeout: time.Duration(f.Timeout), RequestTime: time.Duration(f.RequestTime),
 		Idle: time.Duration(f.Idle), Settle: time.Duration(f.Settle), OpenTime: time.Duration(f.OpenTime), Ipmitool: f.Ipmitool, CommandTime: time.Duration(f.CommandTime),
-		IPMIPort: f.IPMIPort, CipherSuite: f.CipherSuite, IPMIGap: time.Duration(f.IPMIGap), AutoReset: f.AutoReset}.withDefaults()
+		IPMIPort: f.IPMIPort, CipherSuite: f.CipherSuite, IPMIGap: time.Duration(f.IPMIGap), AutoReset: f.AutoReset, RPCURL: f.RPCURL}.withDefaults()
 }
 
 // duration is a time.Duration that reads texts like "30s".

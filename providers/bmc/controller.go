@@ -47,6 +47,7 @@ type controller struct {
 	deaf    bool      // when it last did not answer it had taken a connection: the network to it is not what is wrong
 	hosts   map[string]*redfishHost
 	ipmi    map[string]*ipmiHost
+	vendors map[Protocol]*vendorHost
 }
 
 // keyOf names the BMC of a machine with the account that it is used by: what has the same one shares sessions.
@@ -101,7 +102,7 @@ func (c *controller) heedRetry(m providers.Machine) {
 
 func (p *Provider) newController(e endpoint, key string, at *place) *controller {
 	c := &controller{place: at, p: p, key: key,
-		hosts: map[string]*redfishHost{}, ipmi: map[string]*ipmiHost{}}
+		hosts: map[string]*redfishHost{}, ipmi: map[string]*ipmiHost{}, vendors: map[Protocol]*vendorHost{}}
 	c.breaker = c.newBreaker()
 	c.refused = &logins{changed: func(n int, version string) {
 		c.state.Lock()

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
 // Protocol is how a BMC is spoken to.
@@ -19,6 +21,19 @@ const (
 	IPMI    Protocol = "ipmi"
 )
 
+// vendorPrefix begins the protocols that are drivers of bmclib: bmclib-rpc, bmclib-amt, bmclib-dell, … (package vendor has the names). They are never
+// probed for: a probe is a login, and each refused one counts at the BMC.
+const vendorPrefix = "bmclib-"
+
+// vendor returns the name of bmclib's driver; "" for the protocols that are not one.
+func (p Protocol) vendor() string {
+	name, _ := strings.CutPrefix(string(p), vendorPrefix)
+	if name == string(p) {
+		return ""
+	}
+	return name
+}
+
 // ProtocolLabel is the label of a machine that overrules the protocol of its provider.
 const ProtocolLabel = "bmc-protocol"
 
@@ -27,7 +42,10 @@ func (p Protocol) check() error {
 	case Auto, Redfish, IPMI:
 		return nil
 	}
-	return fmt.Errorf("protocol %q is not one of redfish, ipmi, auto", p)
+	if slices.Contains(vendor.Names(), p.vendor()) {
+		return nil
+	}
+	return fmt.Errorf("protocol %q is not one of redfish, ipmi, auto, %s%s", p, vendorPrefix, strings.Join(vendor.Names(), ", "+vendorPrefix))
 }
 
 // endpoint is where a machine's BMC is.
@@ -35,23 +53,27 @@ type endpoint struct {
 	host    string // without a port; no brackets
 	redfish string // scheme and authority, e.g. "https://10.0.0.7"
 	ipmi    string // port; empty for the configured one
+	port    string // as the address has it
 	system  string // path or id of the machine's system, of a BMC that has several; else empty
 	only    Protocol
 }
 
 // key names the BMC: what has the same key shares sessions and limits.
 func (e endpoint) key() string {
-	if e.only == IPMI {
+	switch e.only {
+	case IPMI:
 		return "ipmi://" + net.JoinHostPort(e.host, e.ipmi)
+	case vendorPrefix + vendor.RPC, vendorPrefix + vendor.AMT:
+		return e.only.vendor() + "://" + net.JoinHostPort(e.host, e.port)
 	}
 	return e.redfish
 }
 
 // parseEndpoint reads Machine.spec.bmc_endpoint: host, host:port, https://host[:port][/redfish/v1/Systems/ID], http:// where
-// that is allowed, or ipmi://host[:port].
+// that is allowed, ipmi://host[:port], amt://host[:port], or rpc://NAME, which is what the RPC service calls the machine.
 func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	bad := func(why string) (endpoint, error) {
-		return endpoint{}, fmt.Errorf("bmc_endpoint %q %s: want host[:port], https://host[:port] or ipmi://host[:port]", clip(s, 100), why)
+		return endpoint{}, fmt.Errorf("bmc_endpoint %q %s: want host[:port], or one with https://, ipmi://, amt:// or rpc://", clip(s, 100), why)
 	}
 	if i := strings.LastIndexByte(s, '@'); i >= 0 { // before anything can print it
 		s = s[i+1:]
@@ -69,7 +91,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
 		return bad("is not an address")
 	}
-	e.host = u.Hostname()
+	e.host, e.port = u.Hostname(), u.Port()
 	switch u.Scheme {
 	case "":
 		if u.Port() == "623" {
@@ -85,13 +107,15 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 		e.only = Redfish
 	case "ipmi":
 		e.only = IPMI
+	case vendor.AMT, vendor.RPC:
+		e.only = vendorPrefix + Protocol(u.Scheme)
 	default:
 		return bad("has the scheme " + u.Scheme)
 	}
 	if e.only == IPMI {
 		e.ipmi = first(u.Port(), "623")
 	}
-	if e.system = strings.TrimRight(u.Path, "/"); e.system != "" && e.only == IPMI {
+	if e.system = strings.TrimRight(u.Path, "/"); e.system != "" && e.only != Redfish && e.only != "" {
 		return bad("has a path")
 	}
 	if e.system == "/redfish" || e.system == "/redfish/v1" || e.system == "/redfish/v1/Systems" {
@@ -119,6 +143,8 @@ func (e endpoint) protocols(m providers.Machine, configured, remembered Protocol
 		return []Protocol{p}, nil
 	case p == Auto || p == e.only:
 		return []Protocol{e.only}, nil
+	case e.only == IPMI && p == vendorPrefix+vendor.Ipmitool, e.only == Redfish && p.vendor() != "" && p.vendor() != vendor.Ipmitool && p.vendor() != vendor.AMT && p.vendor() != vendor.RPC:
+		return []Protocol{p}, nil
 	}
 	return nil, fmt.Errorf("bmc_endpoint is for %s, but the protocol is set to %s", e.only, p)
 }

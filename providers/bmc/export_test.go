@@ -14,6 +14,9 @@ func ParseEndpoint(s string) (redfish, ipmi, system string, only Protocol, err e
 	return e.redfish, e.ipmi, e.system, e.only, err
 }
 
+// VendorInventory words an inventory of bmclib.
+var VendorInventory = vendorInventory
+
 // What is read from ipmitool's output.
 var (
 	ParsePower = parsePower

@@ -1,0 +1,41 @@
+package vendor_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
+)
+
+// TestNew: every driver is made without anything being sent, and says by its methods what it can do.
+func TestNew(t *testing.T) {
+	can := map[string]struct{ boot, reset, inventory bool }{
+		vendor.RPC: {boot: true}, vendor.AMT: {boot: true}, vendor.Ipmitool: {boot: true, reset: true}, vendor.ASRockRack: {reset: true, inventory: true},
+		vendor.Dell: {reset: true, inventory: true}, vendor.OpenBMC: {reset: true, inventory: true}, vendor.Supermicro: {reset: true, inventory: true},
+	}
+	for _, name := range vendor.Names() {
+		d, err := vendor.New(name, vendor.Config{Host: "192.0.2.1", User: "u", Password: "p", HTTP: &http.Client{Transport: &http.Transport{}}, RPCURL: "https://192.0.2.2/rpc", IpmitoolPath: "/bin/true", CipherSuite: "17"})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_, boot := d.(vendor.BootSetter)
+		_, reset := d.(vendor.Resetter)
+		_, inventory := d.(vendor.Inventory)
+		if want := can[name]; boot != want.boot || reset != want.reset || inventory != want.inventory {
+			t.Errorf("%s: boot %t, reset %t, inventory %t, want %+v", name, boot, reset, inventory, want)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, want := range map[string]string{"idrac": "is not one of", vendor.RPC: "no rpc_url"} {
+		if _, err := vendor.New(name, vendor.Config{Host: "192.0.2.1"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, want)
+		}
+	}
+	if _, err := vendor.New(vendor.AMT, vendor.Config{Host: "192.0.2.1", Port: "amt"}); err == nil {
+		t.Error("AMT at port amt is taken")
+	}
+}

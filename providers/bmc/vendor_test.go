@@ -1,0 +1,266 @@
+package bmc_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bmc-toolbox/common"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/providertest"
+)
+
+// rpcService is an in-house BMC service that speaks bmclib's RPC over HTTP: one machine, called rack7-u12. It takes requests that are signed with its key.
+type rpcService struct {
+	t   *testing.T
+	key string
+
+	mu      sync.Mutex
+	on      bool
+	at      time.Time // of the last press
+	boots   int
+	effects []string
+	silent  bool // answers nothing until the client is gone
+	fail    string
+}
+
+// powerTime is how long a press takes to show.
+const powerTime = 20 * time.Millisecond
+
+func (s *rpcService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent {
+		s.mu.Unlock()
+		<-r.Context().Done()
+		s.mu.Lock()
+		return
+	}
+	mac := hmac.New(sha256.New, []byte(s.key))
+	mac.Write(body)
+	if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); r.Header.Get("X-BMCLIB-Signature-256") != want {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	var in struct {
+		ID     int64
+		Host   string
+		Method string
+		Params struct {
+			State, Device       string
+			Persistent, EFIBoot bool
+		}
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		s.t.Error(err)
+	}
+	out := map[string]any{"id": in.ID, "host": in.Host}
+	refuse := func(why string) { out["error"] = map[string]any{"code": 7, "message": why} }
+	switch {
+	case in.Host != "rack7-u12":
+		refuse("no such machine")
+	case in.Method == "ping":
+	case in.Method == "getPowerState":
+		out["result"] = s.power()
+	case s.fail != "":
+		refuse(s.fail)
+	case in.Method == "setPowerState":
+		s.effects = append(s.effects, "power "+in.Params.State)
+		if on := in.Params.State == "on"; on != s.on {
+			s.on, s.at = on, time.Now()
+			if on {
+				s.boots++
+			}
+		}
+	case in.Method == "setBootDevice":
+		effect := "boot " + in.Params.Device
+		if in.Params.Persistent {
+			effect += " persistent"
+		}
+		if in.Params.EFIBoot {
+			effect += " efi"
+		}
+		s.effects = append(s.effects, effect)
+	default:
+		refuse("no such method " + in.Method)
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		s.t.Error(err)
+	}
+	_, _ = w.Write(b)
+}
+
+// power is "on", "off", or "changing" for a moment after a press.
+func (s *rpcService) power() string {
+	switch {
+	case time.Since(s.at) < powerTime:
+		return "changing"
+	case s.on:
+		return "on"
+	}
+	return "off"
+}
+
+func (s *rpcService) did() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.effects...)
+}
+
+func (s *rpcService) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// rpcLab is a provider that drives the machine of a service.
+type rpcLab struct {
+	*lab
+	service *rpcService
+}
+
+func newRPCLab(t *testing.T) *rpcLab {
+	s := &rpcService{t: t, key: "secret", on: true, boots: 1}
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	l := &rpcLab{service: s, lab: &lab{t: t, m: machine("m-1", "rpc://rack7-u12"), acct: &accounts{is: bmc.Account{Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}}
+	l.p = l.provider(func(c *bmc.Config) { c.RPCURL, c.AllowHTTP, c.OpenTime = h.URL, true, 10*time.Millisecond })
+	return l
+}
+
+// Inspect adds what somebody who speaks with the host would know.
+func (l *rpcLab) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
+	f, err := l.p.Inspect(ctx, m)
+	l.service.mu.Lock()
+	defer l.service.mu.Unlock()
+	if f.Reachable, f.ReachableReason = l.service.power() == "on", "Service"; f.Reachable {
+		f.BootID = strings.Repeat("b", l.service.boots)
+	}
+	return f, err
+}
+
+func TestConformanceOverBmclibRPC(t *testing.T) {
+	t.Parallel()
+	providertest.Run(t, func(t *testing.T) providertest.Setup {
+		l := newRPCLab(t)
+		return providertest.Setup{Provider: powerAndBoot{powerOnly{l.p, l.p, l.p, l}, l.p}, Machine: l.m, Wait: 20 * time.Second, Poll: 5 * time.Millisecond,
+			Missing: machine("missing", "rpc://rack7-u99")}
+	})
+}
+
+func TestConformanceOverBmclibIpmitool(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	l.m.Labels[bmc.ProtocolLabel] = "bmclib-ipmitool"
+	l.p = l.provider(func(c *bmc.Config) { c.OpenTime, c.CipherSuite = 10*time.Millisecond, "3" })
+	providertest.Run(t, func(*testing.T) providertest.Setup {
+		return providertest.Setup{Provider: powerAndBoot{powerOnly{l.p, l.p, l.p, l}, l.p}, Machine: l.m, Wait: 60 * time.Second, Poll: 10 * time.Millisecond}
+	})
+}
+
+// TestBmclibEffects: an effect is sent once, signed, in the service's words, and not at all when its time has passed or the key is wrong.
+func TestBmclibEffects(t *testing.T) {
+	t.Parallel()
+	l := newRPCLab(t)
+	l.ok("boot", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
+	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
+	l.eventually("off", func() bool {
+		is, err := l.p.PowerState(l.ctx, l.m)
+		return err == nil && is == providers.PowerOff
+	})
+	if d, err := l.p.BootDevice(l.ctx, l.m); err != nil || d.Mode != "" || !d.ModeHidden {
+		t.Errorf("boot device after a press: %+v, %v, want none", d, err)
+	}
+	l.class("late", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(-time.Second)), op("power"), l.m, providers.ActionOn), providers.Late)
+	l.service.set(func() { l.service.fail = "the chassis is locked" })
+	l.class("refused", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn), providers.Transient)
+	l.service.set(func() { l.service.fail, l.service.key = "", "another" })
+	l.class("wrong key", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn), providers.Auth)
+	if diff := cmp.Diff([]string{"boot pxe efi", "power off"}, l.service.did()); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+}
+
+// TestBmclibSilence: a service that does not answer costs a call its time, and nothing else.
+func TestBmclibSilence(t *testing.T) {
+	t.Parallel()
+	l := newRPCLab(t)
+	l.service.set(func() { l.service.silent = true })
+	ctx, cancel := context.WithTimeout(l.ctx, 100*time.Millisecond)
+	defer cancel()
+	_, err := l.p.PowerState(ctx, l.m)
+	l.class("silent", err, providers.Timeout)
+	l.service.set(func() { l.service.silent = false })
+	l.eventually("it answers again", func() bool {
+		is, err := l.p.PowerState(l.ctx, l.m)
+		return err == nil && is == providers.PowerOn
+	})
+}
+
+// TestBmclibInventory: firmware versions are taken over, and the inventory never counts as complete.
+func TestBmclibInventory(t *testing.T) {
+	t.Parallel()
+	d := common.NewDevice()
+	d.Vendor, d.Model, d.Serial = "ACME", "S1", "123"
+	d.BIOS.Firmware, d.BMC.Firmware = &common.Firmware{Installed: "1.2"}, &common.Firmware{Installed: "3.4"}
+	d.CPUs = []*common.CPU{{Common: common.Common{Model: "X", Status: &common.Status{Health: "OK"}}, Slot: "P0", Cores: 8, Threads: 16}}
+	d.Memory = []*common.Memory{{ID: "A1", SizeBytes: 1 << 30}, {ID: "A2", SizeBytes: 1 << 30}}
+	d.Drives = []*common.Drive{{Common: common.Common{Firmware: &common.Firmware{Installed: "7"}, Status: &common.Status{Health: "Critical"}}, ID: "d0", CapacityBytes: 5}}
+	d.NICs = []*common.NIC{{ID: "n0", NICPorts: []*common.NICPort{{ID: "p0", MacAddress: "AA:BB:CC:DD:EE:FF", SpeedBits: 25e9, LinkStatus: "Up"}}}}
+	got := bmc.VendorInventory(&d)
+	if len(got.Missing) == 0 {
+		t.Error("the inventory counts as complete")
+	}
+	got.Missing = nil
+	want := &bmc.Inventory{
+		Manufacturer: "ACME", Model: "S1", Serial: "123", BIOS: "1.2", BMC: "3.4", MemoryBytes: 2 << 30,
+		CPUs: []bmc.CPU{{Slot: "P0", Model: "X", Cores: 8, Threads: 16, Healthy: true}}, Memory: []bmc.DIMM{{Slot: "A1", Bytes: 1 << 30, Healthy: true}, {Slot: "A2", Bytes: 1 << 30, Healthy: true}},
+		Disks: []bmc.Disk{{Slot: "d0", Bytes: 5, Firmware: "7"}}, NICs: []bmc.NIC{{Name: "p0", MAC: "aa:bb:cc:dd:ee:ff", Mbps: 25000, Up: true}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
+	}
+}
+
+// TestBmclibEndpoints: which driver a machine has, by its address and its label. None is probed for.
+func TestBmclibEndpoints(t *testing.T) {
+	t.Parallel()
+	l := newRPCLab(t)
+	for _, tt := range []struct{ endpoint, label, want string }{
+		{"rpc://rack7-u12", "bmclib-amt", "bmc_endpoint is for bmclib-rpc"},
+		{"https://10.0.0.1", "bmclib-rpc", "bmc_endpoint is for redfish"},
+		{"ipmi://10.0.0.1", "bmclib-dell", "bmc_endpoint is for ipmi"},
+		{"rpc://rack7-u12", "bmclib-idrac", `protocol "bmclib-idrac" is not one of`},
+		{"rpc://rack7-u12/slot", "", "has a path"},
+		{"amt://user:pw@10.0.0.1", "", "holds a name or password"},
+	} {
+		m := machine("m-2", tt.endpoint)
+		if tt.label != "" {
+			m.Labels = map[string]string{bmc.ProtocolLabel: tt.label}
+		}
+		_, err := l.p.PowerState(l.ctx, m)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s, label %q: %v, want an error with %q", tt.endpoint, tt.label, err, tt.want)
+		}
+	}
+	if _, err := bmc.ParseConfig([]byte(`{"rpc_url": "http://10.0.0.1/"}`)); err == nil {
+		t.Error("an rpc_url without TLS is taken")
+	}
+}
