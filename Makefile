@@ -42,12 +42,14 @@ build-%:
 
 # The kernel comes out of Debian's package (KERNEL=linux-image-amd64 has drivers of real machines too, the cloud one those of virtual ones); CA= goes into the
 # image when peers serve HTTPS under a CA of their own. Needs apt-get and dpkg-deb, no root.
-KERNEL ?= linux-image-cloud-amd64
+NETBOOT_ARCH ?= amd64
+KERNEL ?= linux-image-cloud-$(NETBOOT_ARCH)
+NETBOOT = bin/netboot$(if $(filter-out amd64,$(NETBOOT_ARCH)),-$(NETBOOT_ARCH))
 CA ?=
 .PHONY: netboot
-netboot: ## Build the kernel and the initramfs that install machines, into bin/netboot (KERNEL=package CA=file)
-	GOARCH=amd64 go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/netboot/holdfast-agent ./cmd/holdfast-agent
-	tools/netboot.sh $(KERNEL) bin/netboot $(CA)
+netboot: ## Build the kernel and the initramfs that install machines, into bin/netboot (KERNEL=package CA=file); NETBOOT_ARCH=arm64: for these, into bin/netboot-arm64
+	GOARCH=$(NETBOOT_ARCH) go build -ldflags '-s -w -X main.version=$(VERSION)' -o $(NETBOOT)/holdfast-agent ./cmd/holdfast-agent
+	NETBOOT_ARCH=$(NETBOOT_ARCH) tools/netboot.sh $(KERNEL) $(NETBOOT) $(CA)
 
 .PHONY: man
 man: ## Write the manual pages, one for each command, into bin/man

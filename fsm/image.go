@@ -147,7 +147,7 @@ const maxInUse = 5
 // machines are installed.
 func (t *tx) checkImageUnused(name string) *Error {
 	img, _ := t.images.get(name)
-	boots := name == installerName && img.GetKernel() != nil && img.GetInitrd() != nil // one that cannot boot is what the sessions wait to see replaced
+	boots := (name == installerName || name == ImageName(installerName, img.GetArch())) && img.GetKernel() != nil && img.GetInitrd() != nil // one that cannot boot is what the sessions wait to see replaced
 	var open []string
 	for s := range t.installs.ascend("", "") {
 		if i := s.GetInstall(); InstallOpen(i) && (i.GetImage() == name || boots) {

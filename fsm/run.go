@@ -160,6 +160,9 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 		return nil, refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", c.GetRunId())
 	}
 	run := newRun(c, plan)
+	if err := t.checkImageArch(m, plan, run); err != nil {
+		return nil, err
+	}
 	run.CreatedAt, run.WaitingSince, run.Principal = t.now, t.now, t.cmd.GetPrincipal()
 	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
 	if !beside {

@@ -128,7 +128,7 @@ func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) 
 	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
 		return waits(m.GetMachineId(), run.GetRunId(), fmt.Sprintf("its installer is running: a boot script is served again after %s without a report", fsm.InstallerSilence))
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):
-		return s.installs(v, m, run)
+		return s.installs(v, m, run, r.GetArch())
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && i.GetStage() != holdfastv1.Install_FAILED:
 		disk.Reason = "its image is installed"
 		return disk
@@ -158,24 +158,28 @@ func willInstall(run *holdfastv1.Run) bool {
 	return false
 }
 
-func (s *installService) installs(v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run) *holdfastv1.BootMachineResponse {
-	img, ok := v.Image(installerImage)
-	if why := lacks(img, ok, installerImage); why != "" {
+func (s *installService) installs(v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run, arch string) *holdfastv1.BootMachineResponse {
+	img, why := bootable(v, installerImage, fsm.MachineArch(arch, m))
+	if why != "" {
 		return waits(m.GetMachineId(), run.GetRunId(), why)
 	}
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_INSTALL, MachineId: m.GetMachineId(), RunId: run.GetRunId(), Image: img.GetName(), Cmdline: img.GetCmdline(),
 		Reason: "run " + run.GetRunId() + " installs it"}
 }
 
-// lacks says why an image cannot be booted; "" when it can.
-func lacks(img *holdfastv1.Image, ok bool, name string) string {
+// bootable returns the image of a name that machines of an architecture boot, and why there is none if there is none.
+func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string) {
+	img, ok := v.ImageFor(name, arch)
+	name = fsm.ImageName(name, arch)
 	switch {
+	case !ok && arch == "amd64":
+		return nil, "there is no image named " + name + ": add one (holdfast image add " + name + ")"
 	case !ok:
-		return "there is no image named " + name + ": add one (holdfast image add " + name + ")"
+		return nil, "there is no image named " + name + ": add one (holdfast image add " + name + " --arch " + arch + ")"
 	case img.GetKernel() == nil || img.GetInitrd() == nil:
-		return "the image " + name + " has no kernel and initrd: replace it"
+		return nil, "the image " + img.GetName() + " has no kernel and initrd: replace it"
 	}
-	return ""
+	return img, ""
 }
 
 // BootMachine gives a machine what it boots, with a token of its session.
@@ -199,7 +203,7 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 			secret, hash := auth.NewSecret()
 			answer.Token = secret
 			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{MachineId: answer.GetMachineId(), Sha256: hash, IpAddress: r.GetIpAddress()}}
-		case s.lacksInstaller(v, answer):
+		case s.lacksInstaller(v, answer, r.GetArch()):
 			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{MachineId: answer.GetMachineId(), Note: answer.GetReason()}}
 		default:
 			return answer, nil
@@ -215,10 +219,11 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 }
 
 // lacksInstaller says whether a machine waits because there is nothing to install it with, and its session does not say so yet.
-func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse) bool {
+func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
 	i, ok := v.Install(answer.GetMachineId())
-	img, there := v.Image(installerImage)
-	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && lacks(img, there, installerImage) == answer.GetReason() && i.GetNote() != answer.GetReason()
+	m, _ := v.Machine(answer.GetMachineId())
+	_, why := bootable(v, installerImage, fsm.MachineArch(arch, m))
+	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && why == answer.GetReason() && i.GetNote() != answer.GetReason()
 }
 
 // discovers makes a machine of a MAC address that nobody knows. It awaits approval, and boots what tells about it, where there is such an image.
@@ -232,7 +237,7 @@ func (s *installService) discovers(ctx context.Context, v *fsm.View, r *holdfast
 		return nil, err
 	}
 	answer := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "it was discovered now and awaits approval", HttpAddrs: httpAddrs(v)}
-	if img, ok := v.Image(inventoryImage); lacks(img, ok, inventoryImage) == "" {
+	if img, why := bootable(v, inventoryImage, fsm.MachineArch(r.GetArch(), m)); why == "" {
 		answer.Action, answer.Image, answer.Cmdline = holdfastv1.BootMachineResponse_INVENTORY, img.GetName(), img.GetCmdline()
 	}
 	return answer, nil
@@ -264,6 +269,10 @@ func (s *installService) GetWorkOrder(ctx context.Context, r *holdfastv1.GetWork
 		return o, nil
 	}
 	img, ok := v.Image(i.GetImage())
+	if arch := fsm.ArchOf(m.GetNode().GetArch()); ok && arch != "" && img.GetArch() != arch { // the run began before that was known
+		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: fsm.ReasonImageArch,
+			Message: "image " + quote(i.GetImage()) + " is for " + img.GetArch() + ", and machine " + quote(m.GetMachineId()) + " is " + arch + ": cancel the run, and name an image for " + arch}
+	}
 	if !ok || img.GetDisk() == nil {
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "IMAGE_MISSING", Message: "there is no image " + quote(i.GetImage()) + " with a disk: add it (holdfast image add), and it goes on"}
 	}

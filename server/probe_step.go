@@ -81,26 +81,21 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 	if len(p.m.GetSpec().GetMacAddresses()) == 0 {
 		p.add(s, "mac", holdfastv1.Probe_FAILS, "the machine has no MAC address on record: nobody could tell that it is the one that boots: holdfast machine update %s --mac …", p.m.GetMachineId())
 	}
-	for _, what := range []string{name, installerImage} {
-		img, there := p.v.Image(what)
-		switch {
-		case what == installerImage:
-			if missing := lacks(img, there, what); missing != "" {
-				p.add(s, "installer", holdfastv1.Probe_FAILS, "%s", missing)
-				continue
-			}
-		case !there:
-			p.add(s, "image", holdfastv1.Probe_FAILS, "there is no image %q: holdfast image add %s --disk FILE", what, what)
-			continue
-		case img.GetDisk() == nil:
-			p.add(s, "image", holdfastv1.Probe_FAILS, "image %q has no disk: nothing can be written", what)
-			continue
-		}
-		kind := "image"
-		if what == installerImage {
-			kind = "installer"
-		}
-		p.bytes(ctx, s, kind, img)
+	arch := fsm.MachineArch("", p.m)
+	switch img, there := p.v.Image(name); {
+	case !there:
+		p.add(s, "image", holdfastv1.Probe_FAILS, "there is no image %q: holdfast image add %s --disk FILE", name, name)
+	case img.GetDisk() == nil:
+		p.add(s, "image", holdfastv1.Probe_FAILS, "image %q has no disk: nothing can be written", name)
+	case img.GetArch() != arch && fsm.ArchOf(p.m.GetNode().GetArch()) != "":
+		p.add(s, "image", holdfastv1.Probe_FAILS, "image %q is for %s, and the machine is %s", name, img.GetArch(), arch)
+	default:
+		p.bytes(ctx, s, "image", img)
+	}
+	if img, missing := bootable(p.v, installerImage, arch); missing != "" {
+		p.add(s, "installer", holdfastv1.Probe_FAILS, "%s", missing)
+	} else {
+		p.bytes(ctx, s, "installer", img)
 	}
 	p.disk(s, k.GetDisk())
 }

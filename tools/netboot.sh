@@ -1,13 +1,23 @@
 #!/usr/bin/env bash
-# Makes the netboot image of bin/netboot/holdfast-agent and a Debian kernel: netboot.sh PACKAGE DIR [CA]. The package is downloaded once for each version; nothing is installed.
+# Makes the netboot image of DIR/holdfast-agent and a Debian kernel: netboot.sh PACKAGE DIR [CA]. The package is downloaded once for each version; nothing is installed.
+# NETBOOT_ARCH (default: of this host) is Debian's name of the machines' architecture: apt's lists of another one are kept below DIR, and this host's stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 package=$1 out=$2 ca=${3:-}
+host=$(dpkg --print-architecture)
+arch=${NETBOOT_ARCH:-$host}
+apt=()
+if [ "$arch" != "$host" ]; then
+	state=$(realpath -m "$out")/apt
+	mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+	apt=(-o "APT::Architecture=$arch" -o "APT::Architectures=$arch" -o "Dir::State=$state" -o Dir::State::status=/dev/null -o "Dir::Cache=$state/cache" -o APT::Sandbox::User=root)
+	[ -n "$(find "$state/lists" -maxdepth 1 -name '*Packages*' -mmin -1440)" ] || apt-get -q "${apt[@]}" update >&2
+fi
 
 # A package such as linux-image-cloud-amd64 only depends on that of the newest version. The lists of a fresh machine are empty.
-newest() { apt-cache depends --important "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -1; }
+newest() { apt-cache "${apt[@]}" depends --important "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -1; }
 case $package in linux-image-[0-9]*) real=$package ;; *) real=$(newest) ;; esac
-if [ -z "$real" ] && [ "$(id -u)" = 0 ]; then
+if [ -z "$real" ] && [ "$(id -u)" = 0 ] && [ "$arch" = "$host" ]; then
 	apt-get -q -o DPkg::Lock::Timeout=300 update >&2
 	real=$(newest)
 fi
@@ -17,12 +27,15 @@ if [ -z "$real" ]; then
 fi
 mkdir -p "$out/debs"
 cd "$out/debs"
-apt-get -q download "$real" >&2
+apt-get -q "${apt[@]}" download "$real" >&2
 deb=$(ls -t "$PWD/${real}"_*.deb | head -1)
 
-# The boot medium wants boot loaders for BIOS and UEFI. Who boots from the network only can do without.
+# The boot medium wants boot loaders for BIOS and UEFI of a PC. Machines that boot from the network only can do without.
 loaders=$PWD/loaders
-if apt-get -q download isolinux syslinux-common systemd-boot-efi >&2; then
+if [ "$arch" != amd64 ]; then
+	echo "netboot: no boot medium is made: there is one for amd64 alone" >&2
+	loaders=
+elif apt-get -q "${apt[@]}" download isolinux syslinux-common systemd-boot-efi >&2; then
 	rm -rf "$loaders"
 	for p in isolinux syslinux-common systemd-boot-efi; do
 		dpkg-deb -x "$(ls -t "$PWD/${p}"_*.deb | head -1)" "$loaders"
@@ -34,9 +47,9 @@ fi
 
 # A root file system (TAR) is unpacked to a file system that these make, with the libraries that they need. Raw and qcow2 images do without.
 programs=$PWD/programs
-needed=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances e2fsprogs dosfstools 2>/dev/null | grep '^[a-z0-9]' | grep -v ':' | sort -u) || true
+needed=$(apt-cache "${apt[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances e2fsprogs dosfstools 2>/dev/null | grep '^[a-z0-9]' | grep -v ':' | sort -u) || true
 # shellcheck disable=SC2086
-if [ -n "$needed" ] && apt-get -q download $needed >&2; then
+if [ -n "$needed" ] && apt-get -q "${apt[@]}" download $needed >&2; then
 	rm -rf "$programs"
 	for p in $needed; do
 		dpkg-deb -x "$(ls -t "$PWD/${p}"_*.deb | head -1)" "$programs"

@@ -39,16 +39,18 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 	}
 	token, sum := providers.MediumToken(secret)
 	var install *holdfastv1.Install
-	more := ""
+	more, arch := "", ""
 	f, ok := d.find(r.Context(), func(v *fsm.View) (*holdfastv1.Image_File, bool) {
 		i, err := v.InstallByToken(sum)
 		if err != nil || !fsm.InstallBoots(i) {
 			return nil, false
 		}
 		install = i
-		installer, _ := v.Image("installer") // what its kernel is told when it boots from the network, it is told here too
+		m, _ := v.Machine(i.GetMachineId())
+		arch = fsm.MachineArch("", m)
+		installer, _ := v.ImageFor("installer", arch) // what its kernel is told when it boots from the network, it is told here too
 		more = strings.Join(strings.Fields(installer.GetCmdline()), " ")
-		image, _ := v.Image(mediumImage)
+		image, _ := v.ImageFor(mediumImage, arch)
 		return image.GetDisk(), image.GetDisk() != nil
 	})
 	switch {
@@ -56,7 +58,8 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		gone()
 		return
 	case !ok:
-		http.Error(w, "there is no image "+mediumImage+" with a disk: add one (holdfast image add "+mediumImage+" --disk installer.iso)", http.StatusNotFound)
+		name := fsm.ImageName(mediumImage, arch)
+		http.Error(w, "there is no image "+name+" with a disk: add one (holdfast image add "+name+" --arch "+arch+" --disk installer.iso)", http.StatusNotFound)
 		return
 	}
 	line := "holdfast.url=" + install.GetMediumServer() + " holdfast.token=" + token

@@ -176,6 +176,31 @@ func TestBootScripts(t *testing.T) {
 	is(t, s.get(boot), "it is retired", "\nexit")
 }
 
+// TestArchitectures: a machine boots the installer of its architecture, which it names itself, and gets no image of another one.
+func TestArchitectures(t *testing.T) {
+	s := newSite(t)
+	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	s.image("installer", true, false)
+	s.image("debian", false, true)
+	s.opens()
+	is(t, s.get(boot+"&arch=arm64"), "there is no image named installer-arm64", "--arch arm64")
+	if i, _ := s.State().Install("m-1"); !strings.Contains(i.GetNote(), "installer-arm64") {
+		t.Errorf("the session says %q", i.GetNote())
+	}
+	file := &holdfastv1.Image_File{Url: "http://images.example/x", Sha256: strings.Repeat("d", 64), SizeBytes: 7}
+	s.Do(&internalv1.PutImage{Image: &holdfastv1.Image{Name: "installer-arm64", Arch: "arm64", Kernel: file, Initrd: file}})
+	is(t, s.get(boot+"&arch=arm64"), "/images/installer-arm64/kernel")
+	for _, pc := range []string{"", "&arch=i386", "&arch=x86_64", "&arch=riscv64"} { // by BIOS iPXE is i386
+		is(t, s.get(boot+pc), "/images/installer/kernel")
+	}
+	s.Do(&internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{Arch: "aarch64"}, Paths: []string{"arch"}})
+	is(t, s.get(boot), "/images/installer-arm64/kernel")
+	tok := "=Bearer " + s.token()
+	if a := s.Send(apitest.Expect("", tok, "GET", work, "", 0, "")); a.Status < 400 || !strings.Contains(a.Body, "is for amd64") {
+		t.Errorf("the order to write an amd64 image to it: %d %s", a.Status, a.Body)
+	}
+}
+
 // TestApprovedNode: an admin approves a machine with a workflow, and it is installed when it boots; once for each approval.
 func TestApprovedNode(t *testing.T) {
 	s := newSite(t)

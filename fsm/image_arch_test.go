@@ -1,0 +1,47 @@
+package fsm_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// TestImageArch: no run begins that would write an image of another architecture, as far as both are known. Before level 2 it did.
+func TestImageArch(t *testing.T) {
+	for _, tt := range []struct {
+		name, node, image string
+		level             uint32
+		refused           bool
+	}{
+		{"the same", "x86_64", "pc", fsm.Level2, false},
+		{"another", "aarch64", "pc", fsm.Level2, true},
+		{"another, the other way", "x86_64", "board", fsm.Level2, true},
+		{"not known of the machine", "", "board", fsm.Level2, false},
+		{"of a machine we have no name for", "riscv64", "pc", fsm.Level2, false},
+		{"an image of a third party", "aarch64", "elsewhere", fsm.Level2, false},
+		{"before", "aarch64", "pc", fsm.Level1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fsmtest.NewPeer()
+			do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
+			do(t, p, &internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
+			do(t, p, &internalv1.PutImage{Image: &holdfastv1.Image{Name: "pc", Disk: imageFile("a")}})
+			do(t, p, &internalv1.PutImage{Image: &holdfastv1.Image{Name: "board", Arch: "arm64", Disk: imageFile("b")}})
+			do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/install", Steps: []*holdfastv1.Step{{Name: "s", TimeoutSeconds: 60,
+				Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}})
+			do(t, p, &internalv1.CreateNode{MachineId: "m-1", MacAddress: "02:00:00:00:00:01"})
+			if tt.node != "" { // as its agent reports it: operators' words are fewer
+				do(t, p, &internalv1.ReportNode{Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:01", Facts: &holdfastv1.NodeRecord{Arch: tt.node}}})
+			}
+			start := &internalv1.StartRun{RunId: "run-0001", MachineId: "m-1", RequestId: "r", PlanId: "plan/install", DefaultTimeoutSeconds: 60, Params: map[string]string{"image": tt.image}}
+			if tt.refused {
+				refused(t, p, start, fsm.FailedPrecondition, fsm.ReasonImageArch)
+			} else {
+				do(t, p, start)
+			}
+		})
+	}
+}
