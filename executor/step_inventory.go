@@ -26,6 +26,9 @@ func (a *attempt) readInventory(p providers.InventoryReader) action {
 			"serial": clean(v.Serial), "model": clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)), "cpus": strconv.Itoa(len(v.CPUs)),
 			"memory_bytes": strconv.FormatInt(v.MemoryBytes, 10), "disks": strconv.Itoa(len(v.Disks)), "nics": strconv.Itoa(len(v.NICs)),
 		})
+		if len(v.GPUs) > 0 {
+			a.prove(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
+		}
 		a.message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports", len(v.CPUs), v.MemoryBytes>>30, len(v.Disks), len(v.NICs))
 		if len(v.Missing) > 0 {
 			a.prove(map[string]string{"missing": clean(strings.Join(v.Missing, "; "))})
@@ -78,6 +81,14 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 	}
 	for _, d := range v.Disks {
 		add(&holdfastv1.HardwarePart{Kind: "disk", Slot: d.Slot, Model: strings.TrimSpace(d.Model + " " + d.Media), Serial: d.Serial, Firmware: d.Firmware, Bytes: d.Bytes, State: state(d.Healthy)})
+	}
+	for _, cards := range []struct {
+		kind string
+		of   []providers.Card
+	}{{"gpu", v.GPUs}, {"pcie", v.PCIe}} {
+		for _, c := range cards.of {
+			add(&holdfastv1.HardwarePart{Kind: cards.kind, Slot: c.Slot, Model: c.Model, Serial: c.Serial, Firmware: c.Firmware, Bytes: c.Bytes, State: state(c.Healthy)})
+		}
 	}
 	for _, n := range v.NICs {
 		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC, Mbps: int32(n.Mbps), State: "down"}

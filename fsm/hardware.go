@@ -40,7 +40,7 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 	is := BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.now, run.GetRunId()
 	if was, ok := t.hardware.get(m.GetMachineId()); ok {
-		if diff := hardwareDiff(was.GetHardware(), is); len(diff) > 0 {
+		if diff := hardwareDiff(was.GetHardware(), is, t.partKinds()); len(diff) > 0 {
 			t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "hardware: " + strings.Join(diff, ", "), TriggeredBy: t.runTrigger(),
 				RunId: run.GetRunId(), Comment: "as the BMC tells"})
 		}
@@ -71,8 +71,17 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 	return h
 }
 
+// partKinds lists the kinds of parts that are compared with the ones before.
+func (t *tx) partKinds() []string {
+	kinds := []string{"cpu", "memory", "disk", "nic"}
+	if t.has(Level2) {
+		kinds = append(kinds, "gpu", "pcie")
+	}
+	return kinds
+}
+
 // hardwareDiff words what is another than before. What could not be read this time has not changed.
-func hardwareDiff(was, is *holdfastv1.HardwareInventory) []string {
+func hardwareDiff(was, is *holdfastv1.HardwareInventory, kinds []string) []string {
 	var diff []string
 	field := func(name, was, is string) {
 		if was != is && was != "" && is != "" {
@@ -83,7 +92,7 @@ func hardwareDiff(was, is *holdfastv1.HardwareInventory) []string {
 	field("model", was.GetModel(), is.GetModel())
 	field("bios", was.GetBiosVersion(), is.GetBiosVersion())
 	field("bmc", was.GetBmcVersion(), is.GetBmcVersion())
-	for _, kind := range []string{"cpu", "memory", "disk", "nic"} {
+	for _, kind := range kinds {
 		before, now := partsOf(was, kind), partsOf(is, kind)
 		if len(now) == 0 && len(is.GetMissing()) > 0 {
 			continue

@@ -65,6 +65,8 @@ type Inventory struct {
 	MemoryBytes  int64 // of all modules
 	Disks        []Disk
 	NICs         []NIC
+	GPUs         []Card // GPUs and other accelerators
+	PCIe         []Card // devices on PCI Express, GPUs and network cards among them
 	Traits       []string // what a third party says of it by name, e.g. HW_CPU_X86_VMX
 	Missing      []string // what could not be read, and why: the rest is complete
 }
@@ -97,6 +99,16 @@ type Disk struct {
 	Media    string // SSD, HDD
 	Firmware string
 	Healthy  bool // and no failure is predicted
+}
+
+// Card is an accelerator, or a device on PCI Express.
+type Card struct {
+	Slot     string
+	Model    string
+	Serial   string
+	Firmware string
+	Bytes    int64 // memory of an accelerator
+	Healthy  bool
 }
 
 // NIC is a network port.

@@ -18,6 +18,8 @@ type (
 	Disk = providers.Disk
 	// NIC is a network port.
 	NIC = providers.NIC
+	// Card is an accelerator, or a device on PCI Express.
+	Card = providers.Card
 	// Event is an entry of the event log.
 	Event = providers.Event
 )

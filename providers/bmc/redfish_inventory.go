@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -39,7 +40,13 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 	part("processors", s.Processors.ID, func() error {
 		all, err := redfish.ListReferencedProcessors(at, s.Processors.ID)
 		for _, p := range all {
-			if p.Status.State == common.AbsentState || p.ProcessorType != "" && p.ProcessorType != redfish.CPUProcessorType {
+			switch {
+			case p.Status.State == common.AbsentState:
+				continue
+			case p.ProcessorType == redfish.GPUProcessorType || p.ProcessorType == redfish.AcceleratorProcessorType:
+				v.GPUs = append(v.GPUs, Card{Slot: first(p.Socket, p.ID), Model: strings.TrimSpace(p.Manufacturer + " " + p.Model), Serial: p.SerialNumber, Firmware: p.FirmwareVersion, Healthy: healthy(p.Status)})
+				continue
+			case p.ProcessorType != "" && p.ProcessorType != redfish.CPUProcessorType:
 				continue
 			}
 			v.CPUs = append(v.CPUs, CPU{Slot: first(p.Socket, p.ID), Model: p.Model, Cores: p.TotalCores, Threads: p.TotalThreads, Serial: p.SerialNumber, Healthy: healthy(p.Status)})
@@ -67,8 +74,35 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 		}
 		return err
 	})
+	if n := len(s.PCIeDevices); n > 0 { // older services do not show them: that is nothing missing
+		part("PCIe devices", "PCIeDevices", func() error { return readPCIe(v, at, s.PCIeDevices) })
+	}
 	sortParts(v)
 	return v, nil
+}
+
+// maxPCIe bounds how many PCIe devices are read: each is a request.
+const maxPCIe = 128
+
+// readPCIe reads the devices that the system links to.
+func readPCIe(v *Inventory, at view, devices []link) error {
+	var errs []error
+	for n, l := range devices {
+		if n == maxPCIe {
+			errs = append(errs, fmt.Errorf("%d of %d are not read", len(devices)-maxPCIe, len(devices)))
+			break
+		}
+		d, err := redfish.GetPCIeDevice(at, l.ID)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if d.Status.State != common.AbsentState {
+			v.PCIe = append(v.PCIe, Card{Slot: first(d.Slot.Location.PartLocation.ServiceLabel, d.ID), Model: strings.TrimSpace(d.Manufacturer + " " + first(d.Model, d.Name)),
+				Serial: d.SerialNumber, Firmware: d.FirmwareVersion, Healthy: healthy(d.Status)})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // readDisks reads the drives of all storage controllers.
@@ -98,6 +132,9 @@ func sortParts(v *Inventory) {
 	slices.SortFunc(v.CPUs, func(a, b CPU) int { return strings.Compare(a.Slot, b.Slot) })
 	slices.SortFunc(v.Memory, func(a, b DIMM) int { return strings.Compare(a.Slot, b.Slot) })
 	slices.SortFunc(v.Disks, func(a, b Disk) int { return strings.Compare(a.Slot, b.Slot) })
+	for _, cards := range [][]Card{v.GPUs, v.PCIe} {
+		slices.SortFunc(cards, func(a, b Card) int { return strings.Compare(a.Slot, b.Slot) })
+	}
 	slices.SortFunc(v.NICs, func(a, b NIC) int { return strings.Compare(a.Name, b.Name) })
 }
 

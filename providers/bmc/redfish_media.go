@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	switch {
 	case err != nil:
 		return err
-	case v.inserted() == url:
+	case sameMedium(v.inserted(), url):
 		return nil
 	case v.inserted() != "":
 		return disagree("insert virtual media: the slot holds another image; eject it first")
@@ -259,6 +260,28 @@ func (h *redfishHost) seeMedia(ctx context.Context, want string) error {
 		if got != "" {
 			shown = "another image"
 		}
-		return shown, got == want, err
+		return shown, got == want || sameMedium(got, want), err
 	})
+}
+
+// sameMedium reports whether two URLs are of the same image. BMCs show what they were given in another spelling: with the scheme and the host in other
+// case, with or without the port of the scheme, with other escapes, or with blanks around it. The path is compared as it is.
+func sameMedium(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := url.Parse(strings.TrimSpace(a))
+	y, errY := url.Parse(strings.TrimSpace(b))
+	if errX != nil || errY != nil || a == "" || b == "" {
+		return false
+	}
+	return strings.EqualFold(x.Scheme, y.Scheme) && strings.EqualFold(x.Hostname(), y.Hostname()) && portOf(x) == portOf(y) && x.Path == y.Path && x.RawQuery == y.RawQuery
+}
+
+// portOf returns the port of a URL, that of its scheme if it names none.
+func portOf(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
@@ -145,5 +146,30 @@ func TestASlotThatIsGone(t *testing.T) {
 			}
 			l.ok("eject", l.p.EjectMedia(l.ctx, op("media"), l.m))
 		})
+	}
+}
+
+// TestMediaInAnotherSpelling: a BMC that shows the URL otherwise than it was given has the image all the same.
+func TestMediaInAnotherSpelling(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) { q.MediaSpelling = true })
+	const image = "http://images.example/boot.iso"
+	for range 2 { // the second time it is there
+		l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, image))
+	}
+	if got := l.effects("media_insert"); len(got) != 1 {
+		t.Errorf("inserted %v, want once", got)
+	}
+	l.class("another image", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://images.example/BOOT.iso"), providers.Transient)
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"https://a/x", "HTTPS://A:443/x ", true}, {"https://a/x", "https://a:444/x", false}, {"https://a/x%20y", "https://a/x y", true}, {"https://a/x?t=1", "https://a/x?t=2", false},
+		{"nfs://a/x", "NFS://a/x", true}, {"https://a/x", "http://a/x", false}, {"", "", true}, {"https://a/x", "", false}, {"https://a/x", "%zz", false},
+	} {
+		if got := bmc.SameMedium(tt.a, tt.b); got != tt.want {
+			t.Errorf("SameMedium(%q, %q) = %t", tt.a, tt.b, got)
+		}
 	}
 }

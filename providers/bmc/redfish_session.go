@@ -169,6 +169,8 @@ func (c *redfishClient) create(ctx context.Context, root *serviceRoot, a Account
 	body := struct{ UserName, Password string }{a.User, a.Password}
 	res, err := c.send(ctx, request{method: http.MethodPost, path: root.Links.Sessions.ID, body: body})
 	switch status := statusOf(err); {
+	case mustChange(err):
+		return nil, refusedForChange(a, err)
 	case !full(err) && (status == http.StatusUnauthorized || status == http.StatusForbidden):
 		c.login.refused.done(a, false)
 		return nil, refusedAs(a, err)
@@ -196,6 +198,9 @@ func (c *redfishClient) create(ctx context.Context, root *serviceRoot, a Account
 func (c *redfishClient) tryBasic(ctx context.Context, root *serviceRoot, a Account) (*session, error) {
 	s := &session{account: a, basic: true, used: time.Now()}
 	_, err := c.send(ctx, request{method: http.MethodGet, path: root.Systems.ID, auth: s.sign})
+	if mustChange(err) {
+		return nil, refusedForChange(a, err)
+	}
 	if status := statusOf(err); status == http.StatusUnauthorized || status == http.StatusForbidden {
 		c.login.refused.done(a, false)
 		return nil, refusedAs(a, err)
@@ -376,4 +381,14 @@ func (c *redfishClient) end(ctx context.Context, s *session) error {
 	}
 	c.mu.Unlock()
 	return fmt.Errorf("end session %s: %w", s.path, err)
+}
+
+// mustChange reports whether the service takes the password, and nothing else before it is changed (DSP0266 §13.2.6). It is no refused login: nothing is locked.
+func mustChange(err error) bool {
+	var r *reply
+	return errors.As(err, &r) && r.has("PasswordChangeRequired")
+}
+
+func refusedForChange(a Account, err error) error {
+	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User, "its password has to be changed first: change it at the BMC, then put the new one (holdfast secret put): %w", err)
 }

@@ -58,6 +58,7 @@ type computerSystem struct {
 	Memory             link
 	Storage            link
 	EthernetInterfaces link
+	PCIeDevices        []link
 	LogServices        link
 	VirtualMedia       link
 	LocationIndicator  *bool  `json:"LocationIndicatorActive"`

@@ -234,6 +234,8 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 		MemoryBytes: 96 << 30,
 		Disks: []bmc.Disk{{Slot: "1", Model: "Contoso PM9", Serial: "S1", Bytes: 960197124096, Media: "SSD", Firmware: "1.2", Healthy: true},
 			{Slot: "2", Model: "Contoso PM9", Serial: "S2", Bytes: 960197124096, Media: "SSD", Firmware: "1.2"}},
+		GPUs: []bmc.Card{{Slot: "GPU 1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
+		PCIe: []bmc.Card{{Slot: "1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
 		NICs: []bmc.NIC{{Name: "1", MAC: "52:54:00:aa:00:01", Mbps: 25000, Up: true}, {Name: "2", MAC: "52:54:00:aa:00:02", Mbps: 25000}},
 	}
 	if diff := cmp.Diff(want, v); diff != "" {

@@ -285,6 +285,21 @@ func TestTwoRefusedLoginsAreEnough(t *testing.T) {
 	}
 }
 
+// TestPasswordToChange: a BMC that wants a new password first says so, and the account does not count as refused.
+func TestPasswordToChange(t *testing.T) {
+	l := newLab(t, redfishtest.Config{}, redfishOnly)
+	l.s.Set(func(q *redfishtest.Quirks) { q.NewPassword = true })
+	for range 3 {
+		_, err := l.p.PowerState(l.ctx, l.m)
+		l.class("before it is changed", err, providers.Auth)
+		if !strings.Contains(err.Error(), "has to be changed first") {
+			t.Errorf("got %v, want what to do", err)
+		}
+	}
+	l.s.Set(func(q *redfishtest.Quirks) { q.NewPassword = false })
+	l.power(providers.PowerOn)
+}
+
 // RetryBmc allows logins at once. It counts once, also for the next leader.
 func TestRetryOfARefusedLogin(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)

@@ -2049,13 +2049,13 @@ func (x *HardwareInventory) GetLeftOut() int32 {
 // HardwarePart is one part of a machine.
 type HardwarePart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`         // cpu, memory, disk, nic
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`         // cpu, memory, disk, nic, gpu (any accelerator), pcie
 	Slot          string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`         // where it sits, in the BMC's words
 	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`       // in the BMC's words
 	Serial        string                 `protobuf:"bytes,4,opt,name=serial,proto3" json:"serial,omitempty"`     // serial number
 	Firmware      string                 `protobuf:"bytes,5,opt,name=firmware,proto3" json:"firmware,omitempty"` // its version
 	Mac           string                 `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`           // of a network port: lower case, with colons
-	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`      // of a memory module or a drive
+	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`      // of a memory module, a drive, or the memory of a GPU
 	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`      // of a processor
 	Threads       int32                  `protobuf:"varint,9,opt,name=threads,proto3" json:"threads,omitempty"`  // of a processor
 	Mbps          int32                  `protobuf:"varint,10,opt,name=mbps,proto3" json:"mbps,omitempty"`       // of a network port that is up

@@ -2,7 +2,9 @@ package redfishtest
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -65,7 +67,7 @@ func (m *system) virtualMedia(r *http.Request, path string, parts []string, body
 	image, _ := body["Image"].(string)
 	switch {
 	case len(parts) == 1 && r.Method == http.MethodGet:
-		return ok(v.show(path)), nil
+		return ok(v.show(path, m.s.quirks.MediaSpelling)), nil
 	case action == "VirtualMedia.InsertMedia":
 		if f := m.refuses(body); f != nil {
 			return nil, f
@@ -100,11 +102,15 @@ func (s *Service) Inserted(id string) string {
 }
 
 // show is the VirtualMedia resource.
-func (v *slot) show(path string) any {
+func (v *slot) show(path string, otherwise bool) any {
 	var image any
 	via := "NotConnected"
 	if v.image != "" {
 		image, via = v.image, "URI"
+		if u, err := url.Parse(v.image); err == nil && otherwise {
+			u.Host = strings.ToUpper(u.Host) + ":80"
+			image = u.String() + " "
+		}
 	}
 	all := map[string]any{"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_4.VirtualMedia", "Id": v.ID, "Name": "Virtual Media", "MediaTypes": v.Types,
 		"Image": image, "Inserted": v.image != "", "ConnectedVia": via, "WriteProtected": true}

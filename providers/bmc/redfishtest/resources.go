@@ -66,7 +66,7 @@ func (m *system) show() any {
 		"BootProgress":  map[string]string{"LastState": m.progress(now), "LastStateTime": stamp(m.since)},
 		"LastResetTime": stamp(m.since), "LocationIndicatorActive": m.led,
 		"Processors": ref(m.path() + "/Processors"), "Memory": ref(m.path() + "/Memory"), "Storage": ref(m.path() + "/Storage"),
-		"EthernetInterfaces": ref(m.path() + "/EthernetInterfaces"),
+		"EthernetInterfaces": ref(m.path() + "/EthernetInterfaces"), "PCIeDevices": []any{ref(m.path() + "/PCIeDevices/1"), ref(m.path() + "/PCIeDevices/2")},
 		"Links":              map[string]any{"ManagedBy": []any{ref("/redfish/v1/Managers/" + m.id)}, "Chassis": []any{ref("/redfish/v1/Chassis/1")}},
 		"Actions":            map[string]any{"#ComputerSystem.Reset": reset},
 	}
@@ -123,6 +123,12 @@ func (m *system) inside() map[string]map[string]any {
 			"Manufacturer": "Contoso", "Model": "Contoso 9654", "TotalCores": 96, "TotalThreads": 192, "SerialNumber": fmt.Sprint("C", i), "Status": health("Enabled", "OK")}
 		all[fmt.Sprint("EthernetInterfaces/", i)] = map[string]any{"@odata.type": "#EthernetInterface.v1_12_2.EthernetInterface", "Name": "Port", "MACAddress": fmt.Sprintf("52:54:00:AA:%02X:%02X", m.number, i),
 			"PermanentMACAddress": fmt.Sprintf("52:54:00:AA:%02X:%02X", m.number, i), "SpeedMbps": 25000, "LinkStatus": []string{"LinkUp", "LinkDown"}[i-1], "Status": health("Enabled", "OK")}
+	}
+	all["Processors/3"] = map[string]any{"@odata.type": "#Processor.v1_20_0.Processor", "Name": "GPU", "Socket": "GPU 1", "ProcessorType": "GPU", "Manufacturer": "Contoso", "Model": "X100",
+		"SerialNumber": "G1", "FirmwareVersion": "96.00", "Status": health("Enabled", "OK")}
+	for i, d := range []map[string]any{{"Model": "X100", "SerialNumber": "G1", "Status": health("Enabled", "OK")}, {"Model": "", "Status": health("Absent", "")}} {
+		d["@odata.type"], d["Name"], d["Manufacturer"], d["FirmwareVersion"] = "#PCIeDevice.v1_13_0.PCIeDevice", "PCIe Device", "Contoso", "96.00"
+		all[fmt.Sprint("PCIeDevices/", i+1)] = d
 	}
 	for i := 1; i <= 4; i++ {
 		dimm := map[string]any{"@odata.type": "#Memory.v1_20_0.Memory", "Name": "DIMM", "DeviceLocator": fmt.Sprint("DIMM A", i), "Status": health("Absent", "")}

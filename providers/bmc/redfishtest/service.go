@@ -69,6 +69,8 @@ type Quirks struct {
 	KeepSessions  int           // that many requests to end a session are not served: 503, temporarily unavailable
 	TwoLogs       bool          // the event log is two log services
 	MediaStrict   bool          // 400 to InsertMedia with Inserted or WriteProtected
+	MediaSpelling bool          // shows the URL of a medium in another spelling: HOST:80 in capitals, and a blank after it
+	NewPassword   bool          // 403 to logins with a good password, until it is changed
 	MediaNeeds    []string      // 400 to InsertMedia without these parameters
 	Missing       []string      // paths that are answered 404, as while a BMC starts
 	NoSystems     bool          // the collection of systems is empty, as while a BMC starts

@@ -40,6 +40,9 @@ func (s *Service) logIn(body map[string]any) (*result, *fault) {
 	if !s.check(user, password) {
 		return nil, unauthorized()
 	}
+	if s.quirks.NewPassword {
+		return nil, refuse(http.StatusForbidden, "PasswordChangeRequired", "The password of this account must be changed.")
+	}
 	if l := s.quirks.SessionLimit; l > 0 && len(s.sessions) >= l {
 		return nil, refuse(cmp.Or(s.quirks.LimitStatus, http.StatusServiceUnavailable), "SessionLimitExceeded", "There are too many sessions.")
 	}
