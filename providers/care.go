@@ -65,8 +65,8 @@ type Inventory struct {
 	MemoryBytes  int64 // of all modules
 	Disks        []Disk
 	NICs         []NIC
-	GPUs         []Card // GPUs and other accelerators
-	PCIe         []Card // devices on PCI Express, GPUs and network cards among them
+	GPUs         []Card   // GPUs and other accelerators
+	PCIe         []Card   // devices on PCI Express, GPUs and network cards among them
 	Traits       []string // what a third party says of it by name, e.g. HW_CPU_X86_VMX
 	Missing      []string // what could not be read, and why: the rest is complete
 }

@@ -67,8 +67,8 @@ func (m *system) show() any {
 		"LastResetTime": stamp(m.since), "LocationIndicatorActive": m.led,
 		"Processors": ref(m.path() + "/Processors"), "Memory": ref(m.path() + "/Memory"), "Storage": ref(m.path() + "/Storage"),
 		"EthernetInterfaces": ref(m.path() + "/EthernetInterfaces"), "PCIeDevices": []any{ref(m.path() + "/PCIeDevices/1"), ref(m.path() + "/PCIeDevices/2")},
-		"Links":              map[string]any{"ManagedBy": []any{ref("/redfish/v1/Managers/" + m.id)}, "Chassis": []any{ref("/redfish/v1/Chassis/1")}},
-		"Actions":            map[string]any{"#ComputerSystem.Reset": reset},
+		"Links":   map[string]any{"ManagedBy": []any{ref("/redfish/v1/Managers/" + m.id)}, "Chassis": []any{ref("/redfish/v1/Chassis/1")}},
+		"Actions": map[string]any{"#ComputerSystem.Reset": reset},
 	}
 	if !m.s.quirks.ManagerLog {
 		all["LogServices"] = ref(m.logs())
