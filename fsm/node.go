@@ -20,6 +20,7 @@ const (
 	ReasonNodeTransition  = "NODE_TRANSITION"  // not in the table of transitions
 	ReasonInstallAttempts = "INSTALL_ATTEMPTS" // the retry limit is reached: force resets it
 	ReasonNodeNotFound    = "NODE_NOT_FOUND"
+	ReasonDiscoveryFull   = "DISCOVERY_FULL" // as many discovered machines await approval as may
 )
 
 // Limits of a node's record.
@@ -158,6 +159,22 @@ func (t *tx) checkNewNode(id string, generated bool) *Error {
 	return nil
 }
 
+// checkDiscovery refuses another discovered machine if limit of them await approval already: whoever reaches the boot network
+// could make machines without end. A limit of 0 is none.
+func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
+	if limit == 0 {
+		return nil
+	}
+	waiting := uint32(0)
+	for range t.machines.find(Query{Facets: &Facets{Path: "status.node_state", Value: holdfastv1.Node_DISCOVERED.String()}}, "") {
+		if waiting++; waiting >= limit {
+			return refuse(FailedPrecondition, ReasonDiscoveryFull, "discover node %s: %d discovered machines await approval, which is the limit: approve or delete them, or raise --auto-discover-limit",
+				mac, limit)
+		}
+	}
+	return nil
+}
+
 // discover makes the machine of a node that was not known.
 func (t *tx) discover(id, mac string, in *holdfastv1.NodeRecord, c change) *holdfastv1.Machine {
 	m := t.newMachineRecord(id, "")
@@ -272,6 +289,9 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 	if !known {
 		if !c.GetDiscover() {
 			return nil, refuse(NotFound, ReasonNodeNotFound, "Node with MAC %s not found", mac).with("node_id", mac)
+		}
+		if err := t.checkDiscovery(mac, c.GetDiscoverLimit()); err != nil {
+			return nil, err
 		}
 		if err := t.checkNewNode(c.GetMachineId(), true); err != nil {
 			return nil, err

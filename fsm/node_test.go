@@ -353,6 +353,12 @@ func TestNodeIdentity(t *testing.T) {
 	if s := m.GetStatus(); s.GetNodeState() != discovered || s.GetActiveRunId() != "" || m.GetMachineId() != "m-9" {
 		t.Errorf("discovered: %v, want it to await approval", m)
 	}
+	next := &internalv1.ReportNode{MachineId: "m-10", Discover: true, DiscoverLimit: 1, Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:98"}}
+	refused(t, p, next, fsm.FailedPrecondition, fsm.ReasonDiscoveryFull)
+	next.DiscoverLimit = 1000
+	do(t, p, next)
+	unknown.DiscoverLimit = 1 // a known machine reports as before
+	do(t, p, unknown)
 	bad := reportOp(p, "progress")
 	bad.Report.InstallationProgress = 101
 	refused(t, p, bad, fsm.InvalidArgument, "INVALID_FIELD")

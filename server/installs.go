@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -195,6 +198,8 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 		answer := s.boots(v, r)
 		c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot"}
 		switch {
+		case takenOver(v, answer, r):
+			return s.refusesTakeover(ctx, answer, r), nil
 		case answer.GetUnknown():
 			return s.discovers(ctx, v, r)
 		case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && answer.GetRunId() == "":
@@ -218,6 +223,36 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 	})
 }
 
+// reasonBootTakeover is the reason in the audit trail of a boot script that was refused because another machine asked for it.
+const reasonBootTakeover = "BOOT_TAKEOVER"
+
+// takenOver reports whether a caller that would be given an install token, or made a machine, has a MAC address that is not one of
+// the machine it names.
+func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) bool {
+	switch {
+	case r.GetLinkAddress() == "" || answer.GetAction() == holdfastv1.BootMachineResponse_DISK && !answer.GetUnknown():
+		return false
+	case answer.GetUnknown():
+		named, err := net.ParseMAC(r.GetMac())
+		return err != nil || named.String() != r.GetLinkAddress()
+	}
+	caller, _ := v.MachineByMAC(r.GetLinkAddress())
+	return caller.GetMachineId() != answer.GetMachineId()
+}
+
+// refusesTakeover records that another machine asked for a boot script. The caller waits, as a machine does whose install is not ready.
+func (s *installService) refusesTakeover(ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
+	s.log.Warn("refused a boot script: the caller has another MAC address than the machine it names", "machine", answer.GetMachineId(), "mac", r.GetMac(),
+		"address", r.GetIpAddress(), "link_address", r.GetLinkAddress())
+	resource := "nodes/" + r.GetMac()
+	if id := answer.GetMachineId(); id != "" {
+		resource = "machines/" + id
+	}
+	s.cfg.Gate.Deny(ctx, "holdfast.v1.InstallService/BootMachine", resource,
+		&auth.Error{Code: codes.PermissionDenied, Reason: reasonBootTakeover, Message: "the caller is another machine"})
+	return waits(answer.GetMachineId(), answer.GetRunId(), "the boot script is for the machine with MAC address "+r.GetMac()+" only")
+}
+
 // lacksInstaller says whether a machine waits because there is nothing to install it with, and its session does not say so yet.
 func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
 	i, ok := v.Install(answer.GetMachineId())
@@ -230,7 +265,7 @@ func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMach
 func (s *installService) discovers(ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
 	c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot", Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
 		Report: &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}},
-		RunId:  "run-" + randomHex(6), MachineId: randomHex(4), Discover: true,
+		RunId:  "run-" + randomHex(6), MachineId: randomHex(4), Discover: true, DiscoverLimit: s.discoverLimit(),
 	}}}
 	m, err := apply[*holdfastv1.Machine](ctx, s.node, c)
 	if err != nil {
@@ -296,7 +331,10 @@ func (s *installService) admits(ctx context.Context, token string) ([]byte, erro
 	sum := tokenSum(token)
 	if _, refusal := v.InstallByToken(sum); refusal != nil {
 		if refusal.Reason == fsm.ReasonInstallTaken {
-			s.log.Warn("refused a second installer in an install session: see who has asked for the machine's boot script", "machine", refusal.Meta["machine_id"])
+			machine := refusal.Meta["machine_id"]
+			s.log.Warn("refused a second installer in an install session: see who has asked for the machine's boot script", "machine", machine, "address", auth.AddressFrom(ctx))
+			s.cfg.Gate.Deny(ctx, "holdfast.v1.InstallService/ReportInstall", "machines/"+machine,
+				&auth.Error{Code: codes.PermissionDenied, Reason: refusal.Reason, Message: refusal.Message})
 		}
 		return nil, refusal
 	}

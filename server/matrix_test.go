@@ -371,6 +371,8 @@ func (k *kind) expect(who []string) (let bool, code codes.Code) {
 	switch {
 	case k.code == codes.Unavailable:
 		return false, k.code
+	case slices.Contains(who, "anybody over HTTP") && !slices.Contains(k.roles, "peers"): // this is the gRPC method; its route has a row of its own
+		return false, codes.PermissionDenied
 	case slices.Contains(who, "anybody"):
 		return true, codes.OK
 	case k.roles == nil:

@@ -95,10 +95,18 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 	return again(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
-			Report: known(r), RunId: "run-" + randomHex(6), MachineId: randomHex(4), Discover: s.cfg.AutoDiscover,
+			Report: known(r), RunId: "run-" + randomHex(6), MachineId: randomHex(4), Discover: s.cfg.AutoDiscover, DiscoverLimit: s.discoverLimit(),
 		}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
+}
+
+// discoverLimit returns how many discovered machines may await approval, 0 while an older peer does not know the limit.
+func (s *Server) discoverLimit() uint32 {
+	if !s.state.View().Has(fsm.Level2) {
+		return 0
+	}
+	return s.cfg.AutoDiscoverLimit
 }
 
 // ListStalledNodes lists nodes that have been on their way for long, longest first.

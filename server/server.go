@@ -45,6 +45,8 @@ type Config struct {
 	Gate *auth.Gate
 	// AutoDiscover makes machines of reports from MAC addresses that nobody knows; they await approval.
 	AutoDiscover bool
+	// AutoDiscoverLimit is how many machines may await approval before no more are made; 0: no limit.
+	AutoDiscoverLimit uint32
 	// PlatformMarginPercent is told to marketplace providers that register.
 	PlatformMarginPercent float64
 	// Leases takes signs of life; without it they are UNAVAILABLE.

@@ -3792,10 +3792,11 @@ func (x *TransitionNode) GetRunId() string {
 // ReportNode is what an installer or a node says. The FSM decides what it means (node state machine §Report Handling Logic).
 type ReportNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Report        *v1.ReportNodeRequest  `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`                        // MAC address normalised
-	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`             // for a run that the report begins
-	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // for a machine that auto-discovery makes
-	Discover      bool                   `protobuf:"varint,4,opt,name=discover,proto3" json:"discover,omitempty"`                   // auto-discovery is on
+	Report        *v1.ReportNodeRequest  `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`                                     // MAC address normalised
+	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                          // for a run that the report begins
+	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`              // for a machine that auto-discovery makes
+	Discover      bool                   `protobuf:"varint,4,opt,name=discover,proto3" json:"discover,omitempty"`                                // auto-discovery is on
+	DiscoverLimit uint32                 `protobuf:"varint,5,opt,name=discover_limit,json=discoverLimit,proto3" json:"discover_limit,omitempty"` // nodes in state DISCOVERED beyond which no machine is made; 0: no limit; level 2
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3856,6 +3857,13 @@ func (x *ReportNode) GetDiscover() bool {
 		return x.Discover
 	}
 	return false
+}
+
+func (x *ReportNode) GetDiscoverLimit() uint32 {
+	if x != nil {
+		return x.DiscoverLimit
+	}
+	return 0
 }
 
 type CreatePool struct {
@@ -4716,14 +4724,15 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.holdfast.v1.Node.StateR\x05state\x12\x18\n" +
 	"\acomment\x18\x03 \x01(\tR\acomment\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x12\x15\n" +
-	"\x06run_id\x18\x05 \x01(\tR\x05runId\"\x96\x01\n" +
+	"\x06run_id\x18\x05 \x01(\tR\x05runId\"\xbd\x01\n" +
 	"\n" +
 	"ReportNode\x126\n" +
 	"\x06report\x18\x01 \x01(\v2\x1e.holdfast.v1.ReportNodeRequestR\x06report\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x03 \x01(\tR\tmachineId\x12\x1a\n" +
-	"\bdiscover\x18\x04 \x01(\bR\bdiscover\"3\n" +
+	"\bdiscover\x18\x04 \x01(\bR\bdiscover\x12%\n" +
+	"\x0ediscover_limit\x18\x05 \x01(\rR\rdiscoverLimit\"3\n" +
 	"\n" +
 	"CreatePool\x12%\n" +
 	"\x04pool\x18\x01 \x01(\v2\x11.holdfast.v1.PoolR\x04pool\"%\n" +

@@ -28,6 +28,7 @@ const (
 	ReasonScope              = "SCOPE"   // only somebody who is scoped to no pool may
 	ReasonNotOwn             = "NOT_OWN" // an agent may speak for itself only
 	ReasonPeersOnly          = "PEERS_ONLY"
+	ReasonOverHTTP           = "OVER_HTTP" // a method that machines reach by its HTTP route only
 	ReasonNoRule             = "NO_RULE"
 	ReasonRateLimit          = "RATE_LIMIT"
 	ReasonForeignHost        = "FOREIGN_HOST" // --insecure, and the request names another host than this one

@@ -22,8 +22,12 @@ const (
 func Forward(ctx context.Context, md metadata.MD) {
 	md.Delete(headerToken)
 	md.Delete(headerIdentity)
+	md.Delete(headerSource)
 	c := CallerFrom(ctx)
 	if c == nil {
+		if a := AddressFrom(ctx); a != "" {
+			md.Set(headerSource, a)
+		}
 		return
 	}
 	b, err := proto.Marshal(&internalv1.ForwardedCaller{Identity: c.Identity, Source: c.Source, Peer: c.Peer, Method: c.Method})

@@ -95,7 +95,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h ht
 				refuse(w, r, words, err)
 				return
 			}
-			h.ServeHTTP(w, r)
+			h.ServeHTTP(w, r.WithContext(withAddress(r.Context(), sourceOf(r.RemoteAddr))))
 			return
 		}
 		p := g.fromHTTP(r, pattern)

@@ -58,7 +58,7 @@ func policy() map[string]Rule {
 	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
 	add("holdfast.v1.InstallService", viewer, "GetInstall", "ListInstalls")
 	// Machines that boot from the network have no credentials; the installer's token is in the request, and the FSM holds it against the session.
-	add("holdfast.v1.InstallService", Public(), "LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
+	add("holdfast.v1.InstallService", Rule{Public: true, OverHTTP: true}, "LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
 	add("holdfast.v1.AgentService", also(viewer, agents), "ListAgentMachines")
 	add("holdfast.v1.AgentService", Rule{Also: append([]holdfastv1.Role_Value{holdfastv1.Role_ENROLLER}, agents...), Own: ownMachine}, "RegisterAgent")

@@ -17,6 +17,9 @@ type Rule struct {
 	// Unlimited exempts a public rule from the limits of public calls: health checks, which must pass while a client floods
 	// the peer, and downloads, which have limits of their own: a BMC reads a virtual medium in very many small requests.
 	Unlimited bool
+	// OverHTTP limits a public method to the HTTP routes of this process and to peers, which forward calls. Over gRPC a
+	// caller could name any address as its own, at an address that boot scripts are not served at.
+	OverHTTP bool
 	// Anyone takes calls of all who are somebody, whatever their role.
 	Anyone bool
 	// Peers takes calls of this cluster's peers alone.
@@ -80,6 +83,8 @@ func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "")
 // Needs words who may call, for errors and docs/security.md.
 func (r *Rule) Needs() string {
 	switch {
+	case r.Public && r.OverHTTP:
+		return "peers, anybody over HTTP"
 	case r.Public:
 		return "anybody"
 	case r.Anyone:
@@ -125,6 +130,6 @@ func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }
 // the RPC. A name without a rule gives one that refuses all.
 func SameAs(method string) Rule {
 	r := policy()[method]
-	r.Own = nil
+	r.Own, r.OverHTTP = nil, false
 	return r
 }

@@ -50,8 +50,15 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 	}
 	p, md := g.fromGRPC(ctx, rule.name)
 	if rule.Public {
-		if p.source == "" || p.peer() { // counted by the HTTP route, or by the peer that took the call
+		switch { // counted by the HTTP route, or by the peer that took the call
+		case p.source == "":
 			return ctx, nil
+		case p.peer():
+			return forwardedAddress(ctx, md), nil
+		}
+		if rule.OverHTTP && !g.cfg.Insecure {
+			g.metrics.refused.WithLabelValues(ReasonOverHTTP).Inc()
+			return nil, denied(ReasonOverHTTP, "%s is served over HTTP only: use its route (docs/netboot.md)", rule.name)
 		}
 		if e := g.mayAsk(&rule.Rule, p.source); e != nil {
 			return nil, e

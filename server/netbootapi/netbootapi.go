@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,6 +31,9 @@ type Config struct {
 	Dir string
 	// Port is that of the plain listener for machines, which all peers have in common; empty: machines use the one of the other HTTP APIs.
 	Port string
+	// Neighbors returns the MAC address that an IP address has on the networks of this peer, "" if it is not known there; nil:
+	// boot scripts are served to all callers.
+	Neighbors func(netip.Addr) string
 }
 
 // Programs lists the files of Config.Dir that are served. Debian's package ipxe has them under /usr/lib/ipxe.
@@ -68,7 +72,7 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 		s.ask(w)
 		return
 	}
-	req := &holdfastv1.BootMachineRequest{Mac: s.mac, Arch: q.Get("arch"), IpAddress: hostOf(r.RemoteAddr)}
+	req := &holdfastv1.BootMachineRequest{Mac: s.mac, Arch: q.Get("arch"), IpAddress: hostOf(r.RemoteAddr), LinkAddress: a.linkOf(r)}
 	answer, err := a.rpc.LookUpBoot(r.Context(), req)
 	preview := q.Has("preview")
 	if preview && answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL {
@@ -145,6 +149,15 @@ func baseOf(r *http.Request) string {
 // plainHost says whether a Host header is a name or an address, with a port or without one.
 func plainHost(host string) bool {
 	return host != "" && len(host) <= 255 && strings.Trim(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]") == ""
+}
+
+// linkOf returns the MAC address of the caller, "" if it is not known.
+func (a *api) linkOf(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || a.cfg.Neighbors == nil {
+		return ""
+	}
+	return a.cfg.Neighbors(from.Addr().Unmap().WithZone(""))
 }
 
 func hostOf(addr string) string {

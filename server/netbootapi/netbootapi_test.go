@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,14 +39,20 @@ type site struct {
 }
 
 func routes(dir string) func(*auth.Mux, grpc.ClientConnInterface, *server.Server) {
+	return routesWith(netbootapi.Config{Dir: dir, Port: "7404"})
+}
+
+func routesWith(cfg netbootapi.Config) func(*auth.Mux, grpc.ClientConnInterface, *server.Server) {
 	return func(m *auth.Mux, rpc grpc.ClientConnInterface, _ *server.Server) {
-		netbootapi.Register(m, rpc, netbootapi.Config{Dir: dir, Port: "7404"}, slog.New(slog.DiscardHandler))
+		netbootapi.Register(m, rpc, cfg, slog.New(slog.DiscardHandler))
 	}
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteWith(t, netbootapi.Config{Port: "7404"}) }
+
+func newSiteWith(t *testing.T, cfg netbootapi.Config) *site {
 	set := providers.SetOf(map[string]providers.Provider{"fake": fake.New(fake.NewFleet(fake.Config{}))})
-	s := &site{Lab: apitest.Driving(t, set, routes("")), t: t}
+	s := &site{Lab: apitest.Driving(t, set, routesWith(cfg)), t: t}
 	s.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{mac}}, Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY}}})
 	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "install", Steps: []*holdfastv1.Step{
 		{Name: "pxe", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}},
@@ -468,6 +475,45 @@ func TestOneInstaller(t *testing.T) {
 	if i, _ := s.State().Install("m-1"); len(i.GetHostKeys()) != 1 || i.GetHostKeys()[0] != "ssh-ed25519 GOOD" {
 		t.Errorf("host keys %v, want the installer's", i.GetHostKeys())
 	}
+}
+
+// TestTakeoverByMAC: a neighbor that is another machine than the one whose MAC address it sends gets no token and makes no machine, and
+// the refusal is in the audit trail. A caller that is no neighbor, behind a router, is served.
+func TestTakeoverByMAC(t *testing.T) {
+	link := ""
+	cfg := netbootapi.Config{Neighbors: func(ip netip.Addr) string {
+		if ip != netip.MustParseAddr("192.0.2.1") {
+			t.Errorf("asked for the neighbor %v, want the caller", ip)
+		}
+		return link
+	}}
+	s := newSiteWith(t, cfg)
+	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	s.image("installer", true, false)
+	s.opens()
+	link = "52:54:00:66:66:66"
+	before := s.Dump()
+	if script := s.get(boot); strings.Contains(script, "holdfast.token=") || !strings.Contains(script, "is for the machine with MAC address") {
+		t.Errorf("a stranger got\n%s", script)
+	}
+	if s.Dump() != before {
+		t.Error("a stranger has changed the session")
+	}
+	if diff := cmp.Diff([]string{"holdfast.v1.InstallService/BootMachine machines/m-1 192.0.2.1 BOOT_TAKEOVER"}, s.Denied()); diff != "" {
+		t.Errorf("audit trail (-want +got):\n%s", diff)
+	}
+	for _, link = range []string{mac, ""} {
+		s.token()
+	}
+
+	s = &site{Lab: apitest.Discovering(t, routesWith(cfg)), t: t}
+	link = "52:54:00:66:66:66"
+	is(t, s.get(boot), "is for the machine with MAC address")
+	if _, ok := s.State().MachineByMAC(mac); ok {
+		t.Error("a stranger has made a machine")
+	}
+	link = mac
+	is(t, s.get(boot), "was discovered now")
 }
 
 // TestReadingAScriptChangesNothing: a preview makes no token, and while the installer runs nobody gets another one.

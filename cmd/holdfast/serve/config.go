@@ -34,6 +34,7 @@ type Config struct {
 	DefaultInstallTimeoutSeconds                                    int
 	ReconcileIntervalSeconds, HealthIntervalSeconds, LookCalls      int
 	AutoDiscover                                                    bool
+	AutoDiscoverLimit                                               uint32
 	PlatformMarginPercent                                           float64
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
 	RaftSnapshotInterval, RaftStallTimeout                          time.Duration // the same
@@ -90,6 +91,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.HealthIntervalSeconds, "health-interval-seconds", 900, "`seconds` between two looks at the health of its hardware, which are dear")
 	fs.IntVar(&c.LookCalls, "look-calls-per-second", 500, "`calls` a second that all such looks may make; calls_per_second of a provider is its own budget")
 	fs.BoolVar(&c.AutoDiscover, "auto-discover", false, "make machines of reports from MAC addresses that nobody knows; they await approval")
+	fs.Uint32Var(&c.AutoDiscoverLimit, "auto-discover-limit", 1000, "`machines` that may await approval before --auto-discover makes no more; 0: no limit")
 	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0, "`percent` that marketplace providers are told at registration")
 	c.hidden(fs)
 }

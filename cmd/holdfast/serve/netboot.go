@@ -16,23 +16,30 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
+	"github.com/holdfast-metal/holdfast/server/netbootapi/neighbor"
 	"github.com/holdfast-metal/holdfast/server/pxe"
 )
 
 // netbootConfig is what a peer is told of machines that boot from the network.
 type netbootConfig struct {
 	NetbootAddr, NetbootDir, Netboot string
+	NetbootAnyMAC                    bool
 }
 
 func (c *netbootConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.NetbootAddr, "netboot-addr", "", "`address` of plain HTTP for machines that boot from the network: boot scripts, images and installers, nothing else; the same port on all peers")
 	fs.StringVar(&c.NetbootDir, "netboot-dir", "", "`directory` with ipxe.efi, undionly.kpxe and the like, for firmware that has no iPXE (Debian: /usr/lib/ipxe)")
 	fs.StringVar(&c.Netboot, "netboot", "", "network `interface` on which firmware that boots from the network is answered, by ProxyDHCP beside your DHCP server and by TFTP; with --netboot-addr and --netboot-dir")
+	fs.BoolVar(&c.NetbootAnyMAC, "netboot-any-mac", false, "serve a boot script also to a neighbor that has another MAC address than the machine it names, for a proxy in front of --netboot-addr")
 }
 
 func (c *netbootConfig) api() netbootapi.Config {
 	_, port, _ := net.SplitHostPort(c.NetbootAddr)
-	return netbootapi.Config{Dir: c.NetbootDir, Port: port}
+	api := netbootapi.Config{Dir: c.NetbootDir, Port: port}
+	if c.NetbootAddr != "" && !c.NetbootAnyMAC { // else callers come from any network, through proxies too
+		api.Neighbors = neighbor.MAC
+	}
+	return api
 }
 
 // firmware gives what answers firmware, nil for nobody.

@@ -169,7 +169,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer closeArchive()
-	srv := server.New(server.Config{Archive: readable(old), Files: files, ChooseDisk: chooseDisk, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
+	srv := server.New(server.Config{Archive: readable(old), Files: files, ChooseDisk: chooseDisk, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover, AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)

@@ -580,9 +580,10 @@ func (x *ListInstallsResponse) GetNextPageToken() string {
 
 type BootMachineRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mac           string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`                              // MAC address of the port that boots
-	Arch          string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`                            // as iPXE names it: i386, x86_64, arm64; empty: not told
-	IpAddress     string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"` // that the port has been given
+	Mac           string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`                                     // MAC address of the port that boots
+	Arch          string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`                                   // as iPXE names it: i386, x86_64, arm64; empty: not told
+	IpAddress     string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`        // that the port has been given
+	LinkAddress   string                 `protobuf:"bytes,50,opt,name=link_address,json=linkAddress,proto3" json:"link_address,omitempty"` // MAC address that the caller's IP address has in the neighbor table of the peer, as 02:00:00:00:00:01; empty: unknown. That of another machine is refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -634,6 +635,13 @@ func (x *BootMachineRequest) GetArch() string {
 func (x *BootMachineRequest) GetIpAddress() string {
 	if x != nil {
 		return x.IpAddress
+	}
+	return ""
+}
+
+func (x *BootMachineRequest) GetLinkAddress() string {
+	if x != nil {
+		return x.LinkAddress
 	}
 	return ""
 }
@@ -1182,12 +1190,13 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x03all\x18\x03 \x01(\bR\x03all\"p\n" +
 	"\x14ListInstallsResponse\x120\n" +
 	"\binstalls\x18\x01 \x03(\v2\x14.holdfast.v1.InstallR\binstalls\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Y\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"|\n" +
 	"\x12BootMachineRequest\x12\x10\n" +
 	"\x03mac\x18\x01 \x01(\tR\x03mac\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x1d\n" +
 	"\n" +
-	"ip_address\x18\x03 \x01(\tR\tipAddress\"\xfb\x02\n" +
+	"ip_address\x18\x03 \x01(\tR\tipAddress\x12!\n" +
+	"\flink_address\x182 \x01(\tR\vlinkAddress\"\xfb\x02\n" +
 	"\x13BootMachineResponse\x12?\n" +
 	"\x06action\x18\x01 \x01(\x0e2'.holdfast.v1.BootMachineResponse.ActionR\x06action\x12\x1d\n" +
 	"\n" +

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +44,7 @@ type Lab struct {
 	lost   bool  // the leader
 	unsure bool  // nobody hears what has become of a command
 	tokens map[string]string
+	denied []*holdfastv1.AuditEvent
 }
 
 // New starts a peer with one API, a machine 1165a9b6 that awaits its agent, and tokens: admin, operator, viewer, agent (of that machine), gpu
@@ -100,7 +102,7 @@ func open(t testing.TB, cfg server.Config, set *providers.Set, add func(m *auth.
 	gate, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: -1}, auth.Deps{
 		Records: func() auth.Records { return l.state.View() },
 		Fresh:   func(context.Context) (auth.Records, error) { return l.state.View(), nil },
-		Report:  func(context.Context, *internalv1.RecordDenials) error { return nil },
+		Report:  l.report,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +121,23 @@ func open(t testing.TB, cfg server.Config, set *providers.Set, add func(m *auth.
 	l.Server = server.New(cfg, l, l.state, set)
 	l.Handler = l.Server.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { add(m, rpc, l.Server) })
 	return l
+}
+
+func (l *Lab) report(_ context.Context, d *internalv1.RecordDenials) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.denied = append(l.denied, d.GetEvents()...)
+	return nil
+}
+
+// Denied returns the refusals that went to the audit trail, as "method resource source reason".
+func (l *Lab) Denied() (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.denied {
+		all = append(all, strings.Join([]string{e.GetMethod(), e.GetResource(), e.GetSource(), e.GetReason()}, " "))
+	}
+	return all
 }
 
 // Do applies an operation that has to be taken.
