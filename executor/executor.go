@@ -19,19 +19,20 @@ import (
 
 // Config tunes an Executor. The zero value is the default everywhere.
 type Config struct {
-	MaxActive    int           // runs at work at once; the others wait in line. Default 10,000
-	RetryBase    time.Duration // before the first retry, doubled for each further one. Default 1 s
-	RetryMax     time.Duration // the longest wait between retries. Default 1 min
-	PollMin      time.Duration // first interval between observations. Default 20 ms
-	PollMax      time.Duration // longest interval between observations. Default 2 s
-	NoteAfter    time.Duration // how long a wait lasts before it is put on record. Default 1 s
-	SoftOff      time.Duration // how long an operating system has to power off when asked. Default 1 min
-	Linger       time.Duration // how long a console stays open while nobody is attached. Default 30 s
-	UnseenBoot   time.Duration // how long a host has to boot when nobody can see that it has. Default 1 min
-	DeadAfter    time.Duration // how long a host or BMC does not answer before a machine that is taken out counts as dead. Default 1 min
-	BMCGoes      time.Duration // how soon a BMC that is reset goes away. Default 1 min
-	LogFlush     time.Duration // how often logs are committed. Default 200 ms
-	StepDeadline time.Duration // for steps without a timeout on record. Default 10 min
+	MaxActive    int                    // runs at work at once; the others wait in line. Default 10,000
+	RetryBase    time.Duration          // before the first retry, doubled for each further one. Default 1 s
+	RetryMax     time.Duration          // the longest wait between retries. Default 1 min
+	PollMin      time.Duration          // first interval between observations. Default 20 ms
+	PollMax      time.Duration          // longest interval between observations. Default 2 s
+	NoteAfter    time.Duration          // how long a wait lasts before it is put on record. Default 1 s
+	SoftOff      time.Duration          // how long an operating system has to power off when asked. Default 1 min
+	Linger       time.Duration          // how long a console stays open while nobody is attached. Default 30 s
+	UnseenBoot   time.Duration          // how long a host has to boot when nobody can see that it has. Default 1 min
+	DeadAfter    time.Duration          // how long a host or BMC does not answer before a machine that is taken out counts as dead. Default 1 min
+	BMCGoes      time.Duration          // how soon a BMC that is reset goes away. Default 1 min
+	LogFlush     time.Duration          // how often logs are committed. Default 200 ms
+	StepDeadline time.Duration          // for steps without a timeout on record. Default 10 min
+	DenyURL      func(url string) error // refuses the URL of a virtual medium, worded to follow "the URL". Nil: none is refused
 	Logger       *slog.Logger
 	Tracer       trace.Tracer // makes spans of attempts. Nil: there are none
 
@@ -59,6 +60,9 @@ func (c Config) withDefaults() Config {
 	def(&c.StepDeadline, 10*time.Minute)
 	if c.MaxActive == 0 {
 		c.MaxActive = 10_000
+	}
+	if c.DenyURL == nil {
+		c.DenyURL = func(string) error { return nil }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

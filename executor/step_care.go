@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,7 @@ func (a *attempt) media(p providers.MediaController, s *holdfastv1.Media) action
 		},
 		do: func(ctx context.Context) error {
 			if !s.GetEject() {
-				if err := fsm.CheckMediaURL(want); err != nil {
+				if err := cmp.Or(fsm.CheckMediaURL(want), a.cfg.DenyURL(want)); err != nil {
 					return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL %w: set it in the step or as the run's parameter url", err)
 				}
 			}

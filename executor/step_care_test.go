@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -175,6 +176,7 @@ func TestCareStepsFail(t *testing.T) {
 		{"drive that stays empty", &holdfastv1.Media{Url: iso}, nil, fake.Faults{Lie: []string{"media_insert"}}, "waiting for the virtual drive to hold the image"},
 		{"no URL", &holdfastv1.Media{}, nil, fake.Faults{}, "is not a URL"},
 		{"password in the URL", &holdfastv1.Media{}, map[string]string{"url": "https://u:p@h/x.iso"}, fake.Faults{}, "names a user"},
+		{"URL of a denied network", &holdfastv1.Media{}, map[string]string{"url": "http://169.254.169.254/x.iso"}, fake.Faults{}, "the URL is on a denied network"},
 		{"time of a light", &holdfastv1.Identify{}, map[string]string{"for": "2h"}, fake.Faults{}, "it is a time of 1h at most"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
@@ -187,6 +189,12 @@ func TestCareStepsFail(t *testing.T) {
 				l.plan("p", s)
 				cfg := quick()
 				cfg.BMCGoes = 100 * time.Millisecond
+				cfg.DenyURL = func(url string) error {
+					if strings.Contains(url, "169.254.169.254") {
+						return errors.New("is on a denied network")
+					}
+					return nil
+				}
 				l.lead(cfg)
 				run := l.ended(l.start("m-1", "", "p", k.params).GetRunId())
 				if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), k.want) {

@@ -32,7 +32,29 @@ type Mux struct {
 	mux    *http.ServeMux
 	routes *[]Route
 	twin   *http.ServeMux // the routes alone: it knows what a path without a route lacks
-	cookie string         // name of one that may bring a token; empty: none
+	cookie cookie         // that may bring a token
+}
+
+// cookie is one that may bring a token; without a name there is none.
+type cookie struct {
+	name  string
+	token func(value string) (string, bool)
+}
+
+// of returns the tokens that a request's cookie brings: one or none.
+func (c *cookie) of(r *http.Request) ([]string, *Error) {
+	if c.name == "" {
+		return nil, nil
+	}
+	sent, err := r.Cookie(c.name)
+	if err != nil {
+		return nil, nil //nolint:nilerr // there is no such cookie
+	}
+	token, ok := c.token(sent.Value)
+	if !ok {
+		return nil, unauthenticated(ReasonTokenExpired, "this session is over: sign in again")
+	}
+	return []string{token}, nil
 }
 
 // NewMux makes a mux without routes.
@@ -42,9 +64,10 @@ func (g *Gate) NewMux() *Mux {
 
 // WithCookie gives a way to add routes for people in a browser: there a request without an Authorization header may bring its token in
 // that cookie. A browser sends cookies whoever asked for the request, so these routes see to it themselves that it was one of their own pages.
-func (m *Mux) WithCookie(name string) *Mux {
+// Token returns the token that a cookie stands for, and reports whether the cookie is good.
+func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *Mux {
 	c := *m
-	c.cookie = name
+	c.cookie = cookie{name: name, token: token}
 	return &c
 }
 
@@ -77,7 +100,7 @@ func (m *Mux) HandleFunc(pattern string, rule Rule, words Words, h http.HandlerF
 }
 
 // guard stands before a route.
-func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h http.Handler) http.Handler {
+func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.localHost(r, rule.Public); err != nil {
 			refuse(w, r, words, err)
@@ -99,9 +122,11 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h ht
 			return
 		}
 		p := g.fromHTTP(r, pattern)
-		if len(p.bearer) == 0 && cookie != "" {
-			if c, err := r.Cookie(cookie); err == nil {
-				p.bearer = []string{c.Value}
+		if len(p.bearer) == 0 {
+			var over *Error
+			if p.bearer, over = cookie.of(r); over != nil {
+				refuse(w, r, words, over)
+				return
 			}
 		}
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -109,7 +134,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie string, h ht
 		if err == nil {
 			err = g.mayEnter(c, &rule, pattern)
 		}
-		if err == nil && cookie == "" {
+		if err == nil && cookie.name == "" {
 			err = g.ofOurs(r)
 		}
 		if err == nil {

@@ -35,6 +35,8 @@ type Config struct {
 	KeepUnused time.Duration
 	// Client fetches from URLs; default one that bounds dialing and waiting for an answer.
 	Client *http.Client
+	// Transport is that of the default Client; nil: like http.DefaultTransport. It is changed.
+	Transport *http.Transport
 	// Logger defaults to none, Registerer gets the metrics.
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -110,7 +112,10 @@ func New(cfg Config, store *blob.Store, cluster Cluster, state State) *Depot {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Client == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
+		t := cfg.Transport
+		if t == nil {
+			t = http.DefaultTransport.(*http.Transport).Clone()
+		}
 		t.ResponseHeaderTimeout = time.Minute
 		cfg.Client = &http.Client{Transport: t}
 	}

@@ -28,11 +28,12 @@ type Purpose string
 
 // The purposes.
 const (
-	Secrets     Purpose = "secret"
-	SigningKeys Purpose = "signing-key"
+	Secrets         Purpose = "secret"
+	SigningKeys     Purpose = "signing-key"
+	BrowserSessions Purpose = "browser-session"
 )
 
-func purposes() []Purpose { return []Purpose{Secrets, SigningKeys} }
+func purposes() []Purpose { return []Purpose{Secrets, SigningKeys, BrowserSessions} }
 
 // key is one line of the file. What stood there is not kept: only what was derived from it.
 type key struct {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
+	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
@@ -26,7 +29,7 @@ const evil = `<script>alert(1)</script>`
 func lab(t *testing.T) *apitest.Lab {
 	t.Helper()
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		ui.Register(m, rpc, s, once{}, slog.New(slog.DiscardHandler))
+		ui.Register(m, rpc, s, once{}, sessions(t), slog.New(slog.DiscardHandler))
 	})
 	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"note": evil}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Location: evil}}})
 	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "elsewhere"}})
@@ -43,6 +46,24 @@ func appendLog(l *apitest.Lab, text string) {
 	l.Do(&internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: "run-1", Offset: run.GetLogBytes(), Chunks: []*holdfastv1.LogChunk{
 		{Stream: "stdout", Step: "set-netboot", Attempt: 1, Data: []byte(text)},
 	}}}})
+}
+
+// sessions returns sessions under a key of the test.
+func sessions(t *testing.T) *seal.Sessions {
+	t.Helper()
+	line, err := seal.NewKeyLine("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := seal.Open(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seal.NewSessions(keys, time.Now)
 }
 
 // once is a history of one sample.

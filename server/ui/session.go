@@ -9,11 +9,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// cookieName is the cookie of a session. It holds the token itself, so a session works on every peer that the browser gets to under the same
-// name, outlives any of them, and ends everywhere at once when the token is revoked: there is nothing else that could be lost or forgotten.
+// cookieName is the cookie of a session. It holds the token, sealed by the keys that all peers have, so a session works on every peer that
+// the browser reaches under the same name, and ends at once when the token is revoked. Without a secrets key it is the token itself.
 const cookieName = "holdfast_token"
 
-// sessionTime is how long a browser keeps it.
+// Sessions makes cookies of tokens, and tokens of cookies (*seal.Sessions).
+type Sessions interface {
+	Begin(token string, lasts time.Duration) (cookie string, err error)
+	Token(cookie string) (token string, ok bool)
+}
+
+// sessionTime is how long a session lasts.
 const sessionTime = 12 * time.Hour
 
 // longestToken is about what a cookie can hold.
@@ -40,7 +46,12 @@ func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		d.askToken(w, r, http.StatusBadRequest, next, "That is not a token: it is one word, as `holdfast token create` prints it.")
 		return
 	}
-	d.keep(w, r, token, int(sessionTime/time.Second))
+	cookie, err := d.sessions.Begin(token, sessionTime)
+	if err != nil || len(cookie) > longestToken {
+		d.askToken(w, r, http.StatusBadRequest, next, "That token is too long for a browser session: make one with `holdfast token create`.")
+		return
+	}
+	d.keep(w, r, cookie, int(sessionTime/time.Second))
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // ours has made it a path of the dashboard
 }
 

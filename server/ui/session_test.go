@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -16,9 +17,19 @@ func TestSession(t *testing.T) {
 		t.Errorf("got %d to %s", w.Code, w.Header().Get("Location"))
 	}
 	c := w.Result().Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ui/" || c.Secure || c.Value != l.Secret("operator") {
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ui/" || c.Secure || strings.Contains(c.Value, l.Secret("operator")) {
 		t.Errorf("the cookie is %+v", c)
 	}
+	withCookie := func(path, value string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.AddCookie(&http.Cookie{Name: c.Name, Value: value})
+		return do(l, "", r)
+	}
+	has(t, withCookie("/ui/runs", c.Value), 200, []string{"token:operator"})
+	has(t, withCookie("/ui/runs", c.Value[:len(c.Value)-8]+"AAAAAAAA"), 401, []string{"this session is over", "Sign in"})
+	bearer := httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
+	bearer.Header.Set("Authorization", "Bearer "+c.Value)
+	has(t, do(l, "", bearer), 401, []string{"Sign in"}) // the cookie is no token
 	r := httptest.NewRequest(http.MethodPost, "https://example.com/ui/signin", nil)
 	r.PostForm = url.Values{"token": {"x"}}
 	r.Form = r.PostForm

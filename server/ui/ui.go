@@ -22,26 +22,27 @@ type Feed interface {
 
 // dashboard is what all handlers share. It keeps nothing but caches of what the state says.
 type dashboard struct {
-	rpc    grpc.ClientConnInterface
-	feed   Feed
-	hour   Histories
-	log    *slog.Logger
-	assets *assets
-	pages  *pages
-	rules  rules
-	origin *http.CrossOriginProtection
-	fleets *fleets
-	now    func() time.Time
+	rpc      grpc.ClientConnInterface
+	feed     Feed
+	hour     Histories
+	sessions Sessions
+	log      *slog.Logger
+	assets   *assets
+	pages    *pages
+	rules    rules
+	origin   *http.CrossOriginProtection
+	fleets   *fleets
+	now      func() time.Time
 }
 
 // Register adds the dashboard's routes. The services are called through rpc.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, feed Feed, hour Histories, log *slog.Logger) {
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, feed Feed, hour Histories, sessions Sessions, log *slog.Logger) {
 	a := loadAssets()
 	d := &dashboard{
-		rpc: rpc, feed: feed, hour: hour, log: log, assets: a, pages: loadPages(a), rules: loadRules(), origin: http.NewCrossOriginProtection(), now: time.Now,
+		rpc: rpc, feed: feed, hour: hour, sessions: sessions, log: log, assets: a, pages: loadPages(a), rules: loadRules(), origin: http.NewCrossOriginProtection(), now: time.Now,
 	}
 	d.fleets = newFleets(d.now)
-	d.routes(m.WithCookie(cookieName))
+	d.routes(m.WithCookie(cookieName, sessions.Token))
 }
 
 // routes are all that there is under /ui/.

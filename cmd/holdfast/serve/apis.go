@@ -18,7 +18,7 @@ import (
 )
 
 // apis are the HTTP APIs of the specs, those of machines that boot from the network, Prometheus's discovery, the description of all these, and the dashboard.
-func apis(srv *server.Server, netboot netbootapi.Config, hour ui.Histories, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
+func apis(srv *server.Server, netboot netbootapi.Config, hour ui.Histories, sessions ui.Sessions, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, beats, log) },
@@ -28,6 +28,6 @@ func apis(srv *server.Server, netboot netbootapi.Config, hour ui.Histories, log 
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, beats, srv) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { prometheusapi.Register(m, rpc) },
 		func(m *auth.Mux, _ grpc.ClientConnInterface) { openapi.Register(m) },
-		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, hour, log) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, hour, sessions, log) },
 	}
 }

@@ -5,18 +5,20 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 	"github.com/holdfast-metal/holdfast/server/openapi"
+	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
 // docs/security.md says who may come in at every route of the HTTP APIs, as the gate does; openapi.yaml has all but the dashboard's.
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
-	for _, add := range apis(nil, netbootapi.Config{}, history.New(history.Config{}, nil), slog.New(slog.DiscardHandler)) {
+	for _, add := range apis(nil, netbootapi.Config{}, history.New(history.Config{}, nil), seal.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 		add(m, inproc.New())
 	}
 	doc, err := os.ReadFile("../../../docs/security.md")

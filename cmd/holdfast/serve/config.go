@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/egress"
 )
 
 // Config is all that a peer can be told. Each field is a flag, an environment variable and a key of the
@@ -35,6 +36,7 @@ type Config struct {
 	ReconcileIntervalSeconds, HealthIntervalSeconds, LookCalls      int
 	AutoDiscover                                                    bool
 	AutoDiscoverLimit                                               uint32
+	DenyURLs                                                        []string
 	PlatformMarginPercent                                           float64
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
 	RaftSnapshotInterval, RaftStallTimeout                          time.Duration // the same
@@ -91,6 +93,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.HealthIntervalSeconds, "health-interval-seconds", 900, "`seconds` between two looks at the health of its hardware, which are dear")
 	fs.IntVar(&c.LookCalls, "look-calls-per-second", 500, "`calls` a second that all such looks may make; calls_per_second of a provider is its own budget")
 	fs.BoolVar(&c.AutoDiscover, "auto-discover", false, "make machines of reports from MAC addresses that nobody knows; they await approval")
+	fs.StringSliceVar(&c.DenyURLs, "deny-urls", egress.Default(), "`networks` that images, webhooks and virtual media must not be fetched from, e.g. also 127.0.0.0/8; none: all may be")
 	fs.Uint32Var(&c.AutoDiscoverLimit, "auto-discover-limit", 1000, "`machines` that may await approval before --auto-discover makes no more; 0: no limit")
 	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0, "`percent` that marketplace providers are told at registration")
 	c.hidden(fs)

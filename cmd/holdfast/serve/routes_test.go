@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
+	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
@@ -160,7 +161,7 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil), slog.New(slog.DiscardHandler)) {
+		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil), seal.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 			add(m, rpc)
 		}
 		mux = m

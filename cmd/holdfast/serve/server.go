@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/egress"
 	"github.com/holdfast-metal/holdfast/server/images"
 	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
@@ -137,8 +138,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
+	fetches, err := egress.New(cfg.DenyURLs)
+	if err != nil {
+		return fmt.Errorf("read --deny-urls: %w", err)
+	}
 	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns, StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
-		Logger: peerLog, Tracer: traces.tracer(), Boundary: boundaryHook()}, p.node, state, set)
+		DenyURL: fetches.CheckURL, Logger: peerLog, Tracer: traces.tracer(), Boundary: boundaryHook()}, p.node, state, set)
 	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
 		HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second, Calls: cfg.LookCalls, Logger: peerLog, Registerer: reg}, p.node, state, set)
 	retries := int32(cfg.DefaultStepMaxRetries)
@@ -159,7 +164,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	leaseLoad = leases.Load
 	gateway := lease.NewGateway(leases, p.node, peerLog)
-	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Logger: peerLog, Registerer: reg}, cfg.DataDir, p.node, state)
+	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Transport: fetches.Transport(), Logger: peerLog, Registerer: reg}, cfg.DataDir, p.node, state)
 	if err != nil {
 		return err
 	}
@@ -196,7 +201,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hour.Run(web) })
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
-	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour, peerLog), vault.routes, files.Routes, own)...)))
+	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour, seal.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)
 	webLn := httpLn
@@ -219,7 +224,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
 	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog), server.NewNodeLog(state, peerLog)}, vault.tasks...)
-	tasks = append(tasks, webhook.NewSender(webhook.Config{Logger: peerLog, Registerer: reg}, p.node, state, seal.NewResolver(state, keys)))
+	tasks = append(tasks, webhook.NewSender(webhook.Config{Transport: fetches.Transport(), Logger: peerLog, Registerer: reg}, p.node, state, seal.NewResolver(state, keys)))
 	if old != nil {
 		tasks = append(tasks, executor.NewArchivist(cfg.archiveConfig.archivist(peerLog, reg), p.node, state, old))
 	}
