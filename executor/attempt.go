@@ -62,10 +62,10 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	ctx, live, done := a.traced(ctx)
 	defer done()
-	attemptCtx, stop := context.WithDeadlineCause(live, deadline, errTimeout)
+	attemptCtx, stop := allow(live, deadline)
 	defer stop()
 
-	action, err := a.prepare(attemptCtx, min(timeout, prepareTime))
+	action, err := a.prepare(attemptCtx, min(timeout, prepareTime)) //nolint:contextcheck // it derives from live
 	if err != nil {
 		action = func(context.Context) error { return err } // it is an attempt that failed, on record like any other
 	}
@@ -74,7 +74,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 		return nil, err
 	}
 	a.cfg.Boundary(AfterIntent, a.kind)
-	err = action(attemptCtx)
+	err = action(attemptCtx) //nolint:contextcheck // the same
 	if err != nil && attemptCtx.Err() != nil {
 		a.letGo() //nolint:contextcheck // the attempt's context has ended, the term's goes on
 	}
@@ -88,7 +88,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 		a.afterEffect()
 	}
 	a.cfg.Boundary(AfterEvidence, a.kind)
-	return a.conclude(ctx, attemptCtx, err)
+	return a.conclude(ctx, attemptCtx.timedOut(), err)
 }
 
 const (
@@ -105,8 +105,6 @@ func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	}
 	return max(least, timeout/2)
 }
-
-var errTimeout = errors.New("deadline passed")
 
 // prepareTime bounds the look at the machine before the intent. An attempt that fails there is on record like any other.
 const prepareTime = 30 * time.Second
@@ -184,7 +182,7 @@ func (a *attempt) takeUp(ctx context.Context, most time.Duration) error {
 }
 
 // conclude commits the outcome with its evidence and what is left of the log.
-func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*holdfastv1.Run, error) {
+func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*holdfastv1.Run, error) {
 	end := &internalv1.EndAttempt{RunId: a.id, Step: a.step.GetName(), Attempt: a.number, EvidenceAfter: a.seen, Message: upTo(maxWords, a.message), Inventory: a.inventory}
 	switch {
 	case failure == nil:
@@ -196,7 +194,7 @@ func (a *attempt) conclude(ctx, attemptCtx context.Context, failure error) (*hol
 		a.say("%s %s", a.step.GetName(), end.GetError())
 	default:
 		class := providers.ClassOf(failure)
-		if errors.Is(context.Cause(attemptCtx), errTimeout) {
+		if timedOut {
 			class = providers.Timeout
 			failure = fmt.Errorf("gave up after %s waiting for %s%s", time.Since(a.began).Round(time.Millisecond), a.waiting(), cause(failure))
 		}

@@ -168,7 +168,7 @@ func (a *attempt) clearUp(ctx context.Context) (*holdfastv1.Run, error) {
 	case a.broken != nil:
 		return nil, a.broken
 	}
-	return a.conclude(ctx, ctx, errCanceled)
+	return a.conclude(ctx, false, errCanceled)
 }
 
 func (r *runner) current() (*holdfastv1.StepStatus, *holdfastv1.Step) {

@@ -46,6 +46,7 @@ func (a *attempt) awaitTurn(ctx context.Context) error {
 		return nil
 	}
 	at := a.turns.take(a.instance, a.machine.GetSpec().GetRack(), by)
+	extend(ctx, time.Until(at))
 	return a.poll(ctx, "its turn to be powered on (power_on_interval of provider "+a.instance+")", func(context.Context) (bool, error) {
 		return !time.Now().Before(at), nil
 	})

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -158,7 +157,7 @@ func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Du
 			}
 		case <-ctx.Done():
 		}
-		if errors.Is(context.Cause(ctx), errTimeout) {
+		if timedOut(ctx) {
 			a.message = "its time was over"
 			return nil
 		}

@@ -1,0 +1,96 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// allowance is the context of an attempt. It is one of context.WithDeadline whose deadline can be moved: the time that a machine stands in
+// line to be powered on is not the step's.
+type allowance struct {
+	parent context.Context
+	inner  context.Context // ends with the parent, or when the deadline passes
+	timer  *time.Timer
+
+	mu     sync.Mutex
+	end    time.Time
+	passed bool
+}
+
+var _ context.Context = (*allowance)(nil)
+
+type allowanceKey struct{}
+
+// allow returns a context that ends at a deadline or with its parent. Stop releases what it holds.
+func allow(parent context.Context, end time.Time) (a *allowance, stop func()) {
+	inner, cancel := context.WithCancel(parent)
+	a = &allowance{parent: parent, inner: inner, end: end}
+	a.timer = time.AfterFunc(time.Until(end), func() {
+		a.mu.Lock()
+		a.passed = inner.Err() == nil
+		a.mu.Unlock()
+		cancel()
+	})
+	return a, func() {
+		a.timer.Stop()
+		cancel()
+	}
+}
+
+// extend moves the deadline of the attempt whose context this is, or derives from, unless it has passed.
+func extend(ctx context.Context, by time.Duration) {
+	a, ok := ctx.Value(allowanceKey{}).(*allowance)
+	if !ok || by <= 0 || !a.timer.Stop() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end = a.end.Add(by)
+	a.timer.Reset(time.Until(a.end))
+}
+
+// timedOut reports whether the deadline passed before the parent ended.
+func (a *allowance) timedOut() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.passed
+}
+
+// timedOut reports whether the deadline of the attempt whose context this is, or derives from, has passed.
+func timedOut(ctx context.Context) bool {
+	a, ok := ctx.Value(allowanceKey{}).(*allowance)
+	return ok && a.timedOut()
+}
+
+// Deadline implements context.Context.
+func (a *allowance) Deadline() (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if end, ok := a.parent.Deadline(); ok && end.Before(a.end) {
+		return end, true
+	}
+	return a.end, true
+}
+
+// Done implements context.Context.
+func (a *allowance) Done() <-chan struct{} { return a.inner.Done() }
+
+// Err implements context.Context.
+func (a *allowance) Err() error {
+	if a.timedOut() {
+		return context.DeadlineExceeded
+	}
+	return a.inner.Err()
+}
+
+// Value implements context.Context. The inner context is left out: contexts that derive from this one end with Err.
+func (a *allowance) Value(key any) any {
+	if key == (allowanceKey{}) {
+		return a
+	}
+	return a.parent.Value(key)
+}
+
+// AfterFunc has f called when the context ends. Package context uses it for contexts that derive from this one.
+func (a *allowance) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(a.inner, f) }
