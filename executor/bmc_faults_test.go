@@ -178,6 +178,23 @@ func TestBMCRefusesWhileInPOST(t *testing.T) {
 	w.ends(run, holdfastv1.Run_SUCCEEDED, "on", "hard-off")
 }
 
+// A BMC that shows the URL of a medium in another spelling holds the image all the same.
+func TestBMCSpellsMediaInItsOwnWay(t *testing.T) {
+	t.Parallel()
+	w := newWard(t, redfishtest.Config{}, patience)
+	w.s.Set(func(q *redfishtest.Quirks) { q.MediaSpelling = true })
+	s := step("s", &holdfastv1.Media{Url: "http://images.example/boot.iso"})
+	s.TimeoutSeconds = 60
+	w.plan("media", s)
+	w.lead(quick())
+	if run := w.ended(w.start("m-1", "", "media", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		t.Errorf("run is %s: %v, want SUCCEEDED", run.GetPhase(), run.GetError())
+	}
+	if n := len(w.s.Effects("media_insert")); n != 1 {
+		t.Errorf("inserted %d times, want once", n)
+	}
+}
+
 // A press is accepted and nothing happens: that is no success. Each attempt presses once, and the run says what it waited for.
 func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func (a *attempt) media(p providers.MediaController, s *holdfastv1.Media) action
 		return func(ctx context.Context) (bool, error) {
 			var err error
 			got, err = p.Media(ctx, a.machine)
-			return err == nil && got == url, err
+			return err == nil && providers.SameMedium(got, url), err
 		}
 	}
 	return action{

@@ -151,7 +151,7 @@ type BootController interface {
 
 // MediaController inserts and ejects virtual media.
 type MediaController interface {
-	// Media answers the URL of what is inserted, or "".
+	// Media returns the URL of the image that is inserted, or "". It may be spelled in another way than it was given: see SameMedium.
 	Media(ctx context.Context, m Machine) (string, error)
 	InsertMedia(ctx context.Context, op Op, m Machine, url string) error
 	EjectMedia(ctx context.Context, op Op, m Machine) error

@@ -1,8 +1,11 @@
 package bmc_test
 
 import (
+	"cmp"
 	"context"
 	"net"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +66,86 @@ func TestConformanceOverRedfish(t *testing.T) {
 					},
 				}
 			})
+		})
+	}
+}
+
+// TestConformanceOfProfiles runs the conformance suite against BMCs as their makers' references describe them.
+func TestConformanceOfProfiles(t *testing.T) {
+	t.Parallel()
+	for _, p := range redfishtest.Profiles() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			providertest.Run(t, func(t *testing.T) providertest.Setup {
+				l := profiled(t, p)
+				return providertest.Setup{
+					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
+					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, MediaURL: p.Media, ClearLog: true, ResetBMC: true,
+					Broken: func(context.Context) providers.Problem {
+						l.s.Break(redfishtest.Disk1)
+						return providers.Problem{Kind: providers.DiskFailed, Text: "disk 1 failed"}
+					},
+				}
+			})
+		})
+	}
+}
+
+// profiled is a lab with the BMC of a maker.
+func profiled(t *testing.T, p redfishtest.Profile) *lab {
+	t.Helper()
+	c := p.Config
+	c.PowerTime, c.PostTime, c.BootTime = 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
+	l := newLab(t, c, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
+	l.s.Set(func(q *redfishtest.Quirks) { *q = p.Quirks })
+	l.m = machine("m-1", l.url+p.Endpoint)
+	return l
+}
+
+// TestProfilesBoot: the boot override goes where the BMC takes it, by a name that boots virtual media there, and a new leader reads it back.
+func TestProfilesBoot(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"X12": "UsbCd Once UEFI", "X13": "UsbCd Once UEFI"}
+	for _, p := range redfishtest.Profiles() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			l := profiled(t, p)
+			d := providers.BootDevice{Mode: "VIRTUAL_MEDIA", UEFI: true}
+			l.ok("set boot device", l.p.SetBootDevice(l.ctx, op("boot"), l.m, d))
+			if got := l.effects("boot"); len(got) != 1 || got[0] != "boot "+cmp.Or(want[p.Name], "Cd Once UEFI") {
+				t.Errorf("accepted %q, want one change to %q", got, "boot "+cmp.Or(want[p.Name], "Cd Once UEFI"))
+			}
+			got, err := l.provider(redfishOnly).BootDevice(l.ctx, l.m)
+			if l.ok("read boot device", err); got != d {
+				t.Errorf("another leader reads %+v, want %+v", got, d)
+			}
+			l.ok("power off", l.p.SetPower(l.ctx, op("off"), l.m, providers.ActionHardOff))
+			l.power(providers.PowerOff)
+			l.ok("power on", l.p.SetPower(l.ctx, op("on"), l.m, providers.ActionOn))
+			l.eventually("boot from virtual media", func() bool { return l.s.Booted(p.Config.Systems[0]) != "" })
+		})
+	}
+}
+
+// TestTaskThatFails: what a task ended with is the error of the change, at once.
+func TestTaskThatFails(t *testing.T) {
+	t.Parallel()
+	for _, p := range redfishtest.Profiles() {
+		if p.Config.Style.Changed != http.StatusAccepted {
+			continue
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			l := profiled(t, p)
+			l.s.FailTasks("the image cannot be read: connection refused")
+			began := time.Now()
+			err := l.p.InsertMedia(l.ctx, op("media"), l.m, p.Media)
+			l.class("insert media", err, providers.Transient)
+			if took := time.Since(began); !strings.Contains(err.Error(), "connection refused") || took > 5*time.Second {
+				t.Errorf("after %s: got %v, want the error of the task", took, err)
+			}
+			l.s.FailTasks("")
+			l.ok("insert media", l.p.InsertMedia(l.ctx, op("media"), l.m, p.Media))
 		})
 	}
 }

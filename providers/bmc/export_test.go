@@ -14,9 +14,6 @@ func ParseEndpoint(s string) (redfish, ipmi, system string, only Protocol, err e
 	return e.redfish, e.ipmi, e.system, e.only, err
 }
 
-// SameMedium compares URLs of media.
-var SameMedium = sameMedium
-
 // VendorInventory words an inventory of bmclib.
 var VendorInventory = vendorInventory
 

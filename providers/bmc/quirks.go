@@ -15,12 +15,14 @@ type Quirks struct {
 	SelectorOnly     bool          // of the IPMI boot flags it keeps the device only
 	RollupVague      bool          // the health of its system follows what is no part's, such as its event log
 	RollupVagueOff   bool          // the same while the system is off
+	UsbCd            bool          // it boots virtual media as UsbCd, not as Cd, though it takes both
 	BootFlagsExpire  bool          // the IPMI boot flags are dropped after 60 s unless that is switched off before
 }
 
 // quirkRow is one line of the table. A row fits when manufacturer and model contain its words, whatever their case.
 type quirkRow struct {
 	vendor, model string
+	not           string // a model that it does not fit
 	quirks        Quirks
 	source        string
 }
@@ -32,6 +34,8 @@ func quirkTable() []quirkRow {
 			source: "IPMI 2.0 §28.12: boot flags are valid for 60 s by default; openstack/ironic ipmitool.py switches that off for every BMC"},
 		{vendor: "Supermicro", quirks: Quirks{IPMIGap: 5 * time.Second},
 			source: "Ironic, [ipmi]min_command_interval: some hardware crashes below 5 s (its default for all; it names no maker: this choice is ours)"},
+		{vendor: "Supermicro", quirks: Quirks{UsbCd: true}, not: "ARS-111GL-NHR",
+			source: "openstack/sushy: virtual media of X11 and later boots as UsbCd only, but for the named model, which boots it as Cd"},
 		{vendor: "ASRock", quirks: Quirks{IPMIGap: 5 * time.Second, Settle: 30 * time.Second},
 			source: "the same; tinkerbell/pbnj#127: it shows an old power state over Redfish for a while"},
 		{vendor: "MontaVista", model: "0xF02", quirks: Quirks{SelectorOnly: true},
@@ -48,7 +52,7 @@ func quirkTable() []quirkRow {
 func quirksOf(vendor, model string) Quirks {
 	var q Quirks
 	for _, r := range quirkTable() {
-		if contains(vendor, r.vendor) && contains(model, r.model) {
+		if contains(vendor, r.vendor) && contains(model, r.model) && (r.not == "" || !contains(model, r.not)) {
 			q = q.plus(r.quirks)
 		}
 	}
@@ -66,5 +70,6 @@ func (q Quirks) plus(o Quirks) Quirks {
 		RollupVague: q.RollupVague || o.RollupVague, RollupVagueOff: q.RollupVagueOff || o.RollupVagueOff,
 		BasicAuth: q.BasicAuth || o.BasicAuth, NoIfMatch: q.NoIfMatch || o.NoIfMatch,
 		OmitSameBootMode: q.OmitSameBootMode || o.OmitSameBootMode, SelectorOnly: q.SelectorOnly || o.SelectorOnly, BootFlagsExpire: q.BootFlagsExpire || o.BootFlagsExpire,
+		UsbCd: q.UsbCd || o.UsbCd,
 	}
 }

@@ -59,12 +59,54 @@ func (b bootOverride) device() providers.BootDevice {
 	return d
 }
 
+// bootSettings is where the boot override is changed: the system, or its settings resource.
+type bootSettings struct {
+	path, etag string
+	boot       bootOverride
+}
+
+// bootSettingsOf reads the override for the next boot. AMI's BMCs take it at the settings resource only, and show it at the system after the
+// next boot; other makers' settings resources have the boot order alone.
+func (h *redfishHost) bootSettingsOf(ctx context.Context, s *computerSystem) (*bootSettings, error) {
+	own := &bootSettings{s.ODataID, s.ETag, s.Boot}
+	at := s.Settings.SettingsObject.ID
+	if at == "" {
+		return own, nil
+	}
+	future := new(computerSystem)
+	a, err := h.c.get(ctx, at, future)
+	if statusOf(err) == http.StatusNotFound {
+		return own, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if future.Boot.Target == "" && future.Boot.Enabled == "" {
+		return own, nil
+	}
+	later := &bootSettings{at, first(a.header.Get("ETag"), future.ETag), future.Boot}
+	if len(later.boot.Targets) == 0 {
+		later.boot.Targets = s.Boot.Targets
+	}
+	if len(later.boot.Enableds) == 0 {
+		later.boot.Enableds = s.Boot.Enableds
+	}
+	if len(later.boot.Modes) == 0 {
+		later.boot.Modes = s.Boot.Modes
+	}
+	return later, nil
+}
+
 func (h *redfishHost) boot(ctx context.Context) (providers.BootDevice, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return providers.BootDevice{}, err
 	}
-	return s.Boot.device(), nil
+	at, err := h.bootSettingsOf(ctx, s)
+	if err != nil {
+		return providers.BootDevice{}, err
+	}
+	return at.boot.device(), nil
 }
 
 // setBoot reads, changes and reads back. It never leaves out what was asked for: a service that refuses the mode is not asked
@@ -76,19 +118,23 @@ func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error
 		if err != nil {
 			return err
 		}
-		change, err := s.Boot.change(d, h.quirksNow())
+		at, err := h.bootSettingsOf(prepare, s)
 		if err != nil {
 			return err
 		}
-		match := s.ETag
+		change, err := at.boot.change(d, h.quirksNow())
+		if err != nil {
+			return err
+		}
+		match := at.etag
 		if try == 2 || h.quirksNow().NoIfMatch { // twice it answered 412 to the ETag that it had just given: that is its own fault
 			match = ""
 		}
-		err = h.patch(ctx, s.ODataID, match, change)
-		mode := s.Boot.Mode
+		err = h.patch(ctx, at.path, match, change)
+		mode := at.boot.Mode
 		if change["BootSourceOverrideMode"] == mode && mode != "" && refusesMode(err) {
 			delete(change, "BootSourceOverrideMode") // it is in that mode: nothing is left out
-			err = h.patch(ctx, s.ODataID, match, change)
+			err = h.patch(ctx, at.path, match, change)
 		}
 		if providers.ClassOf(err) == providers.Late {
 			return err // what was read is kept, so that the next call is in time
@@ -113,6 +159,9 @@ func (b bootOverride) change(d providers.BootDevice, q Quirks) (map[string]strin
 	names := targetsOf(d.Mode)
 	if names == nil {
 		return nil, providers.Errorf(providers.Unsupported, what, "mode %q is not one of PXE, HTTP, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
+	}
+	if q.UsbCd && len(names) > 1 {
+		names = []string{usbCd, names[0]}
 	}
 	target, err := pick(what, b.Targets, names...)
 	if err != nil {
@@ -157,7 +206,17 @@ func (h *redfishHost) patch(ctx context.Context, system, match string, change ma
 	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
-	_, err := h.c.do(ctx, request{method: http.MethodPatch, path: system, body: map[string]any{"Boot": change}, match: match})
+	return h.change(ctx, request{method: http.MethodPatch, path: system, body: map[string]any{"Boot": change}, match: match})
+}
+
+// change sends a PATCH. A service that wants an If-Match where its ETag is not used gets one that any ETag fits.
+func (h *redfishHost) change(ctx context.Context, r request) error {
+	a, err := h.c.do(ctx, r)
+	if statusOf(err) == http.StatusPreconditionRequired && r.match == "" {
+		r.match = "*"
+		a, err = h.c.do(ctx, r)
+	}
+	h.follow(a)
 	return err
 }
 
@@ -166,6 +225,9 @@ func (h *redfishHost) verify(ctx context.Context, what string, look func(context
 	for end := time.Now().Add(h.c.verify); ; {
 		got, ok, err := look(ctx)
 		if ok || err != nil {
+			return err
+		}
+		if err := h.failedTask(ctx, what); err != nil {
 			return err
 		}
 		if time.Now().After(end) {

@@ -177,9 +177,9 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
-	_, err = h.c.do(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
+	err = h.change(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
 	if statusOf(err) == http.StatusPreconditionFailed { // nothing was done; and nothing of what others may have changed matters to a light
-		_, err = h.c.do(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body})
+		err = h.change(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body})
 	}
 	if providers.ClassOf(err) != providers.Late {
 		h.stale()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ func (v *virtualMedia) inserted() string {
 	if v.Inserted != nil && !*v.Inserted {
 		return ""
 	}
-	return v.Image
+	return strings.TrimSpace(v.Image) // Supermicro adds a blank
 }
 
 // knownSlot gives the slot as it was read a moment ago, or reads it: a change that came too late is then in time the next time.
@@ -175,7 +174,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	switch {
 	case err != nil:
 		return err
-	case sameMedium(v.inserted(), url):
+	case providers.SameMedium(v.inserted(), url):
 		return nil
 	case v.inserted() != "":
 		return disagree("insert virtual media: the slot holds another image; eject it first")
@@ -249,8 +248,7 @@ func (h *redfishHost) patchSlot(ctx context.Context, v *virtualMedia, body any) 
 	if h.quirksNow().NoIfMatch {
 		r.match = ""
 	}
-	_, err := h.c.do(ctx, r)
-	return err
+	return h.change(ctx, r)
 }
 
 func (h *redfishHost) seeMedia(ctx context.Context, want string) error {
@@ -260,28 +258,6 @@ func (h *redfishHost) seeMedia(ctx context.Context, want string) error {
 		if got != "" {
 			shown = "another image"
 		}
-		return shown, got == want || sameMedium(got, want), err
+		return shown, providers.SameMedium(got, want), err
 	})
-}
-
-// sameMedium reports whether two URLs are of the same image. BMCs show what they were given in another spelling: with the scheme and the host in other
-// case, with or without the port of the scheme, with other escapes, or with blanks around it. The path is compared as it is.
-func sameMedium(a, b string) bool {
-	if a == b {
-		return true
-	}
-	x, errX := url.Parse(strings.TrimSpace(a))
-	y, errY := url.Parse(strings.TrimSpace(b))
-	if errX != nil || errY != nil || a == "" || b == "" {
-		return false
-	}
-	return strings.EqualFold(x.Scheme, y.Scheme) && strings.EqualFold(x.Hostname(), y.Hostname()) && portOf(x) == portOf(y) && x.Path == y.Path && x.RawQuery == y.RawQuery
-}
-
-// portOf returns the port of a URL, that of its scheme if it names none.
-func portOf(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
 }

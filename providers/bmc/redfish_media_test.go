@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/providers"
-	"github.com/holdfast-metal/holdfast/providers/bmc"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
@@ -168,7 +167,7 @@ func TestMediaInAnotherSpelling(t *testing.T) {
 		{"https://a/x", "HTTPS://A:443/x ", true}, {"https://a/x", "https://a:444/x", false}, {"https://a/x%20y", "https://a/x y", true}, {"https://a/x?t=1", "https://a/x?t=2", false},
 		{"nfs://a/x", "NFS://a/x", true}, {"https://a/x", "http://a/x", false}, {"", "", true}, {"https://a/x", "", false}, {"https://a/x", "%zz", false},
 	} {
-		if got := bmc.SameMedium(tt.a, tt.b); got != tt.want {
+		if got := providers.SameMedium(tt.a, tt.b); got != tt.want {
 			t.Errorf("SameMedium(%q, %q) = %t", tt.a, tt.b, got)
 		}
 	}

@@ -30,6 +30,7 @@ type redfishHost struct {
 	wants  []string            // what its InsertMedia takes no image without
 	reset  *resetAction        // of the manager
 	infos  map[string][]string // values of actions, by the path of their ActionInfo
+	task   string              // monitor of the last change, if that is done in the background
 }
 
 // computerSystem is what we need of a ComputerSystem resource.
@@ -61,8 +62,9 @@ type computerSystem struct {
 	PCIeDevices        []link
 	LogServices        link
 	VirtualMedia       link
-	LocationIndicator  *bool  `json:"LocationIndicatorActive"`
-	IndicatorLED       string `json:"IndicatorLED"`
+	Settings           struct{ SettingsObject link } `json:"@Redfish.Settings"`
+	LocationIndicator  *bool                         `json:"LocationIndicatorActive"`
+	IndicatorLED       string                        `json:"IndicatorLED"`
 }
 
 // bootOverride is the Boot property (ComputerSystem schema).
@@ -262,7 +264,8 @@ func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 	if body == nil {
 		body = json.RawMessage("{}")
 	}
-	_, err := h.c.do(ctx, request{method: http.MethodPost, path: target, body: body})
+	a, err := h.c.do(ctx, request{method: http.MethodPost, path: target, body: body})
+	h.follow(a)
 	return err
 }
 

@@ -50,7 +50,7 @@ func mediaTests() map[string]func(*harness) {
 			media := func(want string) {
 				h.eventually("media "+want, func() (bool, error) {
 					got, err := p.Media(h.ctx, h.Machine)
-					return got == want, err
+					return providers.SameMedium(got, want), err
 				})
 			}
 			op := h.op("media")

@@ -45,12 +45,12 @@ func (s *Service) status(p Part) any {
 
 // power is the Power resource of the chassis (Power schema 1.7).
 func (s *Service) power() *result {
-	supply := map[string]any{"@odata.id": "/redfish/v1/Chassis/1/Power#/PowerSupplies/0", "MemberId": "1", "Name": "Power Supply 1", "Status": s.status("")}
+	supply := map[string]any{"@odata.id": s.chassisPath() + "/Power#/PowerSupplies/0", "MemberId": "1", "Name": "Power Supply 1", "Status": s.status("")}
 	if s.broken[PSU1] {
 		supply["Status"] = health("UnavailableOffline", "Critical")
 	}
-	return ok(map[string]any{"@odata.id": "/redfish/v1/Chassis/1/Power", "@odata.type": "#Power.v1_7_3.Power", "Id": "Power", "Name": "Power", "PowerSupplies": []any{supply,
-		map[string]any{"@odata.id": "/redfish/v1/Chassis/1/Power#/PowerSupplies/1", "MemberId": "2", "Name": "Power Supply 2", "Status": health("Absent", "")}}})
+	return ok(map[string]any{"@odata.id": s.chassisPath() + "/Power", "@odata.type": "#Power.v1_7_3.Power", "Id": "Power", "Name": "Power", "PowerSupplies": []any{supply,
+		map[string]any{"@odata.id": s.chassisPath() + "/Power#/PowerSupplies/1", "MemberId": "2", "Name": "Power Supply 2", "Status": health("Absent", "")}}})
 }
 
 // thermal is the Thermal resource of the chassis (Thermal schema 1.7).
@@ -59,7 +59,7 @@ func (s *Service) thermal() *result {
 	if s.broken[CPU1Temp] {
 		reading = 94
 	}
-	return ok(map[string]any{"@odata.id": "/redfish/v1/Chassis/1/Thermal", "@odata.type": "#Thermal.v1_7_2.Thermal", "Id": "Thermal", "Name": "Thermal",
+	return ok(map[string]any{"@odata.id": s.chassisPath() + "/Thermal", "@odata.type": "#Thermal.v1_7_2.Thermal", "Id": "Thermal", "Name": "Thermal",
 		"Temperatures": []any{map[string]any{"MemberId": "0", "Name": "CPU1", "ReadingCelsius": reading, "UpperThresholdCritical": 90, "Status": s.status(CPU1Temp)},
 			map[string]any{"MemberId": "1", "Name": "Inlet", "ReadingCelsius": nil, "UpperThresholdCritical": nil, "Status": health("Disabled", "")}},
 		"Fans": []any{map[string]any{"MemberId": "0", "Name": "Fan 1", "Reading": 8400, "Status": s.status(Fan1)}}})

@@ -17,20 +17,27 @@ type slot struct {
 // manager is the BMC as it shows itself: one Manager resource for each system, as in a multi-node chassis.
 func (s *Service) manager(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
 	if len(parts) == 0 && r.Method == http.MethodGet {
-		return ok(s.collection("Managers", "Manager", s.cfg.Systems...)), nil
+		var ids []string
+		for _, m := range s.systems {
+			ids = append(ids, m.manager())
+		}
+		return ok(s.collection("Managers", "Manager", ids...)), nil
 	}
-	m := s.find(at(parts, 0))
+	m := s.managed(at(parts, 0))
 	if m == nil {
 		return nil, notFound(r.URL.Path)
 	}
-	path := "/redfish/v1/Managers/" + m.id
+	path := m.managerPath()
 	parts = parts[1:]
 	switch {
 	case len(parts) == 0 && r.Method == http.MethodGet:
-		all := map[string]any{"@odata.id": path, "@odata.type": "#Manager.v1_20_0.Manager", "Id": m.id, "Name": "Manager", "ManagerType": "BMC", "FirmwareVersion": "3.05",
-			"Status": health("Enabled", "OK"), "VirtualMedia": ref(path + "/VirtualMedia"),
+		all := map[string]any{"@odata.id": path, "@odata.type": "#Manager.v1_20_0.Manager", "Id": m.manager(), "Name": "Manager", "ManagerType": "BMC", "FirmwareVersion": "3.05",
+			"Status": health("Enabled", "OK"),
 			"Actions": map[string]any{"#Manager.Reset": map[string]any{"target": path + "/Actions/Manager.Reset",
-				"ResetType@Redfish.AllowableValues": []string{"GracefulRestart", "ForceRestart"}}}}
+				"ResetType@Redfish.AllowableValues": s.bmcResets()}}}
+		if !s.style().MediaOnSystem {
+			all["VirtualMedia"] = ref(path + "/VirtualMedia")
+		}
 		if s.quirks.ManagerLog {
 			all["LogServices"] = ref(m.logs())
 		}
@@ -38,22 +45,31 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 	case at(parts, 0) == "LogServices":
 		return m.logged(r, parts)
 	case len(parts) == 2 && parts[1] == "Manager.Reset" && r.Method == http.MethodPost:
-		if t, _ := body["ResetType"].(string); !slices.Contains([]string{"GracefulRestart", "ForceRestart"}, t) {
+		if t, _ := body["ResetType"].(string); !slices.Contains(s.bmcResets(), t) {
 			return nil, refuse(http.StatusBadRequest, "ActionParameterValueNotInList", "That ResetType is not allowed.")
 		}
 		m.effect("bmc_reset", "")
 		clear(s.sessions)
 		s.gone = time.Now().Add(s.cfg.ResetTime)
 		s.quirks.Hang, s.quirks.HangSystems, s.quirks.HangAfter = false, false, 0 // that is what it is for
-		return &result{status: http.StatusNoContent}, nil
-	case len(parts) == 1 && parts[0] == "VirtualMedia" && r.Method == http.MethodGet:
+		return s.changed(), nil
+	case at(parts, 0) == "VirtualMedia" && !s.style().MediaOnSystem:
+		return m.drives(r, path, parts, body)
+	}
+	return nil, notFound(r.URL.Path)
+}
+
+// drives answers what is asked of the virtual drives, which are below a system or a manager.
+func (m *system) drives(r *http.Request, below string, parts []string, body map[string]any) (*result, *fault) {
+	switch {
+	case len(parts) == 1 && r.Method == http.MethodGet:
 		var ids []string
-		for _, v := range s.cfg.Slots {
+		for _, v := range m.s.cfg.Slots {
 			ids = append(ids, v.ID)
 		}
-		return ok(s.collection("Managers/"+m.id+"/VirtualMedia", "VirtualMedia", ids...)), nil
-	case len(parts) >= 2 && parts[0] == "VirtualMedia" && m.slots[parts[1]] != nil:
-		return m.virtualMedia(r, path+"/VirtualMedia/"+parts[1], parts[1:], body)
+		return ok(m.s.collection(strings.TrimPrefix(below, "/redfish/v1/")+"/VirtualMedia", "VirtualMedia", ids...)), nil
+	case len(parts) >= 2 && m.slots[parts[1]] != nil:
+		return m.virtualMedia(r, below+"/VirtualMedia/"+parts[1], parts[1:], body)
 	}
 	return nil, notFound(r.URL.Path)
 }
@@ -146,11 +162,17 @@ func (m *system) insert(v *slot, image string) (*result, *fault) {
 	case v.image != "":
 		return nil, refuse(http.StatusConflict, "ResourceInUse", "There is an image in it.")
 	}
+	if ok := m.s.style().Schemes; len(ok) > 0 && !slices.Contains(ok, strings.Split(image, "://")[0]) {
+		return nil, refuse(http.StatusBadRequest, "ActionParameterNotSupported", "The scheme of the parameter Image is not supported: use "+strings.Join(ok, ", ")+".")
+	}
 	m.effect("media_insert", image)
+	if m.s.failTasks != "" {
+		return m.s.changed(), nil
+	}
 	if f := m.media(v, image); f != nil {
 		return nil, f
 	}
-	return &result{status: http.StatusNoContent}, nil
+	return m.s.changed(), nil
 }
 
 func (m *system) eject(v *slot) (*result, *fault) {
@@ -161,7 +183,7 @@ func (m *system) eject(v *slot) (*result, *fault) {
 	if f := m.media(v, ""); f != nil {
 		return nil, f
 	}
-	return &result{status: http.StatusNoContent}, nil
+	return m.s.changed(), nil
 }
 
 // media changes what is in a drive.

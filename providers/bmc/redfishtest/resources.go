@@ -1,6 +1,7 @@
 package redfishtest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -25,7 +26,7 @@ func (s *Service) rootBody() any {
 	root := map[string]any{
 		"@odata.id": "/redfish/v1/", "@odata.type": "#ServiceRoot.v1_17_0.ServiceRoot", "Id": "RootService", "Name": "Root Service",
 		"RedfishVersion": "1.21.0", "UUID": "7a4e2c0e-6f5d-4f5b-9d2e-000000000001", "Vendor": s.cfg.Manufacturer, "Product": s.cfg.Manufacturer + " BMC",
-		"Systems": ref("/redfish/v1/Systems"), "Managers": ref("/redfish/v1/Managers"), "Chassis": ref("/redfish/v1/Chassis"),
+		"Tasks": ref("/redfish/v1/TaskService"), "Systems": ref("/redfish/v1/Systems"), "Managers": ref("/redfish/v1/Managers"), "Chassis": ref("/redfish/v1/Chassis"),
 	}
 	if !s.quirks.NoSessions {
 		root["SessionService"] = ref("/redfish/v1/SessionService")
@@ -44,14 +45,9 @@ func (m *system) show() any {
 	if m.on {
 		power = "On"
 	}
-	boot := map[string]any{
-		"BootSourceOverrideEnabled": m.enabled, "BootSourceOverrideTarget": m.target,
-		"BootSourceOverrideTarget@Redfish.AllowableValues":  targets(),
-		"BootSourceOverrideEnabled@Redfish.AllowableValues": []string{"Disabled", "Once", "Continuous"},
-	}
-	if !m.s.quirks.NoMode {
-		boot["BootSourceOverrideMode"] = m.mode
-		boot["BootSourceOverrideMode@Redfish.AllowableValues"] = m.modes()
+	shown := Override{m.target, m.enabled, m.mode}
+	if m.s.style().Settings != "" {
+		shown = m.active
 	}
 	reset := map[string]any{"target": m.path() + "/Actions/ComputerSystem.Reset"}
 	if m.s.quirks.ActionInfo {
@@ -62,24 +58,31 @@ func (m *system) show() any {
 	all := map[string]any{
 		"@odata.id": m.path(), "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "@odata.etag": m.etag(), "Id": m.id, "Name": "System " + m.id,
 		"SystemType": "Physical", "Manufacturer": m.s.cfg.Manufacturer, "Model": "Model 9", "SerialNumber": m.serial(), "BiosVersion": "P79 v1.45",
-		"UUID": fmt.Sprintf("38947555-7742-3448-3784-%012d", m.number+1), "PowerState": power, "Boot": boot, "Status": m.s.status(Rollup),
+		"UUID": fmt.Sprintf("38947555-7742-3448-3784-%012d", m.number+1), "PowerState": power, "Boot": m.boot(shown), "Status": m.s.status(Rollup),
 		"BootProgress":  map[string]string{"LastState": m.progress(now), "LastStateTime": stamp(m.since)},
-		"LastResetTime": stamp(m.since), "LocationIndicatorActive": m.led,
-		"Processors": ref(m.path() + "/Processors"), "Memory": ref(m.path() + "/Memory"), "Storage": ref(m.path() + "/Storage"),
+		"LastResetTime": stamp(m.since),
+		"Processors":    ref(m.path() + "/Processors"), "Memory": ref(m.path() + "/Memory"), "Storage": ref(m.path() + "/Storage"),
 		"EthernetInterfaces": ref(m.path() + "/EthernetInterfaces"), "PCIeDevices": []any{ref(m.path() + "/PCIeDevices/1"), ref(m.path() + "/PCIeDevices/2")},
-		"Links":   map[string]any{"ManagedBy": []any{ref("/redfish/v1/Managers/" + m.id)}, "Chassis": []any{ref("/redfish/v1/Chassis/1")}},
+		"Links":   map[string]any{"ManagedBy": []any{ref(m.managerPath())}, "Chassis": []any{ref(m.s.chassisPath())}},
 		"Actions": map[string]any{"#ComputerSystem.Reset": reset},
 	}
 	if !m.s.quirks.ManagerLog {
 		all["LogServices"] = ref(m.logs())
 	}
+	if m.s.style().MediaOnSystem {
+		all["VirtualMedia"] = ref(m.path() + "/VirtualMedia")
+	}
+	if id := m.s.style().Settings; id != "" {
+		all["@Redfish.Settings"] = map[string]any{"@odata.type": "#Settings.v1_4_0.Settings", "SettingsObject": ref(m.path() + "/" + id)}
+	}
+	m.lit(all)
 	return all
 }
 
 // logs is the path of the log services.
 func (m *system) logs() string {
 	if m.s.quirks.ManagerLog {
-		return "/redfish/v1/Managers/" + m.id + "/LogServices"
+		return m.managerPath() + "/LogServices"
 	}
 	return m.path() + "/LogServices"
 }
@@ -96,7 +99,10 @@ func (m *system) parts(path string, parts []string) (*result, *fault) {
 		return ok(body), nil
 	}
 	kinds := map[string]string{"Processors": "Processor", "Memory": "Memory", "Storage": "Storage", "EthernetInterfaces": "EthernetInterface",
-		"LogServices": "LogService", "LogServices/SEL/Entries": "LogEntry", "LogServices/SEL2/Entries": "LogEntry"}
+		"LogServices": "LogService"}
+	for _, id := range m.logIDs() {
+		kinds["LogServices/"+id+"/Entries"] = "LogEntry"
+	}
 	kind, found := kinds[below]
 	if !found {
 		return nil, notFound(path)
@@ -147,12 +153,16 @@ func (m *system) inside() map[string]map[string]any {
 	}
 	all["Storage/1"] = map[string]any{"@odata.type": "#Storage.v1_17_0.Storage", "Name": "Storage", "Drives": drives, "Drives@odata.count": len(drives), "Status": health("Enabled", "OK")}
 	for _, id := range m.logIDs() {
-		all["LogServices/"+id] = map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "LogEntryType": "SEL", "OverWritePolicy": "WrapsWhenFull",
+		service := map[string]any{"@odata.type": "#LogService.v1_8_0.LogService", "Name": "System Event Log", "OverWritePolicy": "WrapsWhenFull",
 			"Entries": ref(m.logs() + "/" + id + "/Entries"),
 			"Actions": map[string]any{"#LogService.ClearLog": map[string]any{"target": m.logs() + "/" + id + clearLog}}}
+		if kind := cmp.Or(m.s.style().LogType, "SEL"); kind != "-" {
+			service["LogEntryType"] = kind
+		}
+		all["LogServices/"+id] = service
 	}
 	for i, e := range m.log {
-		all[fmt.Sprint("LogServices/SEL/Entries/", i+1)] = map[string]any{"@odata.type": "#LogEntry.v1_17_0.LogEntry", "Name": "Log Entry", "EntryType": "SEL", "Severity": e.severity,
+		all[fmt.Sprint("LogServices/", m.s.logID(), "/Entries/", i+1)] = map[string]any{"@odata.type": "#LogEntry.v1_17_0.LogEntry", "Name": "Log Entry", "EntryType": "SEL", "Severity": e.severity,
 			"Created": stamp(e.at), "Message": e.message, "SensorType": "System Event"}
 	}
 	return all
@@ -164,11 +174,11 @@ func (s *Service) chassis(r *http.Request, parts []string) (*result, *fault) {
 	case r.Method != http.MethodGet:
 		return nil, notAllowed()
 	case len(parts) == 0:
-		return ok(s.collection("Chassis", "Chassis", "1")), nil
-	case len(parts) == 1 && parts[0] == "1":
-		return ok(map[string]any{"@odata.id": "/redfish/v1/Chassis/1", "@odata.type": "#Chassis.v1_25_1.Chassis", "Id": "1", "Name": "Chassis", "ChassisType": "RackMount",
-			"Manufacturer": s.cfg.Manufacturer, "Status": health("Enabled", "OK"), "Power": ref("/redfish/v1/Chassis/1/Power"), "Thermal": ref("/redfish/v1/Chassis/1/Thermal")}), nil
-	case len(parts) == 2 && parts[0] == "1":
+		return ok(s.collection("Chassis", "Chassis", s.chassisID())), nil
+	case len(parts) == 1 && parts[0] == s.chassisID():
+		return ok(map[string]any{"@odata.id": s.chassisPath(), "@odata.type": "#Chassis.v1_25_1.Chassis", "Id": s.chassisID(), "Name": "Chassis", "ChassisType": "RackMount",
+			"Manufacturer": s.cfg.Manufacturer, "Status": health("Enabled", "OK"), "Power": ref(s.chassisPath() + "/Power"), "Thermal": ref(s.chassisPath() + "/Thermal")}), nil
+	case len(parts) == 2 && parts[0] == s.chassisID():
 		return s.cooled(r, parts)
 	}
 	return nil, notFound(r.URL.Path)

@@ -27,6 +27,7 @@ type Config struct {
 	ResetTime    time.Duration // how long the BMC is gone when it is reset
 	Off          bool          // machines are off at first
 	Slots        []Slot        // virtual drives of each machine; default one for floppies, one for CDs
+	Style        Style
 
 	Chassis map[string]Chassis // by system: those that exist outside of the service. The times and Off do not apply to them
 }
@@ -91,21 +92,23 @@ type Service struct {
 	cfg  Config
 	stop chan struct{}
 
-	mu       sync.Mutex
-	quirks   Quirks
-	systems  []*system
-	sessions map[string]*session // by id
-	next     int                 // id of a session
-	served   int
-	refused  int // logins in a row
-	logins   int // all that were tried
-	effects  []Effect
-	gone     time.Time // until then the BMC is restarting
-	whole    bool      // see Healthy
-	broken   map[Part]bool
-	swapped  bool   // see SwapSleds
-	inFlight [2]int // reads and writes that are being served
-	most     [2]int
+	mu        sync.Mutex
+	quirks    Quirks
+	systems   []*system
+	sessions  map[string]*session // by id
+	next      int                 // id of a session
+	served    int
+	refused   int // logins in a row
+	logins    int // all that were tried
+	effects   []Effect
+	tasks     []task
+	failTasks string
+	gone      time.Time // until then the BMC is restarting
+	whole     bool      // see Healthy
+	broken    map[Part]bool
+	swapped   bool   // see SwapSleds
+	inFlight  [2]int // reads and writes that are being served
+	most      [2]int
 }
 
 // New makes a service.
@@ -242,7 +245,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost || r.Method == http.MethodPatch {
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 		if err := d.Decode(&body); err != nil {
-			write(w, http.StatusBadRequest, nil, refuse(http.StatusBadRequest, "MalformedJSON", "The request body is not JSON."))
+			s.write(w, http.StatusBadRequest, nil, refuse(http.StatusBadRequest, "MalformedJSON", "The request body is not JSON."))
 			return
 		}
 	}
@@ -272,7 +275,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if q.Busy > 0 && n%q.Busy == 0 {
-		write(w, http.StatusServiceUnavailable, nil, busy())
+		s.write(w, http.StatusServiceUnavailable, nil, busy())
 		return
 	}
 	s.mu.Lock()
@@ -287,13 +290,16 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
-		write(w, err.status, nil, err)
+		s.write(w, err.status, nil, err)
 		return
 	}
 	for k, v := range res.header {
+		if k == "Location" && s.cfg.Style.FullLocations {
+			v = "http://" + r.Host + v
+		}
 		w.Header().Set(k, v)
 	}
-	write(w, res.status, res.body, nil)
+	s.write(w, res.status, res.body, nil)
 }
 
 // interrupted says whether the answer to a press is lost, and lets the BMC restart with it, where the quirks say so. The lock is held.
@@ -333,18 +339,29 @@ type result struct {
 
 func ok(body any) *result { return &result{status: http.StatusOK, body: body} }
 
-func write(w http.ResponseWriter, status int, body any, f *fault) {
+func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 	w.Header().Set("OData-Version", "4.0")
 	if f != nil {
-		id := "Base.1.18." + f.code
-		body = map[string]any{"error": map[string]any{"code": id, "message": f.text,
-			"@Message.ExtendedInfo": []any{map[string]any{"MessageId": id, "Message": f.text, "Severity": "Critical"}}}}
+		id := s.messageID(f.code)
+		info := map[string]any{"MessageId": id, "Message": f.text, "Severity": "Critical"}
+		code, text := id, f.text
+		if s.cfg.Style.NoMessages {
+			code, text = "iLO.0.10.ExtendedInfo", "See @Message.ExtendedInfo for more information."
+			info = map[string]any{"MessageId": id, "MessageArgs": []any{f.text}}
+		}
+		body = map[string]any{"error": map[string]any{"code": code, "message": text, "@Message.ExtendedInfo": []any{info}}}
 	}
 	if body == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	b, err := json.Marshal(body)
+	if err == nil && s.cfg.Style.Slashes {
+		var plain any
+		if err = json.Unmarshal(b, &plain); err == nil {
+			b, err = json.Marshal(slashed(plain))
+		}
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -390,7 +407,7 @@ func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault)
 		return s.sessionService(r, parts[1:])
 	case "Systems":
 		if len(parts) == 1 && r.Method == http.MethodGet {
-			ids := s.cfg.Systems
+			ids := slices.Concat(s.style().Others, s.cfg.Systems)
 			if s.quirks.NoSystems {
 				ids = nil
 			}
@@ -399,10 +416,16 @@ func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault)
 		if m := s.find(at(parts, 1)); m != nil {
 			return m.answer(r, parts[2:], body)
 		}
+		if id := at(parts, 1); len(parts) == 2 && r.Method == http.MethodGet && slices.Contains(s.style().Others, id) {
+			return ok(map[string]any{"@odata.id": path, "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "Id": id, "Name": id, "SerialNumber": "BASEBOARD",
+				"SystemType": "Physical", "Manufacturer": s.cfg.Manufacturer, "PowerState": "On", "Status": health("Enabled", "OK")}), nil
+		}
 	case "Managers":
 		return s.manager(r, parts[1:], body)
 	case "Chassis":
 		return s.chassis(r, parts[1:])
+	case "TaskService":
+		return s.taskService(r, parts[1:])
 	}
 	return nil, notFound(path)
 }

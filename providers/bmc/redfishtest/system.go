@@ -24,8 +24,9 @@ type system struct {
 	enabled  string
 	target   string
 	mode     string
-	consumed bool   // the firmware has looked at the override since power on
-	booted   string // the target that was booted
+	active   Override // what the last boot took, of a service with settings
+	consumed bool     // the firmware has looked at the override since power on
+	booted   string   // the target that was booted
 	led      bool
 	log      []entry
 	slots    map[string]*slot
@@ -45,6 +46,7 @@ type entry struct {
 
 func newSystem(s *Service, id string, n int) *system {
 	m := &system{s: s, id: id, number: n, on: !s.cfg.Off, since: time.Now().Add(-time.Hour), enabled: "Disabled", target: "None", mode: "UEFI", consumed: true}
+	m.active = Override{m.target, m.enabled, m.mode}
 	m.chassis = s.cfg.Chassis[id]
 	m.slots = map[string]*slot{}
 	for _, v := range s.cfg.Slots {
@@ -70,6 +72,7 @@ func (m *system) advance(now time.Time) {
 	if m.on && !m.consumed && !m.inPOST(now) {
 		m.consumed = true
 		m.booted = ""
+		m.active = Override{m.target, m.enabled, m.mode}
 		if m.enabled != "Disabled" {
 			m.booted = m.target
 		}
@@ -100,7 +103,13 @@ func (m *system) progress(now time.Time) string {
 }
 
 func (m *system) path() string { return "/redfish/v1/Systems/" + m.id }
-func (m *system) etag() string { return fmt.Sprintf(`W/"%d"`, m.version) }
+
+func (m *system) etag() string {
+	if m.s.style().StrongETags {
+		return strconv.Quote(strconv.Itoa(m.version))
+	}
+	return fmt.Sprintf(`W/"%d"`, m.version)
+}
 
 func (m *system) effect(name, detail string) {
 	m.s.effects = append(m.s.effects, Effect{m.id, name, detail, time.Now(), m.s.ignored(name)})
@@ -115,9 +124,9 @@ const clearLog = "/Actions/LogService.ClearLog"
 // logIDs are the log services: what is logged is in the first.
 func (m *system) logIDs() []string {
 	if m.s.quirks.TwoLogs {
-		return []string{"SEL", "SEL2"}
+		return []string{m.s.logID(), m.s.logID() + "2"}
 	}
-	return []string{"SEL"}
+	return []string{m.s.logID()}
 }
 
 func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
@@ -127,7 +136,15 @@ func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*
 		res.header = map[string]string{"ETag": m.etag()}
 		return res, nil
 	case len(parts) == 0 && r.Method == http.MethodPatch:
-		return m.patch(r, body)
+		return m.patch(r, body, false)
+	case len(parts) == 1 && parts[0] == m.s.style().Settings && r.Method == http.MethodGet:
+		res := ok(m.settings())
+		res.header = map[string]string{"ETag": m.etag()}
+		return res, nil
+	case len(parts) == 1 && parts[0] == m.s.style().Settings && r.Method == http.MethodPatch:
+		return m.patch(r, body, true)
+	case at(parts, 0) == "VirtualMedia" && m.s.style().MediaOnSystem:
+		return m.drives(r, m.path(), parts, body)
 	case len(parts) == 2 && parts[0] == "Actions" && parts[1] == "ComputerSystem.Reset" && r.Method == http.MethodPost:
 		return m.reset(body)
 	case at(parts, 0) == "LogServices":
@@ -150,11 +167,11 @@ func (m *system) logged(r *http.Request, parts []string) (*result, *fault) {
 	case r.Method == http.MethodGet:
 		return m.parts(path, parts)
 	case r.Method == http.MethodPost && slices.Contains(m.logIDs(), at(parts, 1)) && strings.TrimPrefix(path, m.logs()+"/"+parts[1]) == clearLog:
-		m.effect("clear_log", strings.TrimPrefix(parts[1], "SEL"))
-		if !m.s.ignored("clear_log") && parts[1] == "SEL" {
+		m.effect("clear_log", strings.TrimPrefix(parts[1], m.s.logID()))
+		if !m.s.ignored("clear_log") && parts[1] == m.s.logID() {
 			m.log = nil
 		}
-		return &result{status: http.StatusNoContent}, nil
+		return m.s.changed(), nil
 	}
 	return nil, notAllowed()
 }
@@ -181,7 +198,7 @@ func (m *system) reset(body map[string]any) (*result, *fault) {
 	}
 	now := time.Now()
 	if m.s.quirks.InPOST && m.inPOST(now) {
-		return nil, refuse(http.StatusConflict, "UnableToModifyDuringSystemPOST", "The system is in POST.")
+		return nil, m.s.inPOST()
 	}
 	on := t == "On" || t == "ForceOn" || t == "ForceRestart"
 	if m.s.quirks.OffIsAnError && on == m.on && t != "ForceRestart" {
@@ -189,13 +206,13 @@ func (m *system) reset(body map[string]any) (*result, *fault) {
 	}
 	m.effect("reset", t)
 	if m.s.ignored("reset") || t == "GracefulShutdown" && m.progress(now) != "OSRunning" {
-		return &result{status: http.StatusNoContent, press: true}, nil
+		return m.pressed(), nil
 	}
 	if m.chassis != nil {
 		if err := m.chassis.Reset(t); err != nil {
 			return nil, failed(err)
 		}
-		return &result{status: http.StatusNoContent, press: true}, nil
+		return m.pressed(), nil
 	}
 	due := now.Add(m.s.cfg.PowerTime)
 	if t == "ForceRestart" {
@@ -203,36 +220,45 @@ func (m *system) reset(body map[string]any) (*result, *fault) {
 	}
 	m.pending = append(m.pending, pending{due, on})
 	m.advance(now)
-	return &result{status: http.StatusNoContent, press: true}, nil
+	return m.pressed(), nil
 }
 
-// patch changes the boot override or the locator light.
-func (m *system) patch(r *http.Request, body map[string]any) (*result, *fault) {
+// pressed is the answer to a press.
+func (m *system) pressed() *result {
+	res := m.s.changed()
+	res.press = true
+	return res
+}
+
+// patch changes the boot override or the locator light: by the settings resource, where there is one, and it.
+func (m *system) patch(r *http.Request, body map[string]any, settings bool) (*result, *fault) {
+	if m.s.style().NeedsMatch && r.Header.Get("If-Match") == "" {
+		return nil, refuse(http.StatusPreconditionRequired, "PreconditionRequired", "The request must have an If-Match header.")
+	}
 	if match := r.Header.Get("If-Match"); match != "" && match != "*" && (m.s.quirks.OwnETag || match != m.etag()) {
 		return nil, refuse(http.StatusPreconditionFailed, "PreconditionFailed", "The resource has changed: its ETag is another.")
 	}
 	if m.s.quirks.InPOST && m.inPOST(time.Now()) {
-		return nil, refuse(http.StatusConflict, "UnableToModifyDuringSystemPOST", "The system is in POST.")
+		return nil, m.s.inPOST()
 	}
 	for k, v := range body {
 		switch k {
 		case "Boot":
+			if settings != (m.s.style().Settings != "") {
+				return nil, refuse(http.StatusBadRequest, "PropertyNotWritable", "The property Boot is read-only.")
+			}
 			change, _ := v.(map[string]any)
 			if f := m.setBoot(change); f != nil {
 				return nil, f
 			}
-		case "LocationIndicatorActive":
-			m.led, _ = v.(bool)
-			m.effect("identify", strconv.FormatBool(m.led))
-			m.version++
 		default:
-			return nil, refuse(http.StatusBadRequest, "PropertyUnknown", "The property "+k+" cannot be changed.")
+			if f := m.setLight(k, v); f != nil {
+				return nil, f
+			}
 		}
 	}
-	return &result{status: http.StatusNoContent}, nil
+	return m.s.changed(), nil
 }
-
-func targets() []string { return []string{"None", "Pxe", "Hdd", "Cd", "UefiHttp", "BiosSetup"} }
 
 // modes lists the boot modes that it takes.
 func (m *system) modes() []string {
@@ -250,7 +276,7 @@ func (m *system) setBoot(change map[string]any) *fault {
 		to := &next.mode
 		switch k {
 		case "BootSourceOverrideTarget":
-			allowed, to = targets(), &next.target
+			allowed, to = m.s.targets(), &next.target
 		case "BootSourceOverrideEnabled":
 			allowed, to = []string{"Disabled", "Once", "Continuous"}, &next.enabled
 		case "BootSourceOverrideMode":
@@ -266,7 +292,7 @@ func (m *system) setBoot(change map[string]any) *fault {
 		*to = value
 	}
 	m.effect("boot", strings.Join([]string{next.target, next.enabled, next.mode}, " "))
-	if !m.s.ignored("boot") {
+	if !m.s.ignored("boot") && m.s.failTasks == "" {
 		if m.chassis != nil {
 			if err := m.chassis.SetBoot(Override{next.target, next.enabled, next.mode}); err != nil {
 				return failed(err)
