@@ -14,9 +14,10 @@ import (
 type netManager string
 
 const (
-	netplan  netManager = "netplan"
-	networkd netManager = "networkd"
-	ifupdown netManager = "ifupdown"
+	netplan        netManager = "netplan"
+	networkd       netManager = "networkd"
+	ifupdown       netManager = "ifupdown"
+	networkManager netManager = "networkmanager"
 )
 
 // netFile is one file of a network configuration.
@@ -28,9 +29,10 @@ var fileLine = regexp.MustCompile(`^#\s*file:\s*(\S+)\s*$`)
 // places are the files that each manager reads.
 func places() map[netManager]*regexp.Regexp {
 	return map[netManager]*regexp.Regexp{
-		netplan:  regexp.MustCompile(`^/etc/netplan/[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$`),
-		networkd: regexp.MustCompile(`^/etc/systemd/network/[A-Za-z0-9][A-Za-z0-9._-]*\.(network|netdev|link)$`),
-		ifupdown: regexp.MustCompile(`^/etc/network/(interfaces|interfaces\.d/[A-Za-z0-9][A-Za-z0-9._-]*)$`),
+		netplan:        regexp.MustCompile(`^/etc/netplan/[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$`),
+		networkd:       regexp.MustCompile(`^/etc/systemd/network/[A-Za-z0-9][A-Za-z0-9._-]*\.(network|netdev|link)$`),
+		ifupdown:       regexp.MustCompile(`^/etc/network/(interfaces|interfaces\.d/[A-Za-z0-9][A-Za-z0-9._-]*)$`),
+		networkManager: regexp.MustCompile(`^/etc/NetworkManager/system-connections/[A-Za-z0-9][A-Za-z0-9._-]*\.nmconnection$`),
 	}
 }
 
@@ -38,7 +40,8 @@ func places() map[netManager]*regexp.Regexp {
 const maxNetFiles = 100
 
 // parseNet reads a network configuration: the files of one manager. Text without a line "# file: PATH" is one file, and what it looks like decides
-// where it goes: YAML with "network:" is netplan's, "[Match]" is systemd-networkd's, "iface" is ifupdown's, in place of all of /etc/network/interfaces.
+// where it goes: YAML with "network:" is netplan's, "[Match]" is systemd-networkd's, "iface" is ifupdown's, in place of all of /etc/network/interfaces, and "[connection]" at its beginning is a
+// connection of NetworkManager.
 func parseNet(config string) (netManager, []netFile, error) {
 	if strings.ContainsRune(config, 0) {
 		return "", nil, errors.New("network configuration holds a NUL byte")
@@ -72,7 +75,7 @@ func parseNet(config string) (netManager, []netFile, error) {
 	for i, f := range files {
 		m := managerOf(f.path)
 		if m == "" {
-			return "", nil, fmt.Errorf("network configuration: %q is no file of netplan (/etc/netplan/*.yaml), systemd-networkd (/etc/systemd/network/*.network, .netdev, .link) or ifupdown (/etc/network/interfaces, interfaces.d/*)", clip(f.path, 200))
+			return "", nil, fmt.Errorf("network configuration: %q is no file of netplan (/etc/netplan/*.yaml), systemd-networkd (/etc/systemd/network/*.network, .netdev, .link), ifupdown (/etc/network/interfaces, interfaces.d/*) or NetworkManager (/etc/NetworkManager/system-connections/*.nmconnection)", clip(f.path, 200))
 		}
 		if all != "" && m != all {
 			return "", nil, fmt.Errorf("network configuration: %s is %s's, and the files before it are %s's: one manager at a time", f.path, m, all)
@@ -106,6 +109,8 @@ func guessNet(text string) (netManager, string, error) {
 		switch word, _, _ := strings.Cut(l, " "); {
 		case strings.HasPrefix(l, "network:"):
 			return netplan, "/etc/netplan/90-holdfast.yaml", nil
+		case l == "[connection]":
+			return networkManager, "/etc/NetworkManager/system-connections/90-holdfast.nmconnection", nil
 		case l[0] == '[':
 			return networkd, "/etc/systemd/network/10-holdfast.network", nil
 		case slices.Contains([]string{"auto", "iface", "source", "source-directory", "mapping", "allow-auto", "allow-hotplug"}, word):
@@ -113,11 +118,21 @@ func guessNet(text string) (netManager, string, error) {
 		}
 		break
 	}
-	return "", "", errors.New(`network configuration is none of netplan ("network:"), systemd-networkd ("[Match]") or ifupdown ("iface"); name its files by lines "# file: PATH"`)
+	return "", "", errors.New(`network configuration is none of netplan ("network:"), systemd-networkd ("[Match]"), ifupdown ("iface") or NetworkManager ("[connection]"); name its files by lines "# file: PATH"`)
 }
 
+// connectionID is the name that NetworkManager knows a connection by.
+var connectionID = regexp.MustCompile(`(?m)^\[connection\]\r?\n(?:[^\[].*\n|\s*\n)*?id\s*=\s*\S`)
+
 func checkNet(m netManager, text string) error {
-	if m != netplan {
+	switch m {
+	case networkManager:
+		if !connectionID.MatchString(text) {
+			return errors.New(`network configuration has no "id=" in the section [connection]: name the connection`)
+		}
+		return nil
+	case netplan:
+	default:
 		return nil
 	}
 	var doc struct {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestParseNet(t *testing.T) {
+	const keyfile = "# ours\n[connection]\ntype=ethernet\n\nid=eth0\ninterface-name=eth0\n[ipv4]\nmethod=auto\n"
 	const plan, unit, faces = "network:\n  version: 2\n", "# ours\n[Match]\nName=eth0\n", "auto eth0\niface eth0 inet dhcp\n"
 	for _, c := range []struct {
 		name, in string
@@ -20,6 +21,10 @@ func TestParseNet(t *testing.T) {
 		{"ifupdown", faces, ifupdown, []netFile{{"/etc/network/interfaces", faces}}, ""},
 		{"several", "\n# file: /etc/systemd/network/1-b.netdev\n[NetDev]\n# file: /etc/systemd/network/2-b.network\n[Match]\n", networkd,
 			[]netFile{{"/etc/systemd/network/1-b.netdev", "[NetDev]\n"}, {"/etc/systemd/network/2-b.network", "[Match]\n"}}, ""},
+		{"NetworkManager", keyfile, networkManager, []netFile{{"/etc/NetworkManager/system-connections/90-holdfast.nmconnection", keyfile}}, ""},
+		{"NetworkManager, several", "# file: /etc/NetworkManager/system-connections/a.nmconnection\n" + keyfile, networkManager, []netFile{{"/etc/NetworkManager/system-connections/a.nmconnection", keyfile}}, ""},
+		{"NetworkManager, no id", "[connection]\ntype=ethernet\n[ipv4]\nid=x\n", "", nil, `no "id="`},
+		{"NetworkManager, not a keyfile", "# file: /etc/NetworkManager/system-connections/a\n" + keyfile, "", nil, "is no file of netplan"},
 		{"neither", "vlan: 7\n", "", nil, "is none of netplan"},
 		{"empty", "", "", nil, "is none of netplan"},
 		{"bad YAML", "network: [\n", "", nil, "no YAML"},

@@ -35,10 +35,10 @@ func newNetHost(t *testing.T) *netHost {
 		h.until("the end of all that writes to "+dir, func() bool { return os.RemoveAll(dir) == nil })
 	})
 	h.tool("networkctl", "")
-	h.write("net/eth0/uevent", "INTERFACE=eth0\n")
+	h.write("net/eth0", "")
+	h.tool("ip", h.ip())
 	for before, after := range map[string]string{
 		"PATH=/usr/local/sbin:":                        "PATH=" + h.dir + "/bin:/usr/local/sbin:",
-		"links=/sys/class/net":                         "links=" + h.dir + "/net",
 		"boot_unit=/etc/systemd/system/":               "boot_unit=" + h.dir + "/",
 		"boot_link=/etc/systemd/system/":               "boot_link=" + h.dir + "/",
 		"\t\tflock -w 20 8 # an apply that hangs does": "\t\twhile [ -f " + h.dir + "/hold ]; do sleep 0.02; done\n\t\tflock -w 20 8 # an apply that hangs does",
@@ -49,6 +49,18 @@ func newNetHost(t *testing.T) *netHost {
 		h.script = strings.Replace(h.script, before, after, 1)
 	}
 	return h
+}
+
+// ip is a tool that lists the links in the directory net, each a file with its type, and notes the other calls.
+func (h *netHost) ip() string {
+	return `case "$*" in
+"-o link show"*) n=1; for link in ` + h.dir + `/net/*; do
+	[ "$5" ] && [ "$5" != "$(cat "$link")" ] || echo "$n: ${link##*/}: <UP> mtu 1500"
+	n=$((n + 1))
+done ;;
+*) echo "$*" >>` + h.dir + `/calls ;;
+esac
+`
 }
 
 func (h *netHost) write(name, text string) {
@@ -190,24 +202,62 @@ func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
 	}
 }
 
+// TestNetworkOfNetworkManager: the new connections are activated, ports first, in files that nobody else can read. On the way back the former ones are, after what the
+// configuration has created is gone.
+func TestNetworkOfNetworkManager(t *testing.T) {
+	t.Parallel()
+	h := newNetHost(t)
+	h.manager = "networkmanager"
+	calls := h.dir + "/calls"
+	h.tool("nmcli", `case "$*" in
+*--active) echo 11-old; exit ;;
+"connection load "*) stat -c 'load %a' "$3" >>`+calls+`; echo bond >`+h.dir+`/net/bond7; exit ;;
+esac
+echo "$*" >>`+calls+`
+`)
+	d := "d-a"
+	h.write(d+"/supervisor", h.script)
+	var job, script string
+	for _, f := range []struct{ name, text string }{
+		{"bond7", "[connection]\nid=Bond 7\ntype=bond\ninterface-name=bond7\n"}, {"port", "[connection]\nid=port\nmaster=bond7\n[ipv4]\nid=no\n"}, {"later", "[connection]\nid=later\nautoconnect=false\n"},
+	} {
+		job += fmt.Sprintf("%d %s/%s.nmconnection\n", len(f.text), h.dir, f.name)
+		script += f.text
+	}
+	h.write(d+"/job", job)
+	h.write(d+"/script", script)
+	run := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, "a", filepath.Join(h.dir, d), "99999999999999", h.manager, "0.2", "none")
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	show := func(id string) string { return "load 600\n-g connection.uuid connection show " + id + "\n" }
+	want := "connection reload\n" + show("Bond 7") + show("port") + "--wait 60 connection up id port\n" + show("later") + "--wait 60 connection up id Bond 7\n" +
+		"connection reload\nlink delete bond7\nconnection reload\n--wait 30 connection up uuid 11-old"
+	if got := h.read("calls"); got != want {
+		t.Errorf("calls:\n%s\nwant\n%s", got, want)
+	}
+	if left, _ := filepath.Glob(h.dir + "/*.nmconnection"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // TestNetworkGoesBackWithoutItsLinks: the bonds, bridges and VLANs that a configuration has created are deleted on the way back, before the former
 // network comes up. Those that were there before, those that it does not name, and links of other kinds stay.
 func TestNetworkGoesBackWithoutItsLinks(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
-	link := func(name, kind string) { h.write("net/"+name+"/uevent", "DEVTYPE="+kind+"\nINTERFACE="+name+"\n") }
-	link("br-old", "bridge")
+	h.write("net/br-old", "bridge")
 	h.write("eth0.network", "0")
 	created := "bond7 br7 bond7.30 br-old wg7"
-	h.tool("ip", "echo \"$*\" >>"+h.dir+"/calls\n")
 	h.tool("networkctl", `echo reload >>`+h.dir+`/calls
 [ "$(cat `+h.dir+`/eth0.network)" = 0 ] || for link in bond7:bond br7:bridge bond7.30:vlan docker7:bridge wg7:wireguard; do
-mkdir -p `+h.dir+`/net/${link%:*}; echo DEVTYPE=${link#*:} >`+h.dir+`/net/${link%:*}/uevent
+echo ${link#*:} >`+h.dir+`/net/${link%:*}
 done
 `)
 	h.apply("a", created, "0.2")()
 	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
-	want := "reload\nlink delete bond7\nlink delete bond7.30\nlink delete br7\nreload"
+	want := "reload\nreload\nlink delete bond7\nlink delete br7\nlink delete bond7.30\nreload"
 	if got := h.read("calls"); got != want {
 		t.Errorf("calls:\n%s\nwant\n%s", got, want)
 	}

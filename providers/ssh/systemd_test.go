@@ -126,12 +126,13 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 	c.shell(t, p, "printf '#!/bin/sh\n' >/usr/local/sbin/udevadm; chmod 755 /usr/local/sbin/udevadm")
 	defer func() {
 		c.shell(t, p, "rm -f /usr/local/sbin/udevadm /etc/netplan/* /run/systemd/network/* /etc/systemd/network/*; echo 'auto lo' >/etc/network/interfaces; printf '"+
-			strings.ReplaceAll(c.networkd(".2"), "\n", `\n`)+"' >/etc/systemd/network/20-base.network; systemctl restart systemd-networkd")
+			strings.ReplaceAll(c.networkd(".2"), "\n", `\n`)+"' >/etc/systemd/network/20-base.network; systemctl stop NetworkManager; systemctl restart systemd-networkd")
 	}()
 	for _, n := range []struct{ name, good, cut string }{
 		{"networkd", c.networkd(".2", ".4"), c.networkd(".99")},
 		{"netplan", c.netplan(".2", ".5"), c.netplan(".99")},
 		{"ifupdown", c.ifupdown(".2"), c.ifupdown(".99")},
+		{"networkmanager", c.keyfile("host0", ".2", ".6"), c.keyfile("host0", ".99")},
 	} {
 		if len(only) > 0 && !slices.Contains(only, n.name) {
 			continue
@@ -140,6 +141,9 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 			if n.name == "ifupdown" { // the others must not hold the interface
 				c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; mkdir -p /run/network; printf 'auto host0\niface host0 inet static\n address "+c.net+".2/24\n' >/etc/network/interfaces; systemctl stop systemd-networkd.socket systemd-networkd; (ip addr flush dev host0; ifup host0) ; true")
 				reachable(t, p, c.machine())
+			}
+			if n.name == "networkmanager" {
+				c.useNetworkManager(t, p)
 			}
 			apply := func(config string, rollback time.Duration) providers.Op {
 				op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net-" + n.name, Attempt: 1}
@@ -178,6 +182,7 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 			if n.name == "ifupdown" { // a daemon, as dhclient is one
 				good += " up setsid sleep 86399 </dev/null >/dev/null 2>&1 &\n"
 			}
+			c.goesBackFromABridge(t, p, n.name, apply, status)
 			op = apply(good, 0)
 			status(providers.NetworkStatus{Token: op.Token(), Confirmed: true})
 			if n.name == "ifupdown" {
@@ -298,15 +303,73 @@ func (c *container) ifupdown(h string) string {
 	return "auto lo\niface lo inet loopback\nauto host0\niface host0 inet static\n address " + c.net + h + "/24\n"
 }
 
+// keyfile is a connection of NetworkManager.
+func (c *container) keyfile(link string, hosts ...string) string {
+	s := "[connection]\nid=" + link + "\ntype=ethernet\ninterface-name=" + link + "\nautoconnect-priority=10\n[ipv4]\nmethod=manual\n"
+	for i, h := range hosts {
+		s += fmt.Sprintf("address%d=%s%s/24\n", i+1, c.net, h)
+	}
+	return s
+}
+
+// useNetworkManager has NetworkManager take over the interface that another manager had.
+func (c *container) useNetworkManager(t *testing.T, p *sshexec.Provider) {
+	t.Helper()
+	c.write(t, "etc/NetworkManager/system-connections/base.nmconnection", strings.ReplaceAll(c.keyfile("host0", ".2"), "id=host0\n", "id=base\n"))
+	run(t, "chmod", "600", c.root+"/etc/NetworkManager/system-connections/base.nmconnection")
+	c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; systemctl stop systemd-networkd.socket systemd-networkd; ifdown host0 2>/dev/null; echo 'auto lo' >/etc/network/interfaces; ip addr add "+c.net+".2/24 dev host0 2>/dev/null; ip link set host0 up; systemctl restart NetworkManager && nmcli --wait 30 connection up id base")
+	reachable(t, p, c.machine())
+}
+
+// bridge is a configuration that moves the address of the host to a bridge, and to where nobody looks for it; "" for managers that are not asked for one.
+func (c *container) bridge(manager string) string {
+	switch manager {
+	case "networkd":
+		return "# file: /etc/systemd/network/05-br7.netdev\n[NetDev]\nName=br7\nKind=bridge\n# file: /etc/systemd/network/06-br7.network\n[Match]\nName=br7\n[Network]\nAddress=" + c.net +
+			".99/24\n# file: /etc/systemd/network/10-holdfast.network\n[Match]\nName=host0\n[Network]\nBridge=br7\n"
+	case "netplan":
+		return "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n    host0: {}\n  bridges:\n    br7:\n      interfaces: [host0]\n      addresses: [" + c.net + ".99/24]\n"
+	case "networkmanager":
+		return "# file: /etc/NetworkManager/system-connections/br7.nmconnection\n" + strings.ReplaceAll(c.keyfile("br7", ".99"), "ethernet", "bridge") +
+			"# file: /etc/NetworkManager/system-connections/br7-port.nmconnection\n[connection]\nid=br7-port\ntype=ethernet\ninterface-name=host0\nmaster=br7\nslave-type=bridge\nautoconnect-priority=20\n"
+	}
+	return ""
+}
+
+// goesBackFromABridge: the bridge that a configuration has created is gone when the host is back, and the address is at its interface again.
+func (c *container) goesBackFromABridge(t *testing.T, p *sshexec.Provider, manager string, apply func(string, time.Duration) providers.Op, status func(providers.NetworkStatus)) {
+	t.Helper()
+	config := c.bridge(manager)
+	if config == "" {
+		return
+	}
+	before := c.files()
+	op := apply(config, 10*time.Second)
+	eventually(t, "the host leaves its old address", func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
+	eventually(t, "a bridge", func() bool { return strings.Contains(run(t, "ip", "-n", c.name, "-br", "link"), "br7") })
+	status(providers.NetworkStatus{Token: op.Token(), Reverted: true})
+	gone := func() bool { return !strings.Contains(run(t, "ip", "-n", c.name, "-br", "link"), "br7") }
+	for deadline := time.Now().Add(20 * time.Second); !gone() && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
+	}
+	if !gone() {
+		t.Errorf("the bridge is left behind: %s", c.logs(op.Token()))
+	}
+	if after := c.files(); after != before {
+		t.Errorf("files after the rollback:\n%s\nwant\n%s", after, before)
+	}
+}
+
 // files shows the network configuration of the host.
 func (c *container) files() string {
-	out, _ := exec.Command("sh", "-c", "cd "+c.root+"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces 2>/dev/null").Output()
+	out, _ := exec.Command("sh", "-c", "cd "+c.root+"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces NetworkManager/system-connections/* 2>/dev/null").Output()
 	return string(out)
 }
 
 func (c *container) logs(token string) string {
 	out, _ := exec.Command("sh", "-c", "cat "+c.root+"/var/lib/holdfast/ssh/n-"+token+" "+c.root+"/var/lib/holdfast/ssh/d-*/log | tail -n 30").CombinedOutput()
-	return string(out)
+	links, _ := exec.Command("ip", "-n", c.name, "addr").CombinedOutput()
+	return string(out) + string(links)
 }
 
 func (c *container) shell(t *testing.T, p *sshexec.Provider, script string) string {

@@ -345,6 +345,7 @@ hf_net_apply() {
 	case $5 in
 	netplan) hf_tool=netplan ;;
 	networkd) hf_tool=networkctl ;;
+	networkmanager) hf_tool=nmcli ;;
 	*) hf_tool=ifup ;;
 	esac
 	if ! command -v $hf_tool >/dev/null; then

@@ -9,14 +9,13 @@
 # DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
 # made once, by link(2): so a confirmation and a rollback at the same moment cannot both win; DIR/say.WORD is what it says on a full
 # disk. DIR/links are the links that there were before. DIR/kept is there when the old files are (DIR/old.N), DIR/changed from the first change on, DIR/touched when the network itself is, DIR/restored when
-# what was there before is back. DIR/up are the interfaces that ifupdown had up.
+# what was there before is back. DIR/up are the interfaces that ifupdown had up, or the UUIDs of the connections that NetworkManager had active.
 
 umask 022
 LC_ALL=C
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
 boot_unit=/etc/systemd/system/holdfast-net-rollback.service
-links=/sys/class/net
 boot_link=/etc/systemd/system/multi-user.target.wants/holdfast-net-rollback.service
 
 uptime() {
@@ -46,7 +45,7 @@ keep() {
 			cp -a "$path" "$dir/old.$n" || return 1
 		fi
 	done <"$dir/job"
-	ls "$links" >"$dir/links" || return 1
+	links_of >"$dir/links"
 	echo kept >"$dir/kept" || return 1
 	# A directory's sync says nothing of what is in its files: after a power cut they would be empty.
 	sync "$dir"/* "$dir" "$base/n-current" "$base" 2>/dev/null || sync
@@ -58,7 +57,7 @@ write_new() {
 		mkdir -p "${path%/*}"
 		tail -c +"$at" "$dir/script" | head -c "$size" >"$path.holdfast-new" || return 1
 		case $manager in
-		netplan) chmod 600 "$path.holdfast-new" ;;
+		netplan | networkmanager) chmod 600 "$path.holdfast-new" ;; # NetworkManager ignores one that others can read
 		*) chmod 644 "$path.holdfast-new" ;;
 		esac
 		mv "$path.holdfast-new" "$path" || return 1
@@ -81,12 +80,17 @@ write_old() {
 
 # before_change and after_change bring the files into force.
 before_change() {
-	if [ "$manager" = ifupdown ]; then
+	case $manager in
+	ifupdown)
 		: >"$dir/touched"
 		mkdir -p /run/network
 		[ -f "$dir/up" ] || ifquery --state >"$dir/up" 2>/dev/null # the first time: that is the former network
 		ifdown -a --exclude=lo
-	fi
+		;;
+	networkmanager)
+		[ -f "$dir/up" ] || nmcli -t -f UUID connection show --active >"$dir/up" 2>/dev/null
+		;;
+	esac
 	:
 }
 
@@ -103,7 +107,29 @@ after_change() {
 	netplan) netplan apply ;;
 	networkd) networkctl reload || systemctl restart systemd-networkd ;;
 	ifupdown) bring_up ;;
+	networkmanager) nmcli connection reload && { [ "${back:-}" ] || activate; } ;;
 	esac
+}
+
+# field prints a value of the section [connection] of NetworkManager's file PATH: field PATH NAME.
+field() { sed -n '/^\[connection\]/,/^\[/s/^'"$2"'[[:space:]]*=[[:space:]]*//p' "$1" | head -n 1; }
+
+# activate brings up NetworkManager's connections of the new files: a reload alone leaves devices as they are. Ports come first, which brings up what they are ports of.
+# A file that cannot be loaded, or a connection that does not come up, is a failure.
+activate() {
+	for ports in yes no; do
+		while read -r size path; do
+			if [ "$ports" = yes ]; then
+				nmcli connection load "$path" </dev/null || return 1
+				nmcli -g connection.uuid connection show "$(field "$path" id)" </dev/null >/dev/null || return 1 # load only warns of a bad file
+			fi
+			of=$(field "$path" master)$(field "$path" controller)
+			[ "$(field "$path" autoconnect)" != false ] || continue
+			if { [ "$ports" = yes ] && [ "$of" ]; } || { [ "$ports" = no ] && [ ! "$of" ]; }; then
+				nmcli --wait 60 connection up id "$(field "$path" id)" </dev/null || return 1
+			fi
+		done <"$dir/job"
+	done
 }
 
 # bring_up fails when what is "auto" does not come up. ifdown has taken down what is "allow-hotplug" too, as Debian's installer writes it, and no cable
@@ -115,17 +141,16 @@ bring_up() {
 	return "$1"
 }
 
+# links_of lists links by name: all, or those of a type (links_of type bond). Sysfs is no help: in a container it shows another host's.
+links_of() {
+	ip -o link show "$@" 2>/dev/null | sed 's/^[0-9]*: \([^:@]*\).*/\1/'
+}
+
 # remove_links deletes the bonds, bridges and VLANs that the configuration has created: no manager does so when their files
 # are gone, and they would keep ports, addresses and routes. A link that the configuration does not name belongs to another program.
 remove_links() {
-	[ -f "$dir/links" ] || return 0
-	for link in "$links"/*; do
-		link=${link##*/}
-		kind=$(sed -n 's/^DEVTYPE=//p' "$links/$link/uevent" 2>/dev/null)
-		case $kind in
-		bond | bridge | vlan) ;;
-		*) continue ;;
-		esac
+	[ -s "$dir/links" ] || return 0
+	for link in $(links_of type bond) $(links_of type bridge) $(links_of type vlan); do
 		if ! grep -Fxq -e "$link" "$dir/links" && grep -Fqw -e "$link" "$dir/script"; then
 			ip link delete "$link"
 		fi
@@ -136,16 +161,20 @@ disarm() { rm -f "$boot_link" "$boot_unit"; }
 
 # go_back restores what was there. The decision was made. A network that nobody has touched is left alone: another manager may have made it.
 go_back() {
+	back=yes
 	if [ -f "$dir/touched" ]; then
 		before_change
 		write_old
-		remove_links # before the former network comes up, which needs their ports
+		# A manager that still has the new files would create the links again, or set up their ports by them, and fail.
+		[ "$manager" = ifupdown ] || after_change
+		remove_links # ifupdown needs their ports for the former network
 		after_change
 		# What somebody has brought up by hand is in no class. The lines are like "eth0=eth0", which ifup takes.
-		[ ! -s "$dir/up" ] || while read -r interface; do
-			case $interface in
-			lo | lo=*) ;;
-			*) ifup "$interface" </dev/null ;;
+		[ ! -s "$dir/up" ] || while read -r up; do
+			case $manager-$up in
+			ifupdown-lo | ifupdown-lo=*) ;;
+			ifupdown-*) ifup "$up" </dev/null ;;
+			networkmanager-*) nmcli --wait 30 connection up uuid "$up" </dev/null ;;
 			esac
 		done <"$dir/up"
 	else
