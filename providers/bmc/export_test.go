@@ -78,3 +78,6 @@ func (p *Provider) LookedAt(at time.Time) {
 		c.looked = at
 	})
 }
+
+// KeptBoot compares a boot device with what IPMI shows of it.
+var KeptBoot = keptBoot

@@ -127,13 +127,20 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	if err != nil {
 		return err
 	}
-	if h.quirksNow().SelectorOnly && got.Mode == d.Mode {
-		return nil
-	}
-	if got != d {
+	if !keptBoot(d, got, h.quirksNow()) {
 		return disagree("the BMC accepted the boot device, but it reads back as %+v", got)
 	}
 	return nil
+}
+
+// keptBoot reports whether what a BMC shows is what it was asked for. Some show the EFI bit as 0 whatever was set, among them Supermicro's: their firmware has
+// UEFI only, or has taken the bit. A bit that was not set must not be there.
+func keptBoot(want, got providers.BootDevice, q Quirks) bool {
+	if q.SelectorOnly {
+		return got.Mode == want.Mode
+	}
+	got.UEFI = got.UEFI || want.UEFI
+	return got == want
 }
 
 // keepFlags tells the BMC not to drop the boot flags after a minute (IPMI 2.0 table 28-14, parameter 3, bit 3). The other bits would keep them through presses

@@ -170,3 +170,27 @@ func TestIPMIErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptBoot: a BMC that does not show the EFI bit has kept the boot device; one that shows another device, or EFI unasked, has not.
+func TestKeptBoot(t *testing.T) {
+	uefi := providers.BootDevice{Mode: "PXE", UEFI: true}
+	bios := providers.BootDevice{Mode: "PXE"}
+	for _, tt := range []struct {
+		name      string
+		want, got providers.BootDevice
+		quirks    bmc.Quirks
+		kept      bool
+	}{
+		{"the same", uefi, uefi, bmc.Quirks{}, true},
+		{"EFI bit not shown", uefi, bios, bmc.Quirks{}, true},
+		{"EFI bit that nobody set", bios, uefi, bmc.Quirks{}, false},
+		{"another device", uefi, providers.BootDevice{Mode: "DISK", UEFI: true}, bmc.Quirks{}, false},
+		{"not persistent", providers.BootDevice{Mode: "PXE", Persistent: true}, bios, bmc.Quirks{}, false},
+		{"the device alone", providers.BootDevice{Mode: "PXE", Persistent: true}, bios, bmc.Quirks{SelectorOnly: true}, true},
+		{"nothing", uefi, providers.BootDevice{ModeHidden: true}, bmc.Quirks{}, false},
+	} {
+		if got := bmc.KeptBoot(tt.want, tt.got, tt.quirks); got != tt.kept {
+			t.Errorf("%s: KeptBoot is %t", tt.name, got)
+		}
+	}
+}
