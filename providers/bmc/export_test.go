@@ -81,3 +81,10 @@ func (p *Provider) LookedAt(at time.Time) {
 
 // KeptBoot compares a boot device with what IPMI shows of it.
 var KeptBoot = keptBoot
+
+// Kept counts the BMCs that the provider knows.
+func (p *Provider) Kept() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.bmcs)
+}

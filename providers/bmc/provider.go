@@ -119,13 +119,28 @@ func (p *Provider) release(ctx context.Context, closing bool) error {
 	var mu sync.Mutex
 	var errs []error
 	p.each(func(c *controller) {
-		if err := c.redfish.release(ctx, closing); err != nil {
+		err := c.redfish.release(ctx, closing)
+		if err == nil {
+			err = p.drop(ctx, c)
+		}
+		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// drop forgets a BMC without a session, so that a peer that leads no more keeps nothing of the machines that it has driven. An operation that is
+// under way is refused, and a session that it has opened since is ended.
+func (p *Provider) drop(ctx context.Context, c *controller) error {
+	p.mu.Lock()
+	if p.bmcs[c.key] == c {
+		delete(p.bmcs, c.key)
+	}
+	p.mu.Unlock()
+	return c.redfish.release(ctx, true)
 }
 
 // abreast bounds how many BMCs are spoken to at once when all are.

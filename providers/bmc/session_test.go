@@ -183,6 +183,9 @@ func TestALeaderAgainKnowsWhatHappenedInBetween(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.power(providers.PowerOn)
 	l.ok("release", l.p.Release(l.ctx)) // its term ends
+	if n := l.p.Kept(); n != 0 {
+		t.Errorf("%d BMCs are kept after the term, want none", n)
+	}
 	between := l.provider(redfishOnly)
 	if _, err := between.PowerState(l.ctx, l.m); err != nil {
 		t.Fatal(err)
