@@ -98,11 +98,11 @@ func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 		kind any
 		want map[string]int
 	}{
-		// That the system was to be asked is on record, and nobody asks twice: when its time is over it is powered off hard.
-		{"soft-off", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
+		// Nobody knows whether the system was asked: when its time is over it is asked by the next leader.
+		{"soft-off", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off soft-off": 1, "power_on ": 1}},
 		{"hard-off", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
 		{"on", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
-		{"soft-off", &holdfastv1.RmaAction{}, map[string]int{"power_off hard-off": 1}},
+		{"soft-off", &holdfastv1.RmaAction{}, map[string]int{"power_off soft-off": 1}},
 		{"boot", &holdfastv1.SetNetboot{Mode: "PXE"}, map[string]int{"boot_device PXE": 1}},
 		{"install", &holdfastv1.RepaveImage{Image: "debian-13"}, map[string]int{"install debian-13": 1}},
 		{"command", &holdfastv1.Reboot{Mode: "inband"}, map[string]int{"reboot in band": 1}},

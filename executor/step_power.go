@@ -19,6 +19,8 @@ const (
 	// The soft off that was asked for, on record before it is.
 	proofSoftOff   = "soft_off_at"
 	proofSoftUntil = "soft_off_until"
+	proofSoftSent  = "soft_off_sent_at"  // the BMC has taken the request
+	proofSoftAgain = "soft_off_again_at" // the second request, where nobody knows of the first
 )
 
 // reboot picks how: through the BMC where there is a power button, in band where there is none or the

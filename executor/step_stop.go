@@ -42,9 +42,10 @@ func (a *attempt) powerOff(ctx context.Context, power providers.PowerController,
 
 const waitSoftOff = "the operating system to power off"
 
-// softOff asks the operating system to power off and gives it its time. That it was asked, and until when it has, is on record before it
-// is: a new leader does not ask again, and waits for the rest of the time. Where a leader died between the record and the button, nobody has asked,
-// and the machine is powered off hard when the time is over: to press a button that may have been pressed would be worse to explain.
+// softOff asks the operating system to power off and gives it its time. That it is asked, and until when it has, is recorded before the
+// request is sent, so a new leader does not ask again: it waits for the rest of the time. If the leader before it died before it recorded that the
+// BMC took the request, nobody may have asked. Then, and only if the machine is still on when the time is over, the system is asked once more, which is
+// recorded as well: a second request is harmless, and to cut the power of a system that was never asked is not.
 func (a *attempt) softOff(ctx context.Context, power providers.PowerController, isOff func(context.Context) (bool, error), grace time.Duration) (off bool, err error) {
 	until, err := time.Parse(time.RFC3339Nano, a.seen[proofSoftUntil])
 	if asked := err == nil; asked {
@@ -54,21 +55,49 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 		if err := a.settle(ctx, isOff); err != nil {
 			return false, err
 		}
-	} else {
-		now := time.Now()
-		a.awaits(waitSoftOff)
-		if err := a.record(ctx, map[string]string{proofSoftOff: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
-			return false, err
-		}
-		err := a.press(ctx, power, providers.ActionSoftOff, isOff)
-		switch {
-		case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
-			return false, nil // there is no such button
-		case err != nil && !a.unanswered(ctx, err):
-			return false, err
-		}
-		until = time.Now().Add(grace)
+	} else if until, err = a.askOff(ctx, power, isOff, proofSoftOff, grace); err != nil || until.IsZero() {
+		return false, err
 	}
+	if off, err := a.wentOff(ctx, isOff, until); off || err != nil {
+		return off, err
+	}
+	if a.seen[proofSoftSent] == "" && a.seen[proofSoftAgain] == "" {
+		if end, ok := ctx.Deadline(); ok {
+			grace = min(grace, time.Until(end)/2)
+		}
+		a.say("nobody knows whether the operating system was asked to power off: the leader died before it recorded that")
+		if until, err = a.askOff(ctx, power, isOff, proofSoftAgain, grace); err != nil || until.IsZero() {
+			return false, err
+		}
+		if off, err := a.wentOff(ctx, isOff, until); off || err != nil {
+			return off, err
+		}
+	}
+	a.say("the operating system did not power off within %s", grace)
+	return false, nil
+}
+
+// askOff asks the operating system to power off, and returns until when it has; the zero time if there is no such button. The evidence of that name has when it
+// is asked.
+func (a *attempt) askOff(ctx context.Context, power providers.PowerController, isOff func(context.Context) (bool, error), proof string, grace time.Duration) (time.Time, error) {
+	now := time.Now()
+	a.awaits(waitSoftOff)
+	if err := a.record(ctx, map[string]string{proof: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
+		return time.Time{}, err
+	}
+	err := a.press(ctx, power, providers.ActionSoftOff, isOff)
+	switch {
+	case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
+		return time.Time{}, nil
+	case err != nil && !a.unanswered(ctx, err):
+		return time.Time{}, err
+	}
+	now = time.Now()
+	return now.Add(grace), a.record(ctx, map[string]string{proofSoftSent: stamp(now)})
+}
+
+// wentOff reports whether the machine is off by a time.
+func (a *attempt) wentOff(ctx context.Context, isOff func(context.Context) (bool, error), until time.Time) (off bool, err error) {
 	softCtx, stop := context.WithDeadline(ctx, until)
 	defer stop()
 	err = a.poll(softCtx, waitSoftOff, isOff)
@@ -78,11 +107,8 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 	case ctx.Err() != nil || a.broken != nil || softCtx.Err() == nil:
 		return false, err
 	}
-	if off, err := isOff(ctx); off && err == nil { // there may have been no time left to look at it
-		return true, nil
-	}
-	a.say("the operating system did not power off within %s", grace)
-	return false, nil
+	off, err = isOff(ctx) // there may have been no time left to look at it
+	return off && err == nil, nil
 }
 
 func earliest(a, b time.Time) time.Time {

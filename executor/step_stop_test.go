@@ -107,28 +107,53 @@ func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 	}
 }
 
-// What is on record is not pressed again, also when nobody can tell whether it was pressed: the leader died in between.
-func TestSoftOffOnRecordIsNotRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, fake.Config{})
-		p := stall(l, "soft-off")
-		l.machine("m-1")
-		s := step("s", &holdfastv1.Power{Action: "off", ShutdownSeconds: 20})
-		s.TimeoutSeconds = 300
-		l.plan("p", s)
-		first := l.lead(Config{})
-		id := l.start("m-1", "", "p", nil).GetRunId()
-		<-p.come
-		if r, _ := l.fsm.View().Run(id); !strings.Contains(r.GetWaitingFor(), "the operating system") {
-			t.Errorf("before the button is pressed the run waits for %q", r.GetWaitingFor())
-		}
-		first.kill()
-		l.lead(Config{})
-		run := l.ended(id)
-		close(p.goOn)
-		<-first.done
-		if got := l.presses(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED || !cmp.Equal(got, []string{"hard-off"}) {
-			t.Errorf("the run is %s, presses %v, want one, hard, when the time was over\n%s", run.GetPhase(), got, l.log(id, "system"))
-		}
-	})
+// TestSoftOffThatNobodyKnowsOf: the leader died between the record and the request. The system is asked again when its time is over, once, and the
+// evidence has both; the power is cut only if it does not listen then.
+func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		shutdown time.Duration
+		again    bool // the next leader dies too, after it has asked
+		want     []string
+	}{
+		{"it listens", 0, false, []string{"soft-off"}},
+		{"it does not listen", time.Hour, false, []string{"soft-off", "hard-off"}},
+		{"the next leader dies too", time.Hour, true, []string{"soft-off", "hard-off"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{ShutdownTime: fake.Duration(tt.shutdown)})
+				p := stall(l, "soft-off")
+				l.machine("m-1")
+				s := step("s", &holdfastv1.Power{Action: "off", ShutdownSeconds: 20})
+				s.TimeoutSeconds = 300
+				l.plan("p", s)
+				first := l.lead(Config{})
+				id := l.start("m-1", "", "p", nil).GetRunId()
+				<-p.come
+				if r, _ := l.fsm.View().Run(id); !strings.Contains(r.GetWaitingFor(), "the operating system") {
+					t.Errorf("before the button is pressed the run waits for %q", r.GetWaitingFor())
+				}
+				first.kill()
+				next := l.lead(Config{})
+				if tt.again {
+					l.wait(id, "asked again", func(r *holdfastv1.Run) bool {
+						return r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["soft_off_again_at"] != "" && len(l.presses(id)) == 1
+					})
+					next.kill()
+					<-next.done
+					l.lead(Config{})
+				}
+				run := l.ended(id)
+				close(p.goOn)
+				<-first.done
+				if diff := cmp.Diff(tt.want, l.presses(id)); diff != "" || run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+					t.Errorf("the run is %s, presses (-want +got):\n%s\n%s", run.GetPhase(), diff, l.log(id, "system"))
+				}
+				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" || seen["soft_off_again_at"] == "" {
+					t.Errorf("evidence %v, want both requests", seen)
+				}
+			})
+		})
+	}
 }

@@ -62,8 +62,7 @@ func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, 
 
 const joined = "prod" // the cluster that machines join
 
-// shutdown is how many seconds an operating system has. Where a leader dies between the record of a soft off and the button, the machine is powered
-// off hard after that.
+// shutdown is how many seconds an operating system has. If a leader dies between the record of a soft off and the button, it is asked after that.
 const shutdown = 4
 
 // crashCases are all kinds of steps. Two of one kind do not follow each other: see TestStopLeaderAtBoundaries.
