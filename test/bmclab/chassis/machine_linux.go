@@ -191,6 +191,9 @@ func (m *Machine) SetBoot(by string, b Boot) error {
 	default:
 		return fmt.Errorf("boot from %q: there is no such device", b.Target)
 	}
+	if by == "ipmi" { // ipmi_sim does not pass the EFI flag on: firmware boots in the mode that it has
+		b.UEFI = m.onlyUEFI()
+	}
 	if m.onlyUEFI() && !b.UEFI && b.Target != "none" {
 		return fmt.Errorf("boot from %q in legacy mode: the firmware has UEFI alone", b.Target)
 	}
