@@ -33,6 +33,9 @@ func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *a
 	for _, add := range apis {
 		add(m, httpjson.Conn(s.local))
 	}
+	m.Otherwise("/", func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+		s.answer(w, code, map[string]string{"detail": err.Message})
+	})
 	return m
 }
 

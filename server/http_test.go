@@ -49,8 +49,9 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/version", 200, `"version":"1.2.3"`},
 		{"GET", "/readyz", 200, `{"role":"leader","leader":"p1","applied_index":`},
 		{"GET", "/metrics", 200, `holdfast_machines{effective_state="READY"} 0`},
-		{"GET", "/nothing", 404, ""},
-		{"POST", "/healthz", 405, ""},
+		{"GET", "/nothing", 404, `{"detail":"Not Found"}`},
+		{"POST", "/token", 404, `{"detail":"Not Found"}`},
+		{"POST", "/healthz", 405, `{"detail":"Method Not Allowed"}`},
 	} {
 		if code, body := get(t, s, tt.method, tt.path); code != tt.code || !strings.Contains(body, tt.body) {
 			t.Errorf("%s %s: got %d %q, want %d with %q", tt.method, tt.path, code, body, tt.code, tt.body)

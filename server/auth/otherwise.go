@@ -22,7 +22,9 @@ func (m *Mux) Otherwise(prefix string, words Words) {
 		words(w, r, status, err)
 	}
 	m.mux.HandleFunc(prefix, lost)
-	m.mux.HandleFunc(strings.TrimSuffix(prefix, "/"), lost) // else it would be redirected
+	if path := strings.TrimSuffix(prefix, "/"); path != "" {
+		m.mux.HandleFunc(path, lost) // else it would be redirected
+	}
 }
 
 // verdict takes down what http.ServeMux would have answered.
