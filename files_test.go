@@ -41,7 +41,7 @@ func checkFiles(files []source) []string {
 	return found
 }
 
-// explains says whether a comment "// sleep: reason" stands on the line or right above it.
+// explains reports whether a comment "// sleep: reason" stands on the line or right above it.
 func (s source) explains(line int) bool {
 	for _, group := range s.file.Comments {
 		for _, c := range group.List {

@@ -26,7 +26,7 @@ type importRule struct {
 	link  []string // what must not come in through anything it imports
 }
 
-// importRules is the import graph of DESIGN §3: proto ← fsm ← cluster ← {executor, server} ← cmd,
+// importRules is the import graph of CONTRIBUTING.md: proto ← fsm ← cluster ← {executor, server} ← cmd,
 // providers ← executor, proto ← client ← cmd/holdfast-agent. A package that no line names has no
 // place in the layout.
 func importRules() []importRule {
@@ -83,18 +83,18 @@ type goPackage struct {
 	Deps         []string
 }
 
-// matches says whether an import path is what a pattern names: "x" is x, "x/..." also all below it.
+// matches reports whether an import path is what a pattern names: "x" is x, "x/..." also all below it.
 func matches(pattern, pkg string) bool {
 	below, ok := strings.CutSuffix(pattern, "/...")
 	return pkg == below || ok && strings.HasPrefix(pkg, below+"/")
 }
 
-// matchesAny says whether one of the patterns names an import path.
+// matchesAny reports whether one of the patterns names an import path.
 func matchesAny(patterns []string, pkg string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, pkg) })
 }
 
-// ours gives the path of a package below the module, "." for the root.
+// ours returns the path of a package below the module, "." for the root.
 func ours(pkg string) (string, bool) {
 	if pkg == module {
 		return ".", true
@@ -114,7 +114,7 @@ func checkImports(rules []importRule, pkgs []goPackage) []string {
 		self, _ := ours(p.ImportPath)
 		i := slices.IndexFunc(rules, func(r importRule) bool { return matches(r.part, self) })
 		if i < 0 {
-			report("%s: has no place in the layout of DESIGN §3", self)
+			report("%s: has no place in the layout of CONTRIBUTING.md", self)
 			continue
 		}
 		r := rules[i]
@@ -223,8 +223,8 @@ func TestCheckImports(t *testing.T) {
 		{"the conformance suite", pkg("cmd/holdfast", "~/providers/providertest"), []string{"cmd/holdfast: must not import " + module + "/providers/providertest"}},
 		{"a test harness", pkg("cmd/holdfast/demo", "~/test/harness"), []string{"cmd/holdfast/demo: must not import test/harness"}},
 		{"the binary", pkg("cmd/holdfast", "~/cmd/holdfast/demo", "~/executor", "~/server", "~/client"), nil},
-		{"a drawer for odds and ends", pkg("util/strings"), []string{"util/strings: has no place in the layout of DESIGN §3"}},
-		{"a name that only begins alike", pkg("fsmx"), []string{"fsmx: has no place in the layout of DESIGN §3"}},
+		{"a drawer for odds and ends", pkg("util/strings"), []string{"util/strings: has no place in the layout of CONTRIBUTING.md"}},
+		{"a name that only begins alike", pkg("fsmx"), []string{"fsmx: has no place in the layout of CONTRIBUTING.md"}},
 		{"the network in the FSM", pkg("fsm", "net", "net/netip", "net/http", "time"), []string{"fsm: must not import net", "fsm: must not import net/http"}},
 		{"files in the FSM", pkg("fsm", "os", "os/exec"), []string{"fsm: must not import os", "fsm: must not import os/exec"}},
 		{"randomness in the FSM", pkg("fsm", "math/rand/v2"), []string{"fsm: must not import math/rand/v2"}},

@@ -24,7 +24,7 @@ var (
 	gap      = regexp.MustCompile(`…|: |; |\[…\]|\(…\)|"[^"]*"|\[|\]|\.{3}`)
 )
 
-// messages gives what stands in code in the first column of those tables of a document whose heading is "message" or "seen".
+// messages returns what stands in code in the first column of those tables of a document whose heading is "message" or "seen".
 func messages(text string) []string {
 	var found []string
 	in := false
@@ -65,7 +65,7 @@ func checkMessages(name, text string, said []string) []string {
 	return missing
 }
 
-// sayings gives all strings of the program, with what is filled in taken out.
+// sayings returns all strings of the program, with what is filled in taken out.
 func sayings(files []source) []string {
 	var all []string
 	for _, s := range files {

@@ -32,15 +32,15 @@ func newSource(name string, text []byte) (source, error) {
 	return source{path: name, lines: bytes.Count(text, []byte("\n")), fset: fset, file: file}, nil
 }
 
-// generated says whether a tool wrote the file.
+// generated reports whether a tool wrote the file.
 func (s source) generated() bool { return ast.IsGenerated(s.file) }
 
-// isTest says whether the file only tests: all of test/ does.
+// isTest reports whether the file only tests: all of test/ does.
 func (s source) isTest() bool {
 	return strings.HasSuffix(s.path, "_test.go") || strings.HasPrefix(s.path, "test/")
 }
 
-// line gives the line of a position.
+// line returns the line of a position.
 func (s source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
 // at names a position for a finding.
@@ -109,7 +109,7 @@ func walk(t *testing.T, visit func(name string, text []byte) error) {
 	}
 }
 
-// sources gives every Go file of the repository.
+// sources returns every Go file of the repository.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source

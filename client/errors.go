@@ -60,7 +60,7 @@ func tidy(msg, addr string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(dial, `"`), "dial tcp "+addr+": ")
 }
 
-// Unwrap gives the last try's error and what ended the tries.
+// Unwrap returns the last try's error and what ended the tries.
 func (e *CallError) Unwrap() []error {
 	if e.Cause != nil {
 		return []error{e.Err, e.Cause}

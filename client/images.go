@@ -28,7 +28,7 @@ type Upload struct {
 	Progress func(sent int64)
 }
 
-// UploadFile gives a file to the cluster, and returns the peers that have it: a majority of voters. When a peer fails it
+// UploadFile sends a file to the cluster, and returns the peers that have it: a majority of voters. When a peer fails it
 // goes on with another one; a peer that has some of it is sent the rest.
 func (c *Client) UploadFile(ctx context.Context, u Upload) (peers []string, err error) {
 	err = c.peers.follow(ctx, holdfastv1.ImageService_UploadFile_FullMethodName,

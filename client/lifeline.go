@@ -15,12 +15,12 @@ import (
 const (
 	// streamQuiet is how long a peer may say nothing before one that follows a stream of it has a look.
 	streamQuiet = 3 * time.Second
-	// lifeTimeout is how long the peer has to give a sign of life then.
+	// lifeTimeout is how long the peer has to give a heartbeat then.
 	lifeTimeout = 2 * time.Second
 )
 
 // errLifeless is the cause of a context that a lifeline has ended.
-var errLifeless = errors.New("the peer gives no sign of life")
+var errLifeless = errors.New("the peer gives no heartbeat")
 
 // lastHeard is when something of a peer came in last, on any call or stream.
 type lastHeard struct{ at atomic.Pointer[time.Time] }
@@ -94,7 +94,7 @@ func (p *peer) answers(ctx context.Context) bool {
 	return status.Code(err) != codes.DeadlineExceeded
 }
 
-// lifeless gives the error of what a lifeline has broken off, nil when none has.
+// lifeless returns the error of what a lifeline has broken off, nil when none has.
 func lifeless(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errLifeless) {
 		return nil

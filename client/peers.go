@@ -43,7 +43,7 @@ type peers struct {
 	seen       atomic.Uint64
 }
 
-// pick gives the peer to ask first.
+// pick returns the peer to ask first.
 func (p *peers) pick() *peer { return p.all[p.order.List()[0]] }
 
 // NewStream opens a stream on the first address that can be connected to. It is not resumed.

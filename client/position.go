@@ -35,7 +35,7 @@ func (p *position) restart() {
 	*p = *newPosition(0)
 }
 
-// fresh tells whether an event is to be delivered. It moves the position over those that are not.
+// fresh reports whether an event is to be delivered. It moves the position over those that are not.
 func (p *position) fresh(e *holdfastv1.RunEvent) bool {
 	run := e.GetSnapshot()
 	switch {
@@ -51,7 +51,7 @@ func (p *position) fresh(e *holdfastv1.RunEvent) bool {
 	return true
 }
 
-// known tells whether this state of the run, or a later one, was delivered.
+// known reports whether this state of the run, or a later one, was delivered.
 func (p *position) known(run *holdfastv1.Run) bool {
 	revision := run.GetRevision()
 	if revision == 0 {

@@ -23,7 +23,7 @@ const (
 	hedged
 )
 
-// ruleOf gives the rule of a request.
+// ruleOf returns the rule of a request.
 func ruleOf(method string, req any) rule {
 	if isRead(method) {
 		return hedged

@@ -107,7 +107,7 @@ func (c *call) round(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// mayRace tells whether two tries can be under way without writing to one place: the caller's options may be places, too.
+// mayRace reports whether two tries can be under way without writing to one place: the caller's options may be places, too.
 func (c *call) mayRace() bool {
 	for _, o := range c.opts {
 		if _, ok := o.(grpc.StaticMethodCallOption); !ok {

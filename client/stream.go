@@ -58,7 +58,7 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 }
 
 // part runs one part under a context of its own, so that its stream is always released. Where there is another peer, a stream
-// whose peer gives no sign of life is broken off.
+// whose peer gives no heartbeat is broken off.
 func (p *peers) part(ctx context.Context, peer *peer, method string, next part) (bool, error) {
 	ctx, release := p.lifeline(ctx, peer, streamQuiet)
 	defer release()
@@ -71,7 +71,7 @@ func (p *peers) part(ctx context.Context, peer *peer, method string, next part) 
 	return received, err
 }
 
-// resumable tells whether another peer may do better. A server that is stopping says CANCELED for
+// resumable reports whether another peer may do better. A server that is stopping says CANCELED for
 // its streams when it gets to say anything.
 func resumable(err error) bool {
 	if errors.Is(err, io.EOF) {

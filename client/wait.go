@@ -8,7 +8,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Finished tells whether a run has ended: it never changes again.
+// Finished reports whether a run has ended: it never changes again.
 func Finished(run *holdfastv1.Run) bool {
 	switch run.GetPhase() {
 	case holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED:

@@ -37,7 +37,7 @@ func rulesOf(c *internalv1.AutopilotConfig) autopilotRules {
 	return r
 }
 
-// mayClean says whether a dead voter may be removed: enough voters are left, and a majority of them follows.
+// mayClean reports whether a dead voter may be removed: enough voters are left, and a majority of them follows.
 func (a autopilotRules) mayClean(rest, following int) bool {
 	return rest >= a.minQuorum && following >= rest/2+1
 }
@@ -113,7 +113,7 @@ func (r *reconciler) clean(ctx context.Context) error {
 	return nil
 }
 
-// stable says whether a newcomer that has caught up has been well for long enough to vote.
+// stable reports whether a newcomer that has caught up has been well for long enough to vote.
 func (r *reconciler) stable(instance string) bool {
 	now := time.Now()
 	if _, ok := r.well[instance]; !ok {

@@ -105,7 +105,7 @@ func (b *batcher) run(ctx context.Context) {
 	}
 }
 
-// take gives the next commands and their entry.
+// take returns the next commands and their entry.
 func (b *batcher) take() (batch []*proposal, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -50,14 +50,14 @@ func (p *promise) make(id string, fs []founder) error {
 	return nil
 }
 
-// kept gives the founders of a cluster id that is promised.
+// kept returns the founders of a cluster id that is promised.
 func (p *promise) kept(id string) ([]founder, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fs, p.id == id && time.Now().Before(p.until)
 }
 
-// founders gives the peers that would form a cluster, sorted by id; nil when it must not or cannot be formed yet.
+// founders returns the peers that would form a cluster, sorted by id; nil when it must not or cannot be formed yet.
 func founders(self *internalv1.GossipMeta, members []member) []founder {
 	var fs []founder
 	for _, m := range members {
@@ -157,7 +157,7 @@ func ids(fs []founder) []string {
 	return out
 }
 
-// currentFounders gives the founders as gossip shows them now, or those that this peer has agreed to.
+// currentFounders returns the founders as gossip shows them now, or those that this peer has agreed to.
 func (n *Node) currentFounders() []founder {
 	if rec := n.ident.get(); len(rec.Forming) > 0 {
 		return rec.Forming
@@ -256,5 +256,5 @@ func (n *Node) bootstrapRaft(fs []founder) error {
 	return nil
 }
 
-// hasRaftState says whether this peer has ever been part of a cluster.
+// hasRaftState reports whether this peer has ever been part of a cluster.
 func (n *Node) hasRaftState() bool { return n.raft.LastIndex() > 0 || n.raft.CurrentTerm() > 0 }

@@ -63,7 +63,7 @@ func measureOf(name string, sample bool) measure {
 	return measure{scale: 1}
 }
 
-// boltName gives the names of bolt's statistics that end in what Prometheus keeps for parts of histograms, or that say their type.
+// boltName returns the names of bolt's statistics that end in what Prometheus keeps for parts of histograms, or that say their type.
 func boltName(name string) (better string, ok bool) {
 	own, ok := strings.CutPrefix(name, "raft.boltdb.")
 	if !ok {
@@ -90,7 +90,7 @@ func boltName(name string) (better string, ok bool) {
 	return "", false
 }
 
-// seriesOf gives the metric of a key and labels, which is made with the first value.
+// seriesOf returns the metric of a key and labels, which is made with the first value.
 func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.Label, what measure, kind string, create func(name, help string, constant prometheus.Labels) M) (m M, ok bool) {
 	own := strings.Join(key[1:], ".") // without "holdfast"
 	name := own

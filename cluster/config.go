@@ -55,7 +55,7 @@ type Config struct {
 	Version string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
-	// Leases tells, for the status, how many leases this peer keeps as the leader and how many signs of life it takes a second. Nil: of none.
+	// Leases tells, for the status, how many leases this peer keeps as the leader and how many heartbeats it takes a second. Nil: of none.
 	Leases func() (live int, rate float64)
 	// Tracer makes spans of commits, in traces that callers have begun. Nil: there are none.
 	Tracer trace.Tracer
@@ -164,7 +164,7 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-// scale gives a duration times the Raft multiplier.
+// scale returns a duration times the Raft multiplier.
 func (c *Config) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * c.RaftMultiplier)
 }

@@ -158,7 +158,7 @@ func (c *confirmer) pause(d time.Duration) {
 	}
 }
 
-// spare says whether a majority may do without a peer's answer, because enough others have answered more lately. It is called with the lock held.
+// spare reports whether a majority may do without a peer's answer, because enough others have answered more lately. It is called with the lock held.
 func (c *confirmer) spare(id string, others []string) bool {
 	_, self := c.voters()
 	before := 0
@@ -173,7 +173,7 @@ func (c *confirmer) spare(id string, others []string) bool {
 	return c.majority(before, len(others), self)
 }
 
-// majority says whether so many of the others are one, with this peer if it may vote.
+// majority reports whether so many of the others are one, with this peer if it may vote.
 func (c *confirmer) majority(have, others int, self bool) bool {
 	if self {
 		have, others = have+1, others+1

@@ -58,7 +58,7 @@ func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
 	}
 }
 
-// get gives the connection to a peer at its present address.
+// get returns the connection to a peer at its present address.
 func (c *conns) get(id string) (*grpc.ClientConn, error) {
 	addr, ok := c.lookup(id)
 	if !ok {
@@ -84,7 +84,7 @@ func (c *conns) get(id string) (*grpc.ClientConn, error) {
 	return cc, nil
 }
 
-// peer gives the PeerService of a peer.
+// peer returns the PeerService of a peer.
 func (c *conns) peer(id string) (internalv1.PeerServiceClient, error) {
 	cc, err := c.get(id)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *conns) close() {
 
 type sentKey struct{}
 
-// withSent gives a context whose call notes whether anything of it has been handed to the network.
+// withSent returns a context whose call notes whether anything of it has been handed to the network.
 func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	s := &atomic.Bool{}
 	return context.WithValue(ctx, sentKey{}, s), s

@@ -115,7 +115,7 @@ func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error
 	}
 }
 
-// holdWhileLeads says whether the connection has closed while the peer was the leader.
+// holdWhileLeads reports whether the connection has closed while the peer was the leader.
 func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) bool {
 	closed := make(chan struct{})
 	go func() { // ends when the connection is closed, below at the latest
@@ -141,7 +141,7 @@ func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) boo
 	}
 }
 
-// leads says whether the peer is the leader, as far as this one knows.
+// leads reports whether the peer is the leader, as far as this one knows.
 func (n *Node) leads(id string) bool {
 	l, _, ok := n.Leader()
 	return ok && l == id
@@ -243,7 +243,7 @@ func (n *Node) isSelfVoter(s raft.Server) bool {
 	return string(s.ID) == n.cfg.NodeID && s.Suffrage == raft.Voter
 }
 
-// sleep says whether the whole time has passed.
+// sleep reports whether the whole time has passed.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

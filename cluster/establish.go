@@ -61,7 +61,7 @@ func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 	return results[0].Index, nil
 }
 
-// genesis gives the commands that begin a cluster.
+// genesis returns the commands that begin a cluster.
 func (n *Node) genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
 	for _, c := range n.cfg.Genesis {
@@ -126,7 +126,7 @@ func (n *Node) transfer(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// successors gives the other voters that answer, the furthest first.
+// successors returns the other voters that answer, the furthest first.
 func (n *Node) successors(ctx context.Context) []raft.Server {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()

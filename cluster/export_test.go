@@ -14,19 +14,19 @@ import (
 // CleanUp ends what Run has left behind with ErrStalled.
 func (n *Node) CleanUp() { _ = n.shutdown(context.Background(), false) }
 
-// Watching says whether the death watch holds a connection to a peer.
+// Watching reports whether the death watch holds a connection to a peer.
 func (n *Node) Watching(id string) bool {
 	w := n.watching.Load()
 	return w != nil && *w == id
 }
 
-// Admitted says whether the peer may vote.
+// Admitted reports whether the peer may vote.
 func (n *Node) Admitted() bool { return n.gate.admitted.Load() && n.ident.get().Admitted }
 
 // Expel makes the peer one that may not vote, as if it had lost its data.
 func (n *Node) Expel() { n.gate.admitted.Store(false) }
 
-// Vouches gives whose word counts when somebody asks for a read index under that name and with that term.
+// Vouches returns whose word counts when somebody asks for a read index under that name and with that term.
 func (n *Node) Vouches(ctx context.Context, id string, term uint64) string {
 	return n.vouches(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
 }
@@ -67,7 +67,7 @@ func (c *Config) MakeOld() { c.levelsBehind = 1 }
 // CallElection lets the peer stand for election although there is a leader.
 func (n *Node) CallElection() { n.gate.callElection(time.Second) }
 
-// News gives how many words of Raft on the leadership have not been heard yet.
+// News returns how many words of Raft on the leadership have not been heard yet.
 func (n *Node) News() int { return len(n.notify) }
 
 // FastKeys makes the peer look at its gossip keys often.
@@ -88,7 +88,7 @@ func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (gra
 // Weigh makes the peer take a snapshot when so many bytes have been applied since the last one, and look often.
 func (c *Config) Weigh(bytes int64) { c.logBytes, c.weighEvery = bytes, 200*time.Millisecond }
 
-// LogSince gives the entries and bytes that this process has applied since the last snapshot, and how many entries Raft keeps behind the next one.
+// LogSince returns the entries and bytes that this process has applied since the last snapshot, and how many entries Raft keeps behind the next one.
 func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
 	w := n.driver.scale.since()
 	return w.entries, w.bytes, n.raft.ReloadableConfig().TrailingLogs
@@ -97,7 +97,7 @@ func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
 // WaitLongForOldTasks makes a new leader wait for those of others far longer than it does elsewhere.
 func (c *Config) WaitLongForOldTasks() { c.standDown = 20 * time.Second }
 
-// Pauses gives how long a leader waits after each of several pieces of work that failed after so long.
+// Pauses returns how long a leader waits after each of several pieces of work that failed after so long.
 func Pauses(lasted ...time.Duration) (all []time.Duration) {
 	var p pauses
 	for _, d := range lasted {

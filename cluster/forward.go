@@ -35,7 +35,7 @@ type call struct {
 	header, trailer metadata.MD
 }
 
-// hopped says whether another peer has forwarded the call.
+// hopped reports whether another peer has forwarded the call.
 func (c *call) hopped() bool { return len(c.md.Get(headerHop)) > 0 }
 
 // write serves a call that changes something: here when this peer leads, else on the leader. It tries again
@@ -78,7 +78,7 @@ func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error)
 	return c.forward(ctx, id, c.md)
 }
 
-// leader gives who serves the call: this peer when it leads and is ready, else the leader that it knows. It waits
+// leader returns the peer that serves the call: this one if it leads and is ready, else the leader that it knows. It waits
 // for one until hold. A forwarded call is served here or not at all.
 func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 	ctx, cancel := context.WithDeadline(ctx, hold)
@@ -251,7 +251,7 @@ func (n *Node) unread(err error) error {
 	return &OutcomeError{Outcome: NotApplied, Leader: o.Leader, Err: o.Err}
 }
 
-// caughtUp says whether the local state includes an index within behindTimeout.
+// caughtUp reports whether the local state includes an index within behindTimeout.
 func (n *Node) caughtUp(ctx context.Context, index uint64) bool {
 	if n.fsm.Applied() >= index {
 		return true
@@ -274,7 +274,7 @@ type pause struct {
 
 func newPause(n *Node) *pause { return &pause{n: n, next: pollLeader} }
 
-// wait says whether there is time for another try.
+// wait reports whether there is time for another try.
 func (p *pause) wait(ctx context.Context) bool {
 	t := time.NewTimer(p.next)
 	defer t.Stop()

@@ -123,7 +123,7 @@ func (g *gossip) tell() {
 	}
 }
 
-// peers gives all members by id.
+// peers returns all members by id.
 func (g *gossip) peers() []member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,7 +135,7 @@ func (g *gossip) peers() []member {
 	return ms
 }
 
-// peer gives one member.
+// peer returns one member.
 func (g *gossip) peer(id string) (member, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -205,7 +205,7 @@ func (g *gossip) keepJoined(ctx context.Context, join []string, known func() map
 	}
 }
 
-// missing gives the addresses that should be joined and are not.
+// missing returns the addresses that should be joined and are not.
 func (g *gossip) missing(join []string, known map[string]string) []string {
 	alive := map[string]bool{g.at: true}
 	for _, m := range g.peers() {
@@ -233,7 +233,7 @@ func (g *gossip) missing(join []string, known map[string]string) []string {
 	return out
 }
 
-// alone says whether no other peer is known.
+// alone reports whether no other peer is known.
 func (g *gossip) alone() bool {
 	return !slices.ContainsFunc(g.peers(), func(m member) bool { return m.meta.GetId() != g.self && m.alive })
 }

@@ -53,7 +53,7 @@ func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 	h.log.Log(context.Background(), l, msg, args...)
 }
 
-// about gives whom a line is about: the same trouble with another peer is another trouble.
+// about returns whom a line is about: the same trouble with another peer is another trouble.
 func about(args []any) string {
 	for i := 0; i+1 < len(args); i += 2 {
 		switch args[i] {
@@ -93,24 +93,24 @@ func (h *hclogger) Warn(msg string, args ...any) { h.Log(hclog.Warn, msg, args..
 // Error logs at error level.
 func (h *hclogger) Error(msg string, args ...any) { h.Log(hclog.Error, msg, args...) }
 
-// IsTrace says whether trace lines are kept.
+// IsTrace reports whether trace lines are kept.
 func (h *hclogger) IsTrace() bool { return h.enabled(slog.LevelDebug) }
 
-// IsDebug says whether debug lines are kept.
+// IsDebug reports whether debug lines are kept.
 func (h *hclogger) IsDebug() bool { return h.enabled(slog.LevelDebug) }
 
-// IsInfo says whether info lines are kept.
+// IsInfo reports whether info lines are kept.
 func (h *hclogger) IsInfo() bool { return h.enabled(slog.LevelInfo) }
 
-// IsWarn says whether warnings are kept.
+// IsWarn reports whether warnings are kept.
 func (h *hclogger) IsWarn() bool { return h.enabled(slog.LevelWarn) }
 
-// IsError says whether errors are kept.
+// IsError reports whether errors are kept.
 func (h *hclogger) IsError() bool { return h.enabled(slog.LevelError) }
 
 func (h *hclogger) enabled(l slog.Level) bool { return h.log.Enabled(context.Background(), l) }
 
-// ImpliedArgs gives what With has added.
+// ImpliedArgs returns what With has added.
 func (h *hclogger) ImpliedArgs() []any { return h.args }
 
 // With adds key-value pairs to every line.
@@ -118,7 +118,7 @@ func (h *hclogger) With(args ...any) hclog.Logger {
 	return &hclogger{log: h.log.With(plain(args)...), name: h.name, args: append(h.args[:len(h.args):len(h.args)], args...), repeats: h.repeats}
 }
 
-// Name gives the component.
+// Name returns the component.
 func (h *hclogger) Name() string { return h.name }
 
 // Named adds to the component's name.
@@ -132,7 +132,7 @@ func (h *hclogger) ResetNamed(name string) hclog.Logger {
 // SetLevel does nothing: slog's handler decides.
 func (h *hclogger) SetLevel(hclog.Level) {}
 
-// GetLevel gives the lowest level that is kept.
+// GetLevel returns the lowest level that is kept.
 func (h *hclogger) GetLevel() hclog.Level {
 	if h.IsDebug() {
 		return hclog.Debug
@@ -140,12 +140,12 @@ func (h *hclogger) GetLevel() hclog.Level {
 	return hclog.Info
 }
 
-// StandardLogger gives a log.Logger that writes here.
+// StandardLogger returns a log.Logger that writes here.
 func (h *hclogger) StandardLogger(opts *hclog.StandardLoggerOptions) *log.Logger {
 	return log.New(h.StandardWriter(opts), "", 0)
 }
 
-// StandardWriter gives a writer whose lines are logged.
+// StandardWriter returns a writer whose lines are logged.
 func (h *hclogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
 	return lineWriter{log: h.log}
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The metadata that calls carry (DESIGN §5).
+// The metadata that calls carry (docs/concepts.md).
 const (
 	// HeaderConsistency in a request: "stale" or "linearizable", the default.
 	HeaderConsistency = "holdfast-consistency"
@@ -38,7 +38,7 @@ const (
 	maxPause     = 200 * time.Millisecond // between tries
 )
 
-// inTime gives a context that ends early enough for an answer to reach the caller before his own deadline.
+// inTime returns a context that ends early enough for an answer to reach the caller before his own deadline.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -69,7 +69,7 @@ func consistencyOf(md metadata.MD) (Consistency, error) {
 	return c, nil
 }
 
-// header gives the headers of an answer.
+// header returns the headers of an answer.
 func (n *Node) header() metadata.MD {
 	leader, _, _ := n.Leader()
 	return metadata.Pairs(

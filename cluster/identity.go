@@ -82,7 +82,7 @@ func newIdentity(nodeID string) identityRecord {
 	return identityRecord{NodeID: nodeID, Instance: uuid.NewString()}
 }
 
-// get gives a copy.
+// get returns a copy.
 func (i *identity) get() identityRecord {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // UnaryInterceptor lets any peer take any unary call. Calls that change something are made on the leader; reads
 // are made here once the local state is as new as the call asks for (metadata holdfast-consistency and
 // holdfast-min-index), or on the leader when this peer is behind. Every answer tells the
-// index, the leader and the last contact with it (DESIGN §5). Health and reflection pass untouched; calls between peers pass
+// index, the leader and the last contact with it (docs/concepts.md). Health and reflection pass untouched; calls between peers pass
 // when a peer makes them, and are refused to others; ClusterService always answers for the peer asked.
 //
 // Answers come before the caller's deadline: UNAVAILABLE with an ErrorInfo, and a word on what is missing.

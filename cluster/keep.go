@@ -132,7 +132,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	return nil
 }
 
-// answers says whether a peer can be asked how it is.
+// answers reports whether a peer can be asked how it is.
 func (n *Node) answers(ctx context.Context, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// reasonOf gives the reason of a refusal.
+// reasonOf returns the reason of a refusal.
 func reasonOf(err error) string {
 	var e *fsm.Error
 	if errors.As(err, &e) {

@@ -30,7 +30,7 @@ func NewTerm(epoch uint64, confirm func(context.Context) error) Term {
 	return Term{Epoch: epoch, confirm: confirm}
 }
 
-// Confirm gives nil only if a majority has confirmed after the call that the term is current. Call it
+// Confirm returns nil only if a majority has confirmed after the call that the term is current. Call it
 // right before each effect outside of the cluster: a leader that was paused may have been replaced.
 // It takes one round trip, and at most 5 s.
 func (t Term) Confirm(ctx context.Context) error {
@@ -55,7 +55,7 @@ const (
 // pauses are those between a failure of the leader's work and the term in which it begins again.
 type pauses struct{ last time.Duration }
 
-// next gives how long to wait after work that lasted so long.
+// next returns how long to wait after work that lasted so long.
 func (p *pauses) next(lasted time.Duration) time.Duration {
 	if lasted >= longWork {
 		p.last = 0
@@ -70,7 +70,7 @@ type reign struct {
 	floor uint64 // the index of its first command
 }
 
-// current gives the reign when this peer leads and is ready.
+// current returns the reign when this peer leads and is ready.
 func (n *Node) current() (reign, bool) {
 	r := n.reign.Load()
 	if r == nil || !n.leadsIn(r.term) {
@@ -79,12 +79,12 @@ func (n *Node) current() (reign, bool) {
 	return *r, true
 }
 
-// leadsIn says whether this peer leads in a term in which it has led before: nobody leads twice in one.
+// leadsIn reports whether this peer leads in a term in which it has led before: nobody leads twice in one.
 func (n *Node) leadsIn(term uint64) bool {
 	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
 }
 
-// leading gives the term in which this peer leads.
+// leading returns the term in which this peer leads.
 func (n *Node) leading() (uint64, bool) {
 	term := n.raft.CurrentTerm() // read before and after: it may lose, and stand in another one, meanwhile
 	return term, n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
@@ -227,7 +227,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	}
 }
 
-// standAgain gives up a term for the next one, in which the work can go on: tasks do not take up in the same term what they left
+// standAgain ends a term for the next one, in which the work can go on: tasks do not take up in the same term what they left
 // open. It stands at once, so that alone, or with others that answer, it leads again in a moment. It says whether Raft took it.
 func (n *Node) standAgain(term uint64) bool {
 	if !slices.ContainsFunc(n.servers(), n.isSelfVoter) {

@@ -107,7 +107,7 @@ func (f fallible) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// next gives the term in which the task begins next.
+// next returns the term in which the task begins next.
 func (f fallible) next(t *testing.T) uint64 {
 	t.Helper()
 	select {

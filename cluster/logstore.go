@@ -29,7 +29,7 @@ const (
 // keyLogStore says in bolt, in one transaction, which of the two has the log. What the other one has is nothing.
 var keyLogStore = []byte("HoldfastLogStore")
 
-// openLog gives the log of a data directory, in the store that is wanted ("": the one that it is in), after it has been brought there. A crash on the way leaves it
+// openLog returns the log of a data directory, in the store that is wanted ("": the one that it is in), after it has been brought there. A crash on the way leaves it
 // where it was, or where it is to be, and the next start goes on.
 func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() error, error) {
 	nothing := func() error { return nil }
@@ -144,7 +144,7 @@ func moveLog(from, to raft.LogStore, bolt *raftboltdb.BoltStore, name string) er
 	return nil
 }
 
-// afterHoles gives the first entry after which none is missing. What comes before a hole is in the snapshot that made it.
+// afterHoles returns the first entry after which none is missing. What comes before a hole is in the snapshot that made it.
 func afterHoles(logs raft.LogStore, first, last uint64) (uint64, error) {
 	for i := first; last > 0 && i <= last; i++ {
 		switch err := logs.GetLog(i, new(raft.Log)); {

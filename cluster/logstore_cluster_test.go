@@ -58,7 +58,7 @@ func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
 	})
 }
 
-// stateOf gives all that a peer has, with the entry that it is at.
+// stateOf returns all that a peer has, with the entry that it is at.
 func stateOf(f *fsm.FSM) ([]byte, error) {
 	s, err := f.Snapshot()
 	if err != nil {

@@ -48,7 +48,7 @@ func filled(t *testing.T, store string, n uint64) string {
 	return dir
 }
 
-// contents gives all entries, as "index/term data", and the term.
+// contents returns all entries, as "index/term data", and the term.
 func contents(t *testing.T, s *stores) []string {
 	t.Helper()
 	term, err := s.stable.GetUint64(keyCurrentTerm)

@@ -40,7 +40,7 @@ func (s *scale) add(data []byte) {
 	s.all.bytes += int64(len(data))
 }
 
-// mark gives what a snapshot of now has, for store.
+// mark returns what a snapshot of now has, for store.
 func (s *scale) mark() weight {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -95,7 +95,7 @@ func (r *reconciler) pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forget finishes removals whose leader died in the middle: only servers are on record.
+// forget finishes removals whose leader died in the middle: only servers are recorded.
 func (r *reconciler) forget(ctx context.Context) error {
 	servers := r.n.servers()
 	if len(servers) == 0 {
@@ -229,7 +229,7 @@ func (r *reconciler) followed(ctx context.Context, but string) (voters, followin
 	return voters, int(n.Load())
 }
 
-// promote gives a nonvoter its vote when it holds all that was committed when this leader first saw it.
+// promote returns a nonvoter its vote when it holds all that was committed when this leader first saw it.
 func (r *reconciler) promote(ctx context.Context, m member) error {
 	id, instance := m.meta.GetId(), m.meta.GetInstance()
 	r.pending = true
@@ -262,7 +262,7 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 	return err
 }
 
-// mayVote says whether a peer that has applied so much may vote: it must hold what may have been counted on
+// mayVote reports whether a peer that has applied so much may vote: it must hold what may have been counted on
 // before its vote was taken, and it must not be so far behind that it would slow the others down.
 func mayVote(applied, floor, commit uint64) bool {
 	return applied >= floor && applied+promoteLag >= commit
@@ -304,7 +304,7 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 	return nil
 }
 
-// commonLevel gives the highest level that this peer and all servers understand; 0 when one of them is not recorded.
+// commonLevel returns the highest level that this peer and all servers understand; 0 when one of them is not recorded.
 func commonLevel(own uint32, servers []raft.Server, peer func(string) (*internalv1.PeerRecord, bool)) uint32 {
 	for _, s := range servers {
 		rec, ok := peer(string(s.ID))
@@ -328,7 +328,7 @@ func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 	return nil
 }
 
-// record gives what the state keeps of a peer.
+// record returns what the state keeps of a peer.
 func record(m member) *internalv1.PeerRecord {
 	return &internalv1.PeerRecord{
 		Id: m.meta.GetId(), Instance: m.meta.GetInstance(),

@@ -55,7 +55,7 @@ func TestMetrics(t *testing.T) {
 	refused(t, cfg, "register metrics")
 }
 
-// value gives the value of a metric, or the number of observations of a histogram.
+// value returns the value of a metric, or the number of observations of a histogram.
 func value(t *testing.T, g prometheus.Gatherer, name string) (float64, bool) {
 	t.Helper()
 	families, err := g.Gather()

@@ -166,7 +166,7 @@ func (n *Node) admit() {
 	n.news.fire()
 }
 
-// servers gives the latest Raft configuration.
+// servers returns the latest Raft configuration.
 func (n *Node) servers() []raft.Server {
 	f := n.raft.GetConfiguration()
 	if f.Error() != nil {
@@ -184,7 +184,7 @@ func (n *Node) server(id string) (raft.Server, bool) {
 	return raft.Server{}, false
 }
 
-// voters gives the other voters of the latest configuration, and whether this peer is one.
+// voters returns the other voters of the latest configuration, and whether this peer is one.
 func (n *Node) voters() (others []string, self bool) {
 	for _, s := range n.servers() {
 		switch {
@@ -198,7 +198,7 @@ func (n *Node) voters() (others []string, self bool) {
 	return others, self
 }
 
-// voterWithoutLeader gives a voter of the latest configuration, if there is one and no leader is known. With a leader,
+// voterWithoutLeader returns a voter of the latest configuration, if there is one and no leader is known. With a leader,
 // a candidate from outside the configuration stays refused: it may be a peer that was removed and does not know it.
 func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 	if addr, _ := n.raft.LeaderWithID(); addr != "" {
@@ -212,7 +212,7 @@ func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 	return "", false
 }
 
-// sendsTo says whether this peer leads in a term, means to go on, and sends entries to another one.
+// sendsTo reports whether this peer leads in a term, means to go on, and sends entries to another one.
 func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
 	if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term || n.handingOver.Load() {
 		return false
@@ -269,19 +269,19 @@ func (n *Node) Votes() error {
 	return nil
 }
 
-// Leader gives the leader as far as this peer knows, and whether it is this one. ok is false when none is known.
+// Leader returns the leader as far as this peer knows, and whether it is this one. ok is false when none is known.
 func (n *Node) Leader() (id string, self, ok bool) {
 	_, l := n.raft.LeaderWithID()
 	return string(l), string(l) == n.cfg.NodeID, l != ""
 }
 
-// Role gives this peer's part in Raft: leader, follower, candidate or shutdown.
+// Role returns this peer's part in Raft: leader, follower, candidate or shutdown.
 func (n *Node) Role() string { return strings.ToLower(n.raft.State().String()) }
 
-// GossipAddr gives where this peer gossips: what others put into Join.
+// GossipAddr returns where this peer gossips: what others put into Join.
 func (n *Node) GossipAddr() string { return n.gossip.at }
 
-// RaftAddr gives the Raft address that this peer tells others.
+// RaftAddr returns the Raft address that this peer tells others.
 func (n *Node) RaftAddr() string { return n.stream.Addr().String() }
 
 // Close ends the peer at once and hands nothing over, as a crash would. Run returns soon after. It is for
@@ -293,7 +293,7 @@ func (n *Node) Close() {
 	}
 }
 
-// Ready says whether this peer leads and takes commands.
+// Ready reports whether this peer leads and takes commands.
 func (n *Node) Ready() bool {
 	_, ok := n.current()
 	return ok

@@ -20,7 +20,7 @@ const (
 	Unknown
 )
 
-// String gives the outcome in words.
+// String returns the outcome in words.
 func (o Outcome) String() string {
 	switch o {
 	case NotApplied:
@@ -72,7 +72,7 @@ func (e *OutcomeError) Error() string {
 	return e.Outcome.String() + ": " + e.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *OutcomeError) Unwrap() error { return e.Err }
 
 // GRPCStatus lets a handler return the error as it is: UNAVAILABLE with an ErrorInfo that names
@@ -100,7 +100,7 @@ func (e *OutcomeError) GRPCStatus() *status.Status {
 	return st
 }
 
-// outcomeReason gives the reason of an outcome error that came over gRPC; empty when it is none.
+// outcomeReason returns the reason of an outcome error that came over gRPC; empty when it is none.
 func outcomeReason(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if i, ok := d.(*errdetails.ErrorInfo); ok && i.GetDomain() == ErrorDomain {

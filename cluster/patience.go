@@ -77,7 +77,7 @@ func (g *gate) insist(id raft.ServerID, term uint64, giveUp func() bool, call fu
 	return err
 }
 
-// serves says whether this peer still leads in a term and has a peer to send entries to.
+// serves reports whether this peer still leads in a term and has a peer to send entries to.
 func (g *gate) serves(id raft.ServerID, term uint64) bool {
 	f := g.follows.Load()
 	return f != nil && !g.hungUp.Load() && (*f)(id, term)
@@ -98,7 +98,7 @@ func (g *gate) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *r
 	return g.NetworkTransport.InstallSnapshot(id, addr, req, resp, data)
 }
 
-// reach says whether a peer's Raft port can be connected to.
+// reach reports whether a peer's Raft port can be connected to.
 func (g *gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
 	if g.hungUp.Load() {
 		return errHungUp

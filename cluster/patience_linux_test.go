@@ -53,7 +53,7 @@ func serveAt(t *testing.T, addr string) {
 	t.Cleanup(func() { _ = g.Close() })
 }
 
-// freePort gives an address where nobody listens.
+// freePort returns an address where nobody listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	ports, err := freeport.Claim(t.Context(), 1) // no outgoing connection gets it
@@ -170,7 +170,7 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 	}
 }
 
-// blackHole gives an address where connections are neither taken nor refused: a listener whose queue is full.
+// blackHole returns an address where connections are neither taken nor refused: a listener whose queue is full.
 func blackHole(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

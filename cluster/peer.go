@@ -35,7 +35,7 @@ func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*inter
 	return &internalv1.ConfirmResponse{Term: s.n.raft.CurrentTerm(), PeerId: s.n.cfg.NodeID}, nil
 }
 
-// ReadIndex gives the index that a read which begins now must wait for.
+// ReadIndex returns the index that a read which begins now must wait for.
 func (s peerServer) ReadIndex(ctx context.Context, req *internalv1.ReadIndexRequest) (*internalv1.ReadIndexResponse, error) {
 	if err := s.n.waitReign(ctx); err != nil {
 		return nil, s.n.refusal(err)
@@ -112,7 +112,7 @@ func (n *Node) stats() *internalv1.StatsResponse {
 	}
 }
 
-// lastContact gives the milliseconds since the leader was heard: 0 on the leader, -1 for never.
+// lastContact returns the milliseconds since the leader was heard: 0 on the leader, -1 for never.
 func (n *Node) lastContact() int64 {
 	if n.raft.State() == raft.Leader {
 		return 0

@@ -177,7 +177,7 @@ func (s *stores) close() error {
 	return nil
 }
 
-// hasState says whether the peer has ever been part of a cluster.
+// hasState reports whether the peer has ever been part of a cluster.
 func (s *stores) hasState() (bool, error) { return raft.HasExistingState(s.logs, s.stable, s.snaps) }
 
 // raftConfig makes Raft's configuration. A peer that is not admitted gets dormant timeouts.
@@ -228,7 +228,7 @@ func faultsPanic() func() {
 	return func() { debug.SetPanicOnFault(old) }
 }
 
-// awake gives an admitted peer its election timeouts.
+// awake sets the election timeouts of an admitted peer.
 func (c *Config) awake(rc *raft.ReloadableConfig) {
 	rc.HeartbeatTimeout, rc.ElectionTimeout = c.scale(baseHeartbeat), c.scale(baseHeartbeat)
 }

@@ -14,7 +14,7 @@ import (
 // raftFSM lets Raft drive the FSM. Raft calls it from one goroutine.
 type raftFSM struct {
 	fsm     *fsm.FSM
-	applied atomic.Uint64 // log entries applied by this process: the watchdog's sign of life
+	applied atomic.Uint64 // log entries applied by this process: the watchdog's heartbeat
 	scale   scale
 }
 

@@ -29,7 +29,7 @@ func WithConsistency(ctx context.Context, c Consistency) context.Context {
 	return context.WithValue(ctx, consistencyKey{}, c)
 }
 
-// ConsistencyFrom gives what the context asks for.
+// ConsistencyFrom returns what the context asks for.
 func ConsistencyFrom(ctx context.Context) Consistency {
 	c, _ := ctx.Value(consistencyKey{}).(Consistency)
 	return c
@@ -42,7 +42,7 @@ const (
 	readIndexTimeout = 2 * time.Second
 )
 
-// View gives the state that ctx's Consistency asks for, linearizable by default. Behind the interceptors that
+// View returns the state that ctx's Consistency asks for, linearizable by default. Behind the interceptors that
 // has been seen to before the handler, and View only takes the local state. Errors are *OutcomeErrors.
 func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	c := ConsistencyFrom(ctx)
@@ -73,7 +73,7 @@ func (n *Node) waitApplied(ctx context.Context, index uint64) error {
 	return n.fsm.WaitApplied(ctx, index)
 }
 
-// readIndexHeld gives a read index, and waits for a leader as calls do. Its errors are *OutcomeErrors.
+// readIndexHeld returns a read index, and waits for a leader as calls do. Its errors are *OutcomeErrors.
 func (n *Node) readIndexHeld(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (n *Node) readIndexHeld(ctx context.Context) (uint64, error) {
 	}
 }
 
-// readIndex gives the index that a linearizable read which begins now must wait for, on any peer.
+// readIndex returns the index that a linearizable read which begins now must wait for, on any peer.
 func (n *Node) readIndex(ctx context.Context) (uint64, error) {
 	if _, ok := n.current(); ok {
 		return n.leaderReadIndex(ctx, "")
@@ -120,7 +120,7 @@ func (n *Node) leaderReadIndex(ctx context.Context, voucher string) (uint64, err
 	return index, nil
 }
 
-// vouches gives the peer that asks for a read index, if it has the term of this leader and may vote. As it was when it asked, no later
+// vouches returns the peer that asks for a read index, if it has the term of this leader and may vote. As it was when it asked, no later
 // leader had its vote: the index that is taken now has what was acknowledged before it asked, and so before the reads began.
 func (n *Node) vouches(ctx context.Context, req *internalv1.ReadIndexRequest) string {
 	if r, ok := n.current(); !ok || req.GetTerm() != r.term || n.checkSelf(ctx, req.GetPeerId()) != nil {
@@ -160,7 +160,7 @@ const leaderGrace = 250 * time.Millisecond
 
 var errReplaced = errors.New("another peer leads now")
 
-// whileLeads gives a context that ends soon after another peer has become the leader. A host that is gone does not
+// whileLeads returns a context that ends soon after another peer has become the leader. A host that is gone does not
 // close its connections.
 func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

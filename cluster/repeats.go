@@ -25,7 +25,7 @@ type repeat struct {
 	held int // since then
 }
 
-// weigh gives the level of a line, and how many like it were held back before.
+// weigh returns the level of a line, and how many like it were held back before.
 func (r *repeats) weigh(l slog.Level, key string, now time.Time) (level slog.Level, held int) {
 	if l < slog.LevelWarn {
 		return l, 0

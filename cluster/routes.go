@@ -63,7 +63,7 @@ func findRoute(method string) *route {
 	return r
 }
 
-// replayable says whether a request may be made again although nobody knows what became of it.
+// replayable reports whether a request may be made again although nobody knows what became of it.
 func (r *route) replayable(req any) bool {
 	m, ok := req.(proto.Message)
 	return ok && r.requestID != nil && m.ProtoReflect().Get(r.requestID).String() != ""

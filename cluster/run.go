@@ -105,7 +105,7 @@ func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 	}
 }
 
-// firstOf gives the first error that there is.
+// firstOf returns the first error that there is.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -11,7 +11,7 @@ type signal struct {
 
 func newSignal() *signal { return &signal{ch: make(chan struct{})} }
 
-// wait gives a channel that is closed at the next fire.
+// wait returns a channel that is closed at the next fire.
 func (s *signal) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ const strandedAfter = 5 * time.Second
 
 var errStranded = errors.New("this peer has lost touch with the cluster")
 
-// whileConnected gives a context that ends when this peer has known no leader for a while: a stream on a peer that
+// whileConnected returns a context that ends when this peer has known no leader for a while: a stream on a peer that
 // is cut off would be silent for ever, while its client could go on at another peer.
 func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

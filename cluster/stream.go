@@ -56,7 +56,7 @@ func listen(addr, advertise string, cluster func() string, log *slog.Logger) (*s
 	return &stream{Listener: l, advertise: address(advertise), cluster: cluster, log: log, conns: map[*streamConn]struct{}{}}, nil
 }
 
-// Addr gives the advertised address: Raft sends it to its peers.
+// Addr returns the advertised address: Raft sends it to its peers.
 func (s *stream) Addr() net.Addr { return s.advertise }
 
 // Accept implements net.Listener.

@@ -23,7 +23,7 @@ type streamTLS struct {
 	serve *tls.Config
 }
 
-// newStreamTLS gives nil when there is no store.
+// newStreamTLS returns nil when there is no store.
 func newStreamTLS(store *peertls.Store, at func(addr string) []string) *streamTLS {
 	if store == nil {
 		return nil
@@ -66,7 +66,7 @@ func (t *streamTLS) refused(log *slog.Logger, from net.Addr, err error) {
 	say("raft connection refused: want a certificate of a peer of this cluster", "from", from, "cluster", t.store.Cluster(), "error", err)
 }
 
-// peersAt gives the peers whose Raft address that is, as gossip or the state tells.
+// peersAt returns the peers whose Raft address that is, as gossip or the state tells.
 func (n *Node) peersAt(addr string) []string {
 	var ids []string
 	for _, rec := range n.fsm.View().Peers() {

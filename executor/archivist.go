@@ -45,7 +45,7 @@ type Archivist struct {
 	moved    *prometheus.CounterVec
 }
 
-// NewArchivist gives an Archivist; Run it in each term.
+// NewArchivist returns an Archivist; Run it in each term.
 func NewArchivist(cfg ArchivistConfig, p Proposer, s State, a Archive) *Archivist {
 	if cfg.After == 0 {
 		cfg.After = 30 * 24 * time.Hour

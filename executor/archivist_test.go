@@ -60,7 +60,7 @@ func newBreaking(t *testing.T) *breaking {
 	return &breaking{Store: d, before: func(string) error { return nil }}
 }
 
-// old gives a lab with runs of one machine that have ended.
+// old returns a lab with runs of one machine that have ended.
 func old(t *testing.T, n int) (*lab, []string) {
 	t.Helper()
 	l := newLab(t, fake.Config{})

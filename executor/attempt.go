@@ -106,7 +106,7 @@ func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	return max(least, timeout/2)
 }
 
-// prepareTime bounds the look at the machine before the intent. An attempt that fails there is on record like any other.
+// prepareTime bounds the look at the machine before the intent. An attempt that fails there is recorded like any other.
 const prepareTime = 30 * time.Second
 
 func latest(a, b time.Time) time.Time {
@@ -173,7 +173,7 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// takeUp puts on record that this leader goes on with an attempt, to end it. It may be called again.
+// takeUp records that this leader goes on with an attempt, to end it. It may be called again.
 func (a *attempt) takeUp(ctx context.Context, most time.Duration) error {
 	if !a.began.IsZero() {
 		return nil
@@ -219,7 +219,7 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 	return run, err
 }
 
-// permanent says whether a retry is pointless, or dangerous: accounts lock after a few refusals (DESIGN §7).
+// permanent reports whether a retry is pointless, or dangerous: accounts lock after a few refusals (docs/concepts.md).
 func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 	switch c {
 	case providers.Unsupported, providers.Gone:
@@ -335,7 +335,7 @@ func (a *attempt) poll(ctx context.Context, what string, cond func(context.Conte
 	}
 }
 
-// passing says whether an error may be gone at the next look.
+// passing reports whether an error may be gone at the next look.
 func passing(err error) bool {
 	var observed *failure
 	if errors.As(err, &observed) {
@@ -350,7 +350,7 @@ type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// settle gives what an earlier leader may have sent the time to show, before it is concluded that nothing was sent.
+// settle returns what an earlier leader may have sent the time to show, before it is concluded that nothing was sent.
 // It answers early when cond says that it has shown.
 func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, error)) error {
 	if a.adopted == nil {
@@ -369,7 +369,7 @@ func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 // causeEvery is how much longer than for another wait it takes until another error of the same wait is recorded.
 const causeEvery = 10
 
-// note puts on record what the attempt waits for, once it has waited for long enough to interest somebody.
+// note records what the attempt waits for, once it has waited for long enough to interest somebody.
 func (a *attempt) note(ctx context.Context) error {
 	if a.waitingFor == a.noted || a.began.IsZero() || time.Since(a.since) < a.cfg.NoteAfter {
 		return nil
@@ -381,7 +381,7 @@ func (a *attempt) note(ctx context.Context) error {
 }
 
 // record commits evidence in the middle of an attempt, and what it waits for. It takes no log along, though the command could: notes are
-// rare, and what was said is on record within a LogFlush anyway, many runs in one command.
+// rare, and what was said is recorded within a LogFlush anyway, many runs in one command.
 func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
 	evidence = saidAll(evidence)
 	// A commit outlives the attempt: if a cancel or the deadline cut it off, its outcome would be unknown, and that ends the term.

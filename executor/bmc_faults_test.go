@@ -97,7 +97,7 @@ func (w *ward) sees(run, words string) {
 	})
 }
 
-// presses gives those that the BMC has accepted, and those that are on record, in order.
+// presses returns those that the BMC has accepted, and those that are recorded, in order.
 func (w *ward) presses(run string) (accepted, recorded []string) {
 	words := map[string]string{"On": "on", "ForceOff": "hard-off"}
 	for _, e := range w.s.Effects("reset") {
@@ -136,7 +136,7 @@ func (w *ward) ends(run string, phase holdfastv1.Run_Phase, want ...string) *hol
 	return r
 }
 
-// within says whether some presses are among those on record, in their order: what is on record may have been refused or lost, but nothing
+// within reports whether some presses are among those on record, in their order: what is recorded may have been refused or lost, but nothing
 // else may have been done.
 func within(some, all []string) bool {
 	for _, a := range all {

@@ -7,7 +7,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// choose gives how the step is done. Each kind has its file.
+// choose returns how the step is done. Each kind has its file.
 func (a *attempt) choose() (action, error) {
 	switch k := a.step.GetKind().(type) {
 	case *holdfastv1.Step_Netboot:
@@ -62,7 +62,7 @@ func with[C any](a *attempt, c providers.Capability, how func(C) action) (action
 	return how(p), nil
 }
 
-// param gives the first value that is set: the step's own, the run's parameter, and what else applies.
+// param returns the first value that is set: the step's own, the run's parameter, and what else applies.
 func (a *attempt) param(own, name string, others ...string) string {
 	for _, v := range append([]string{own, a.run.GetParams()[name]}, others...) {
 		if v != "" {
@@ -72,7 +72,7 @@ func (a *attempt) param(own, name string, others ...string) string {
 	return ""
 }
 
-// flag says whether the step or a parameter of the run asks for something.
+// flag reports whether the step or a parameter of the run asks for something.
 func (a *attempt) flag(own bool, name string) bool {
 	return own || a.run.GetParams()[name] == "true"
 }

@@ -35,7 +35,7 @@ func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result
 	}
 }
 
-// neverTaken says whether a command was refused for what it is: no other leader will take it either.
+// neverTaken reports whether a command was refused for what it is: no other leader will take it either.
 func neverTaken(err error) bool {
 	return errors.Is(err, cluster.ErrTooLarge) || errors.Is(err, cluster.ErrEncoding)
 }

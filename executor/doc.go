@@ -2,7 +2,7 @@
 // and compresses the logs of runs that have ended.
 //
 // For each attempt of a step it commits the intent, does the effect, gathers fresh
-// evidence that it happened, and commits the outcome (DESIGN §7). A new leader that
+// evidence that it happened, and commits the outcome (docs/concepts.md). A new leader that
 // finds an intent without an outcome observes before it acts.
 //
 // It keeps no state of its own that matters: everything is rebuilt from a View when

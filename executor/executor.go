@@ -24,7 +24,7 @@ type Config struct {
 	RetryMax     time.Duration          // the longest wait between retries. Default 1 min
 	PollMin      time.Duration          // first interval between observations. Default 20 ms
 	PollMax      time.Duration          // longest interval between observations. Default 2 s
-	NoteAfter    time.Duration          // how long a wait lasts before it is put on record. Default 1 s
+	NoteAfter    time.Duration          // how long a wait lasts before it is recorded. Default 1 s
 	SoftOff      time.Duration          // how long an operating system has to power off when asked. Default 1 min
 	Linger       time.Duration          // how long a console stays open while nobody is attached. Default 30 s
 	UnseenBoot   time.Duration          // how long a host has to boot when nobody can see that it has. Default 1 min
@@ -94,7 +94,7 @@ type Executor struct {
 	turns     *turns
 }
 
-// New gives an Executor; Run it in each term.
+// New returns an Executor; Run it in each term.
 func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
 	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set, consoles: newConsoles(), turns: newTurns()}
 }
@@ -193,13 +193,13 @@ func (l *term) begin(ctx context.Context, view *fsm.View) {
 	}
 }
 
-// unbegun says whether a run still waits to begin.
+// unbegun reports whether a run still waits to begin.
 func unbegun(view *fsm.View, id string) bool {
 	run, ok := view.Run(id)
 	return ok && run.GetPhase() == holdfastv1.Run_PENDING
 }
 
-// providerOf gives the name of the provider that a run's machine has.
+// providerOf returns the name of the provider that a run's machine has.
 func (l *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
 	m, _ := view.Machine(run.GetMachineId())
 	return l.providers.NameOf(m)

@@ -17,10 +17,10 @@ type Installs struct {
 	state    State
 }
 
-// NewInstalls gives the install sessions of a peer.
+// NewInstalls returns the install sessions of a peer.
 func NewInstalls(p Proposer, s State) *Installs { return &Installs{proposer: p, state: s} }
 
-// Session gives the last session of a machine, nil for none. It answers from the leader's own state, at once.
+// Session returns the last session of a machine, nil for none. It answers from the leader's own state, at once.
 func (n *Installs) Session(machineID string) *holdfastv1.Install {
 	i, ok := n.state.View().Install(machineID)
 	if !ok {
@@ -44,7 +44,7 @@ func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloud
 	return nil
 }
 
-// Note puts on record what was seen of the machine of a session: seen names no session.
+// Note records what was seen of the machine of a session: seen names no session.
 func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, seen *internalv1.NoteInstall) error {
 	seen.RunId, seen.Step, seen.Attempt = i.GetRunId(), i.GetStep(), i.GetAttempt()
 	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: n.state.View().Meta().GetEpoch(), Op: &internalv1.Command_NoteInstall{NoteInstall: seen}}
@@ -57,7 +57,7 @@ func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, seen *intern
 // installerBooter is a provider whose installer answers nobody: that the machine is on is all that can be seen of a reboot into it.
 type installerBooter interface{ BootsInstaller() bool }
 
-// bootsInstaller says whether the attempt boots the machine to be installed by one of the next steps.
+// bootsInstaller reports whether the attempt boots the machine to be installed by one of the next steps.
 func (a *attempt) bootsInstaller() bool {
 	if p, ok := a.provider.(installerBooter); !ok || !p.BootsInstaller() {
 		return false

@@ -16,7 +16,7 @@ import (
 
 const (
 	janitorPause = 20 * time.Second
-	// deadTokenFor is how long a token that was revoked or has expired stays on record, for those who look for it.
+	// deadTokenFor is how long a token that was revoked or has expired stays recorded, for those who look for it.
 	deadTokenFor = 30 * 24 * time.Hour
 	maxDropped   = 1000 // tokens by one command
 	maxMissing   = 100  // services at once, each by a command
@@ -32,7 +32,7 @@ type Janitor struct {
 	log      *slog.Logger
 }
 
-// NewJanitor gives a Janitor; Run it in each term.
+// NewJanitor returns a Janitor; Run it in each term.
 func NewJanitor(p Proposer, s State, log *slog.Logger) *Janitor {
 	return &Janitor{proposer: p, state: s, log: log}
 }
@@ -65,7 +65,7 @@ func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// due gives the commands for what is over now. The FSM looks again.
+// due returns the commands for what is over now. The FSM looks again.
 func (j *Janitor) due(now time.Time) []*internalv1.Command {
 	view := j.state.View()
 	var cmds []*internalv1.Command

@@ -88,7 +88,7 @@ func (l *lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, e
 	return res[0], nil
 }
 
-// written gives how many commands were applied.
+// written returns how many commands were applied.
 func (l *lab) written() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

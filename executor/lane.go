@@ -68,7 +68,7 @@ func (l *lane) ensure(id string, calls int, never bool) {
 // handover is how long before a term began its predecessor may have left out looks.
 const handover = time.Second
 
-// first gives the first time at which a machine is looked at. What the last leader may have left out is made up for over some time.
+// first returns the first time at which a machine is looked at. What the last leader may have left out is made up for over some time.
 func (l *lane) first(id string) time.Time {
 	slot := slotAfter(id, l.period, l.began.Add(-handover))
 	if left := l.began.Sub(slot); left >= 0 {
@@ -163,7 +163,7 @@ func (l *lane) next() (*entry, time.Duration) {
 	return e, 0
 }
 
-// state gives how many machines are in the lane, how late the first one is, and how often each is looked at.
+// state returns how many machines are in the lane, how late the first one is, and how often each is looked at.
 func (l *lane) state() (machines int, late, period time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxLogBatch is how many bytes of log one command carries at most (DESIGN, issue A: 64 KiB or 200 ms).
+// maxLogBatch is how many bytes of log one command carries at most (64 KiB or 200 ms).
 const maxLogBatch = 64 << 10
 
 // logSet is the logs of the runs at work.
@@ -84,7 +84,7 @@ func (l *runLog) write(c *holdfastv1.LogChunk) {
 	}
 }
 
-// take gives what is pending, up to room bytes, and whether there is more. The caller holds committing.
+// take returns what is pending, up to room bytes, and whether there is more. The caller holds committing.
 func (l *runLog) take(room int) (a *internalv1.LogAppend, size int, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

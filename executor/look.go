@@ -145,7 +145,7 @@ func (o *lookout) untold(e *entry, m *holdfastv1.Machine, err error, kinds ...st
 	return all
 }
 
-// whyUntold gives the reason of a condition for an error of a provider.
+// whyUntold returns the reason of a condition for an error of a provider.
 func whyUntold(err error) string {
 	if why := providers.WhyNotAsked(err); why != "" {
 		return why
@@ -240,7 +240,7 @@ func degraded(h providers.Health) *holdfastv1.Condition {
 // mostMessage bounds a message, in bytes.
 const mostMessage = 500
 
-// dated gives observations their time, and the time until when they are good.
+// dated returns observations their time, and the time until when they are good.
 func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []*holdfastv1.Condition {
 	for _, c := range seen {
 		// When it began: what a run has seen meanwhile is newer.

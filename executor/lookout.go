@@ -67,7 +67,7 @@ func (r *Reconciler) period(kind lookKind) time.Duration {
 	return r.cfg.Interval * 9 / 10
 }
 
-// read gives a machine to the lane of records. One that is as it was when there was nothing to do is not read again: that is nearly the whole
+// read puts a machine into the lane of records. One that is as it was when there was nothing to do is not read again: that is nearly the whole
 // of a large fleet whose agents speak for themselves.
 func (o *lookout) read(e *entry) *holdfastv1.Machine {
 	view := o.state.View()
@@ -96,7 +96,7 @@ func (o *lookout) place(ctx context.Context, e *entry, m *holdfastv1.Machine) {
 	}
 }
 
-// situate does the work of place, and says whether there was something to put on record: the next look sees whether it has come there.
+// situate does the work of place, and says whether there was something to recorded: the next look sees whether it has come there.
 func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool) {
 	id, name := m.GetMachineId(), o.providers.NameOf(m)
 	o.mu.Lock()
@@ -136,12 +136,12 @@ func (o *lookout) witness(ctx context.Context, m *holdfastv1.Machine, why string
 	return o.tell(ctx, m, 0, o.unobserved(m, why)...)
 }
 
-// goodForATime says whether time makes something else of a machine's conditions.
+// goodForATime reports whether time makes something else of a machine's conditions.
 func goodForATime(m *holdfastv1.Machine) bool {
 	return slices.ContainsFunc(m.GetStatus().GetConditions(), func(c *holdfastv1.Condition) bool { return c.GetFreshUntil() != nil })
 }
 
-// lane gives the looks of a kind at the machines of a provider, and begins them with the first machine.
+// lane returns the looks of a kind at the machines of a provider, and begins them with the first machine.
 func (o *lookout) lane(provider string, kind lookKind) *lane {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -180,13 +180,13 @@ func (o *lookout) lookPanicked(provider string, kind lookKind, e *entry) {
 	}
 }
 
-// share gives the calls a second that a provider has: its own budget, or all that there are.
+// share returns the calls a second that a provider has: its own budget, or all that there are.
 func (o *lookout) share(provider string) int { return min(o.providers.Calls(provider), o.cfg.Calls) }
 
 // deferred is how many looks in a row a run has precedence over.
 const deferred = 3
 
-// due gives a machine that may be looked at now. While a run is at work on it, its BMC and its host have better things to do: it is looked at now and then,
+// due returns a machine that may be looked at now. While a run is at work on it, its BMC and its host have better things to do: it is looked at now and then,
 // and not for its health.
 func (o *lookout) due(e *entry, kind lookKind) *holdfastv1.Machine {
 	m, ok := o.state.View().Machine(e.id)
@@ -229,7 +229,7 @@ func (o *lookout) soon(id string) {
 	}
 }
 
-// stale gives the conditions that the record reads as stale and does not say so yet: once, so that those who follow it learn of it. A new leader first
+// stale returns the conditions that the record reads as stale and does not say so yet: once, so that those who follow it learn of it. A new leader first
 // looks for itself.
 func (o *lookout) stale(m *holdfastv1.Machine) []*holdfastv1.Condition {
 	var all []*holdfastv1.Condition

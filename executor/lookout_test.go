@@ -64,7 +64,7 @@ func (c *counted) set(answer func(context.Context, providers.Machine) (providers
 	c.answer = answer
 }
 
-// most gives the largest number of times within any one second, whenever it begins.
+// most returns the largest number of times within any one second, whenever it begins.
 func most(times []time.Time) int {
 	times = slices.SortedFunc(slices.Values(times), time.Time.Compare)
 	n, first := 0, 0
@@ -178,7 +178,7 @@ func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
 	})
 }
 
-// A provider that never answers holds up its own machines only, and what is on record of those goes stale, or says why it cannot be told.
+// A provider that never answers holds up its own machines only, and what is recorded of those goes stale, or says why it cannot be told.
 func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

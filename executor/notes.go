@@ -38,12 +38,12 @@ type heldNote struct {
 	value []byte
 }
 
-// NewNotes gives the notes of a peer. Run writes those that are not urgent.
+// NewNotes returns the notes of a peer. Run writes those that are not urgent.
 func NewNotes(p Proposer, s State) *Notes {
 	return &Notes{proposer: p, state: s, turn: make(chan struct{}, 1), held: map[string]heldNote{}, written: map[string]time.Time{}}
 }
 
-// Get gives the note under a key, also one that is not on record yet; nil when there is none. It answers from the leader's own state, at once.
+// Get returns the note under a key, also one that is not on record yet; nil when there is none. It answers from the leader's own state, at once.
 func (n *Notes) Get(key string) []byte {
 	view := n.state.View()
 	n.mu.Lock()
@@ -54,7 +54,7 @@ func (n *Notes) Get(key string) []byte {
 	return view.DeviceNote(key)
 }
 
-// Put keeps a note of at most 4 KiB; an empty one removes it. It is on record when Put answers nil.
+// Put keeps a note of at most 4 KiB; an empty one removes it. It is recorded when Put answers nil.
 func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
 	select {
 	case n.turn <- struct{}{}:
@@ -72,7 +72,7 @@ func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// PutSoon keeps a note that a change of leader may lose: what would be learned again. Of one device it is put on record once in 30 s at most, the
+// PutSoon keeps a note that a change of leader may lose: what would be learned again. Of one device it is recorded once in 30 s at most, the
 // last one of those that came meanwhile.
 func (n *Notes) PutSoon(key string, value []byte) {
 	epoch := n.state.View().Meta().GetEpoch()
@@ -131,7 +131,7 @@ func (n *Notes) writeHeld(ctx context.Context, key string) error {
 	return nil
 }
 
-// due gives the devices whose notes may be written now, and forgets what is over.
+// due returns the devices whose notes may be written now, and forgets what is over.
 func (n *Notes) due() []string {
 	view := n.state.View()
 	epoch := view.Meta().GetEpoch()

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A leader dies right after the first lines of a command are on record. The next one goes on where the record ends: each line is there once.
+// A leader dies right after the first lines of a command are recorded. The next one goes on where the record ends: each line is there once.
 func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -69,7 +69,7 @@ func (p *backlogged) CommandStatus(ctx context.Context, m providers.Machine, tok
 	return st, nil
 }
 
-// What a command has printed is on record to its end, also of one that did not end by itself: the end says why.
+// What a command has printed is recorded to its end, also of one that did not end by itself: the end says why.
 func TestOutputOfACommandThatWasKilled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})

@@ -30,7 +30,7 @@ func newPacer(perSecond int, all *rate.Limiter, spent func(time.Duration)) *pace
 	return p
 }
 
-// gapOf gives the least time between two of so many calls a second. It is rounded up: the first call of the next second must not fall into this one.
+// gapOf returns the least time between two of so many calls a second. It is rounded up: the first call of the next second must not fall into this one.
 func gapOf(perSecond int) time.Duration { return time.Second/time.Duration(perSecond) + 1 }
 
 // wait returns when a call may be made. Its error is that of the context.
@@ -63,7 +63,7 @@ func (p *pacer) wait(ctx context.Context) error {
 	return nil
 }
 
-// slotAfter gives the first time after t at which a machine is to be looked at: each has its own place in every period of the wall clock. So looks are
+// slotAfter returns the first time after t at which a machine is to be looked at: each has its own place in every period of the wall clock. So looks are
 // spread evenly, and the next leader goes on where the last one stopped instead of looking at all machines at once.
 func slotAfter(id string, period time.Duration, t time.Time) time.Time {
 	h := fnv.New64a()
@@ -81,7 +81,7 @@ func slotAfter(id string, period time.Duration, t time.Time) time.Time {
 	return slot
 }
 
-// stretched gives the period in which so many calls fit into a budget with a tenth to spare. It goes up in steps of a quarter: with each other period all
+// stretched returns the period in which so many calls fit into a budget with a tenth to spare. It goes up in steps of a quarter: with each other period all
 // machines get other places.
 func stretched(period time.Duration, calls, perSecond int) time.Duration {
 	for perSecond > 0 && float64(calls) > 0.9*float64(perSecond)*period.Seconds() {

@@ -50,7 +50,7 @@ type hand struct {
 	shown func(context.Context) (bool, error) // nil: nobody can tell
 }
 
-// presses says whether a step of this kind presses a power button.
+// presses reports whether a step of this kind presses a power button.
 func presses(kind string) bool {
 	return slices.Contains([]string{"power", "reboot", "repave", "rma"}, kind)
 }
@@ -89,7 +89,7 @@ func (a *attempt) letGoLeftover(ctx context.Context) error {
 	return nil
 }
 
-// unanswered says whether an error means that nobody knows what became of an effect, and puts that into the log.
+// unanswered reports whether an error means that nobody knows what became of an effect, and puts that into the log.
 func (a *attempt) unanswered(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || a.broken != nil || providers.ClassOf(err) != providers.Timeout {
 		return false

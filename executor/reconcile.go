@@ -38,7 +38,7 @@ type Reconciler struct {
 	metrics   *lookMetrics
 }
 
-// NewReconciler gives a Reconciler; Run it in each term.
+// NewReconciler returns a Reconciler; Run it in each term.
 func NewReconciler(cfg ReconcilerConfig, p Proposer, s State, set *providers.Set) *Reconciler {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -73,7 +73,7 @@ const (
 )
 
 // Run looks at every machine once an interval until the term ends. New machines are looked at within seconds, and those whose run has ended at once:
-// what is on record of them is from before it.
+// what is recorded of them is from before it.
 func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
 	o := newLookout(ctx, r, t.Epoch)
 	defer r.metrics.over()

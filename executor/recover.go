@@ -27,7 +27,7 @@ const (
 )
 
 // rescue starts the run that restarts the BMC of a machine, where a look says that it is time to. It is a run like that of an operator, so nothing else is at work on the
-// machine meanwhile, it is on record, a new leader goes on with it, and its failure is what calls for a person. Its request id is of the hour: whoever leads, it is started once in it.
+// machine meanwhile, it is recorded, a new leader goes on with it, and its failure is what calls for a person. Its request id is of the hour: whoever leads, it is started once in it.
 func (o *lookout) rescue(ctx context.Context, m *holdfastv1.Machine, p providers.Provider, f providers.Facts) {
 	_, resets := p.(providers.BMCResetter)
 	if !f.BMCStuck || !resets || !o.quiet(m, p, time.Now()) || !o.recovers.Allow() {
@@ -48,7 +48,7 @@ func (o *lookout) rescue(ctx context.Context, m *holdfastv1.Machine, p providers
 	o.cfg.Logger.Warn("the BMC takes connections and does not answer: a run restarts it", "machine", m.GetMachineId(), "request", cmd.GetStartRun().GetRequestId())
 }
 
-// quiet says whether nothing is in doubt about a machine: nobody is at work on it, nobody was called for it, and all that a run or an earlier leader may have sent to its BMC has shown.
+// quiet reports whether nothing is in doubt about a machine: nobody is at work on it, nobody was called for it, and all that a run or an earlier leader may have sent to its BMC has shown.
 func (o *lookout) quiet(m *holdfastv1.Machine, p providers.Provider, now time.Time) bool {
 	if m.GetStatus().GetActiveRunId() != "" || condition(m, condIntervention).GetStatus() {
 		return false

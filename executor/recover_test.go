@@ -51,7 +51,7 @@ func (p *wedged) ResetBMC(ctx context.Context, op providers.Op, m providers.Mach
 	return err
 }
 
-// leads gives the lab a leader that also looks at machines, and what ends its term.
+// leads returns the lab a leader that also looks at machines, and what ends its term.
 func (l *lab) leads() (over func()) {
 	ld := l.lead(Config{})
 	ctx, cancel := context.WithCancel(l.t.Context())
@@ -65,7 +65,7 @@ func (l *lab) leads() (over func()) {
 	return over
 }
 
-// recoveries gives the runs that nobody has asked for.
+// recoveries returns the runs that nobody has asked for.
 func (l *lab) recoveries(machine string) (runs []*holdfastv1.Run) {
 	for _, r := range l.fsm.View().MachineRuns(machine, "") {
 		if r.GetPrincipal() == recoverer {
@@ -84,7 +84,7 @@ func newWedged(t *testing.T, heals bool) (*lab, *wedged) {
 	return l, p
 }
 
-// A BMC that is stuck is restarted by a run that is on record, when nothing is in doubt about its machine: not right after an election, not while a run is at work or has just
+// A BMC that is stuck is restarted by a run that is recorded, when nothing is in doubt about its machine: not right after an election, not while a run is at work or has just
 // ended, and once, whoever leads. The machine is what it was.
 func TestStuckBMCIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

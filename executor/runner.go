@@ -114,7 +114,7 @@ func (r *runner) abort(ctx context.Context, phase holdfastv1.Run_Phase, why *hol
 	return err
 }
 
-// giveUp fails the run for a reason that no retry can mend. It answers errRunOver when that is on record.
+// giveUp fails the run for a reason that no retry can mend. It answers errRunOver when that is recorded.
 func (r *runner) giveUp(ctx context.Context, reason, message string) error {
 	if err := r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reason, Message: message}); err != nil {
 		return err

@@ -15,10 +15,10 @@ const (
 // clean keeps what hardware says from breaking the encoding of the record.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// said is a value of the evidence as it is on record. What is compared with one that was on record before has to go through it too.
+// said is a value of the evidence as it is recorded. What is compared with one that was recorded before has to go through it too.
 func said(s string) string { return upTo(maxSaid, s) }
 
-// upTo gives a clean text of so many bytes at most.
+// upTo returns a clean text of so many bytes at most.
 func upTo(most int, s string) string {
 	const more = "…"
 	if s = clean(s); len(s) > most {
@@ -27,7 +27,7 @@ func upTo(most int, s string) string {
 	return s
 }
 
-// saidAll is evidence as it is on record.
+// saidAll is evidence as it is recorded.
 func saidAll(evidence map[string]string) map[string]string {
 	out := maps.Clone(evidence)
 	for k, v := range out {

@@ -72,7 +72,7 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 	}
 }
 
-// A run whose step cannot be put on record, before its effect or after it, fails and says so; the leader goes on with all others.
+// A run whose step cannot be recorded, before its effect or after it, fails and says so; the leader goes on with all others.
 func TestRunThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	for name, huge := range map[string]func(*internalv1.Command) bool{
@@ -100,7 +100,7 @@ func TestRunThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// What is on record is the same when it goes through once more: it is compared with what is seen later.
+// What is recorded is the same when it goes through once more: it is compared with what is seen later.
 func TestSaid(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",
@@ -160,7 +160,7 @@ func (s *slow) status() providers.InstallStatus {
 	return st
 }
 
-// asked gives what was done so far.
+// asked returns what was done so far.
 func (s *slow) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 )
 
 // Cancel asks for every active run to be canceled and waits until all have ended, or ctx has. It is for a graceful stop that has no other peer to hand the runs over to
-// (bare-metal API §Context lifecycle; DESIGN §7), while Run goes on: it ends what a run does to its machine, and puts that on record (decision 0008). What is left then is
+// (bare-metal API §Context lifecycle; docs/concepts.md), while Run goes on: it ends what a run does to its machine, and puts that on record (decision 0008). What is left then is
 // for CancelActive.
 func (e *Executor) Cancel(ctx context.Context, why string) error {
 	for {
@@ -49,7 +49,7 @@ func (e *Executor) CancelActive(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// requestCancel puts on record that every active run is to end, where that is not so already. One that is pending has ended with that: those come first, or they would take
+// requestCancel records that every active run is to end, where that is not so already. One that is pending has ended with that: those come first, or they would take
 // the places of those that end.
 func (e *Executor) requestCancel(ctx context.Context, why string) error {
 	var errs []error
@@ -66,7 +66,7 @@ func (e *Executor) requestCancel(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// toCancel gives the active runs but those that are observed: their installers go on, whatever becomes of this peer.
+// toCancel returns the active runs but those that are observed: their installers go on, whatever becomes of this peer.
 func toCancel(v *fsm.View) iter.Seq[*holdfastv1.Run] {
 	return func(yield func(*holdfastv1.Run) bool) {
 		for run := range v.ActiveRuns() {

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// power turns the power on, off, or off and on. On and off converge; of a cycle it is on record that the power was seen
+// power turns the power on, off, or off and on. On and off converge; of a cycle it is recorded that the power was seen
 // off before it is turned on again, so that it cannot be done twice.
 func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) action {
 	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())

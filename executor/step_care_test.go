@@ -117,7 +117,7 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 	}
 }
 
-// The event log is on record before it is cleared.
+// The event log is recorded before it is cleared.
 func TestEventLogIsKeptBeforeItIsCleared(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")

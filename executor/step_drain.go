@@ -16,7 +16,7 @@ const (
 	stepUncordon   = "uncordon-node"
 )
 
-// setAside gives how a step sets a node aside: through the API of its cluster where that is registered, else by its script.
+// setAside returns how a step sets a node aside: through the API of its cluster where that is registered, else by its script.
 func (a *attempt) setAside(script action) action {
 	d, ok := a.provider.(providers.Drainer)
 	if !a.builtIn() {
@@ -93,7 +93,7 @@ func (a *attempt) builtIn() bool {
 	return ok && p.GetBuiltIn()
 }
 
-// scriptBegun says whether an earlier leader has begun the step's script, which then goes on.
+// scriptBegun reports whether an earlier leader has begun the step's script, which then goes on.
 func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
 	exec, ok := a.provider.(providers.RemoteExecutor)
 	if !ok || a.adopted == nil || a.seen["cluster"] != "" {
@@ -107,7 +107,7 @@ func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
 	return begun, err
 }
 
-// registered says whether somebody has registered a cluster, and what it knows of the machine's node.
+// registered reports whether somebody has registered a cluster, and what it knows of the machine's node.
 func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeStatus, known bool, err error) {
 	joiner, ok := a.provider.(providers.ClusterJoiner)
 	if !ok {

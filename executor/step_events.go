@@ -35,7 +35,7 @@ func (a *attempt) readEvents(p providers.EventLog) action {
 	}}
 }
 
-// clearEvents reads the event log into the run's log and, once that is on record, clears it. A new leader finds it cleared when the newest entry
+// clearEvents reads the event log into the run's log and, once that is recorded, clears it. A new leader finds it cleared when the newest entry
 // of before is not in it any more.
 func (a *attempt) clearEvents(p providers.EventLog) action {
 	var all []providers.Event
@@ -133,7 +133,7 @@ func (a *attempt) showEvents(all []providers.Event) {
 	}
 }
 
-// eventLine gives an entry as it stands in the log.
+// eventLine returns an entry as it stands in the log.
 func eventLine(e providers.Event) string {
 	at := "-"
 	if !e.At.IsZero() {
@@ -165,7 +165,7 @@ func eventSummary(all []providers.Event) string {
 	return s
 }
 
-// shown gives what the run's log has of a stream of this attempt already.
+// shown returns what the run's log has of a stream of this attempt already.
 func (a *attempt) shown(stream string) string {
 	if a.adopted == nil {
 		return ""
@@ -179,7 +179,7 @@ func (a *attempt) shown(stream string) string {
 	return b.String()
 }
 
-// commitLog waits until all that was said is on record.
+// commitLog waits until all that was said is recorded.
 func (a *attempt) commitLog(ctx context.Context) error {
 	appendTo := func(l *internalv1.LogAppend) error {
 		if l == nil {

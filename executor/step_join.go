@@ -37,7 +37,7 @@ func (a *attempt) joinSpec(s *holdfastv1.KubeadmJoin) providers.JoinSpec {
 	return providers.JoinSpec{ClusterRef: a.clusterRef(s.GetClusterRef()), Role: s.GetRole()}
 }
 
-// joinHost says whether a join may have begun, by this leader or one before.
+// joinHost reports whether a join may have begun, by this leader or one before.
 func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, spec providers.JoinSpec) (begun bool, err error) {
 	token := a.op.Token()
 	var state providers.WorkState
@@ -90,7 +90,7 @@ func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, 
 	})
 }
 
-// is says whether a node is what it is to be joined as, as far as its labels can be told: a control plane's join that broke off leaves a node that is Ready, and no control plane.
+// is reports whether a node is what it is to be joined as, as far as its labels can be told: a control plane's join that broke off leaves a node that is Ready, and no control plane.
 func is(n providers.NodeStatus, role string) bool {
 	if role != controlPlane || n.Labels == nil {
 		return true
@@ -99,7 +99,7 @@ func is(n providers.NodeStatus, role string) bool {
 	return ok
 }
 
-// fromBefore says whether what a cluster knows of a node is from before its host booted last. A disk that was written meanwhile has no kubelet on it that
+// fromBefore reports whether what a cluster knows of a node is from before its host booted last. A disk that was written meanwhile has no kubelet on it that
 // the cluster knows, though the node is shown as Ready until the cluster misses it.
 func (a *attempt) fromBefore(ctx context.Context, n providers.NodeStatus) (bool, error) {
 	look, ok := a.provider.(providers.Inspector)

@@ -103,7 +103,7 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 	})
 }
 
-// earlier says whether the host has the network of an earlier attempt of this step, and has not gone back from it. Its configuration is the same: what was not known was the outcome.
+// earlier reports whether the host has the network of an earlier attempt of this step, and has not gone back from it. Its configuration is the same: what was not known was the outcome.
 func (c *netChange) earlier() bool {
 	return !c.status.Reverted && c.status.Token != c.token && c.ours(c.status.Token)
 }
@@ -136,7 +136,7 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 
 var errWentBack = &failure{errors.New("the host went back to its former network")}
 
-// ours says whether a token is of this step of this run.
+// ours reports whether a token is of this step of this run.
 func (c *netChange) ours(token string) bool {
 	for n := int32(1); n <= c.number; n++ {
 		op := c.op

@@ -25,7 +25,7 @@ type moving struct {
 	confirms []string // at which addresses it was confirmed
 }
 
-// at gives the host, if it answers at the machine's address.
+// at returns the host, if it answers at the machine's address.
 func (p *moving) at(ctx context.Context, m providers.Machine) error {
 	st, err := p.NetworkStatus1(ctx, m)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *moving) ConfirmNetwork(ctx context.Context, op providers.Op, m provider
 	return p.Provider.ConfirmNetwork(ctx, op, m, token)
 }
 
-// A host whose address changes is confirmed at the new one, which is on record from then on; one that does not come up there goes back, and keeps its
+// A host whose address changes is confirmed at the new one, which is recorded from then on; one that does not come up there goes back, and keeps its
 // old one. Leaders that die in between change nothing of that.
 func TestNetworkOfAnotherAddress(t *testing.T) {
 	for _, tc := range []struct {

@@ -67,7 +67,7 @@ func (a *attempt) noBMC() bool {
 	return ok && !p.HasBMC(a.machine)
 }
 
-// rebootBMC is off, seen off, on, seen on, booted: never "cycle" (DESIGN §7).
+// rebootBMC is off, seen off, on, seen on, booted: never "cycle" (docs/concepts.md).
 func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController, inspector providers.Inspector, how stopping) error {
 	rebooted := func(ctx context.Context) (bool, error) { return a.booted(ctx, inspector) }
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
@@ -75,7 +75,7 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 	// Was it off already, or has an earlier leader turned it off, or even on again?
 	wasOff := a.before[proofPower] == string(providers.PowerOff) || a.seen[proofOffSeen] != ""
 	if !wasOff {
-		// One that was asked to power off may take its time, and nobody has pressed on: that comes after off was put on record.
+		// One that was asked to power off may take its time, and nobody has pressed on: that comes after off was recorded.
 		if a.adopted != nil && a.seen[proofSoftOff] == "" {
 			done := false
 			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
@@ -99,7 +99,7 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 		}
 		a.prove(map[string]string{proofOffSeen: stamp(time.Now())})
 		if a.before[proofBootID] == "" || a.seen[proofSoftOff] != "" || a.bootsInstaller() {
-			// There will be no boot id to compare, or a soft off is on record: that it was off must be, too, before it is on again.
+			// There will be no boot id to compare, or a soft off is recorded: that it was off must be, too, before it is on again.
 			if err := a.record(ctx, a.seen); err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 	}
 }
 
-// answersAsBefore gives an error for a host that answered before the attempt and does not now: it may be on its way down or
+// answersAsBefore returns an error for a host that answered before the attempt and does not now: it may be on its way down or
 // up, for minutes. That must not be taken for a host that nobody has touched.
 func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
 	if a.before[proofBootID] == "" {
@@ -154,7 +154,7 @@ func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspe
 	return err
 }
 
-// booted says whether the host is up with another boot id than before. Where no boot id could be seen before, up
+// booted reports whether the host is up with another boot id than before. Where no boot id could be seen before, up
 // after off is enough.
 func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
 	return a.bootedBy(inspector.Inspect(ctx, a.machine))

@@ -30,7 +30,7 @@ func (a *attempt) networkBoot() (mode string) {
 	return mode
 }
 
-// longStage is how long a stage of an install lasts before it is on record as what is waited for: most are over sooner, and each note is an entry.
+// longStage is how long a stage of an install lasts before it is recorded as what is waited for: most are over sooner, and each note is an entry.
 const longStage = 10 * time.Second
 
 // install starts the install of this attempt unless it was started, and waits for it.

@@ -20,7 +20,7 @@ const (
 )
 
 // rma takes a machine out: no workloads on it, its disks erased where that is asked for, shut down, off, and its locator light on for whoever pulls it. It
-// converges: what is done is left alone, and what cannot be looked at any more once the power is off is on record before.
+// converges: what is done is left alone, and what cannot be looked at any more once the power is off is recorded before.
 func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) action {
 	wipe := a.flag(s.GetWipe(), "wipe")
 	return action{
@@ -98,7 +98,7 @@ func (a *attempt) undisturbed() string {
 	return ""
 }
 
-// wiped says whether the disks are erased already: by this attempt under an earlier leader, or by one before it, after which a host can neither erase them again nor tell.
+// wiped reports whether the disks are erased already: by this attempt under an earlier leader, or by one before it, after which a host can neither erase them again nor tell.
 func (a *attempt) wiped() bool {
 	for _, earlier := range a.status.GetAttempts() {
 		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
@@ -108,7 +108,7 @@ func (a *attempt) wiped() bool {
 	return a.seen[proofWiped] != ""
 }
 
-// wipe erases the disks: from within where the host can, else by the provider's installer. That it was done is on record before the power goes off.
+// wipe erases the disks: from within where the host can, else by the provider's installer. That it was done is recorded before the power goes off.
 func (a *attempt) wipe(ctx context.Context) error {
 	var by string
 	if host, ok := a.provider.(eraser); ok {

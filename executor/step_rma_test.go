@@ -113,7 +113,7 @@ func TestRma(t *testing.T) {
 	}
 }
 
-// The host is off, and cannot tell any more that its disks are erased: that is on record before. At every boundary, and in the middle of the
+// The host is off, and cannot tell any more that its disks are erased: that is recorded before. At every boundary, and in the middle of the
 // erasing, the next leader goes on with what there is.
 func TestRmaIsTakenOver(t *testing.T) {
 	for _, when := range []string{"in the middle", string(AfterIntent), string(AfterEffect), string(AfterEvidence)} {

@@ -31,7 +31,7 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 	}}
 }
 
-// environment gives a command the run's parameters beside its own variables, which win: "version" is HOLDFAST_PARAM_VERSION. They are never text of a
+// environment returns a command the run's parameters beside its own variables, which win: "version" is HOLDFAST_PARAM_VERSION. They are never text of a
 // script. A parameter whose name makes no variable is left out.
 func (a *attempt) environment(own map[string]string) map[string]string {
 	env := map[string]string{}

@@ -14,7 +14,7 @@ type stopping struct {
 	grace time.Duration // else that is how long the operating system has
 }
 
-// stopping gives what a step asks for, else the run's parameter shutdown_seconds, else the configuration.
+// stopping returns what a step asks for, else the run's parameter shutdown_seconds, else the configuration.
 func (a *attempt) stopping(force bool, seconds int32) stopping {
 	how := stopping{force, time.Duration(seconds) * time.Second}
 	if n, err := strconv.ParseUint(a.run.GetParams()["shutdown_seconds"], 10, 16); how.grace <= 0 && err == nil {

@@ -35,7 +35,7 @@ func (r *runner) outlive(ctx context.Context) error {
 	return sleep(ctx, time.Until(r.began.Add(outlast)))
 }
 
-// inAttempt says whether an attempt of the run is open.
+// inAttempt reports whether an attempt of the run is open.
 func inAttempt(run *holdfastv1.Run) bool {
 	for _, s := range run.GetSteps() {
 		if n := len(s.GetAttempts()); n > 0 && fsm.Open(s.GetAttempts()[n-1]) {

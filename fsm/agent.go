@@ -47,7 +47,7 @@ func invalidPool(id string) *Error {
 	return refuse(FailedPrecondition, ReasonPoolUnknown, "Invalid pool name").with("pool_id", id)
 }
 
-// poolOpen says whether machines may come into a pool.
+// poolOpen reports whether machines may come into a pool.
 func (t *tx) poolOpen(id string) (*holdfastv1.Pool, bool) {
 	p, ok := t.pools.get(id)
 	return p, ok && (p.GetDeclared() || p.GetStatus() != holdfastv1.Pool_ARCHIVED)
@@ -192,8 +192,8 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	return bad
 }
 
-// reviveMachine grants the lease of a machine that gives a sign of life without having one: any that is known, pending or of the
-// inventory alone (specs/README.md, 000). One that has expired registers again first.
+// reviveMachine grants the lease of a machine that gives a heartbeat without having one: any that is known, pending or of the
+// inventory alone (docs/clients.md, 000). One that has expired registers again first.
 func (t *tx) reviveMachine(id string) *internalv1.Lease {
 	m, ok := t.machines.get(id)
 	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
@@ -228,7 +228,7 @@ func (t *tx) agentExpired(l *internalv1.Lease) {
 	t.putMachine(m)
 }
 
-// whole gives a machine as it is shown: with what is computed, and with what lies in the lease of its agent.
+// whole returns a machine as it is shown: with what is computed, and with what lies in the lease of its agent.
 func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 	if a := m.GetAgent(); a != nil {
 		if l, ok := s.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
@@ -239,7 +239,7 @@ func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 	return derive(m, s.meta.GetNow())
 }
 
-// lastKeepalive gives when a machine was heard last; nil when it was not since it registered, which is no keepalive.
+// lastKeepalive returns when a machine was heard last; nil when it was not since it registered, which is no keepalive.
 func lastKeepalive(l *internalv1.Lease) *timestamppb.Timestamp {
 	if l.GetGone() || !l.GetReady() && !l.GetLastSeen().AsTime().After(l.GetGrantedAt().AsTime()) {
 		return nil

@@ -23,7 +23,7 @@ func factsOp(id string, change func(*holdfastv1.RegisterAgentRequest)) *internal
 	return op
 }
 
-// inventoryHistory gives the entries about what a machine has, oldest first.
+// inventoryHistory returns the entries about what a machine has, oldest first.
 func inventoryHistory(p *fsmtest.Peer, id string) []*holdfastv1.HistoryEntry {
 	var entries []*holdfastv1.HistoryEntry
 	for e := range p.View().History(id, 0) {

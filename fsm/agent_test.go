@@ -79,7 +79,7 @@ func TestAgentStates(t *testing.T) {
 	}
 }
 
-// TestKeepaliveMakesAnyKnownMachineReady: also one that has never registered (specs/README.md, 000).
+// TestKeepaliveMakesAnyKnownMachineReady: also one that has never registered (docs/clients.md, 000).
 func TestKeepaliveMakesAnyKnownMachineReady(t *testing.T) {
 	p := gpuPool(t)
 	do(t, p, awaitOp("m-2"))

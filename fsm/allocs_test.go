@@ -55,7 +55,7 @@ func TestAllocsOfApply(t *testing.T) {
 	})
 }
 
-// registered gives a peer with some machines.
+// registered returns a peer with some machines.
 func registered(n int) *fsmtest.Peer {
 	p := fsmtest.NewPeer()
 	for i := range n {

@@ -55,7 +55,7 @@ func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
 	return nil
 }
 
-// logKeys gives the keys of a run's log.
+// logKeys returns the keys of a run's log.
 func (t *tx) logKeys(runID string) (keys []string) {
 	for l := range t.logs.ascend(runID+"/", "") {
 		keys = append(keys, logKey(runID, l.GetBlock().GetOffset()))
@@ -63,10 +63,10 @@ func (t *tx) logKeys(runID string) (keys []string) {
 	return keys
 }
 
-// WholeRuns gives the runs that have ended and have their steps and log here, oldest first.
+// WholeRuns returns the runs that have ended and have their steps and log here, oldest first.
 func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsWhole, "", "")) }
 
-// ArchivedRuns gives the runs whose steps and log are in the archive, oldest first.
+// ArchivedRuns returns the runs whose steps and log are in the archive, oldest first.
 func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {
 	return runSeq(v.runs.scan(runsArchived, "", ""))
 }

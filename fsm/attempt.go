@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// activeStep gives a run that is at a step, and that step. Executor commands name both, so that one
+// activeStep returns a run that is at a step, and that step. Executor commands name both, so that one
 // that was proposed before something else happened finds out.
 func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
 	run, ok := t.runs.get(runID)
@@ -40,7 +40,7 @@ func lastAttempt(s *holdfastv1.StepStatus) *holdfastv1.Attempt {
 	return nil
 }
 
-// Open says whether an attempt has begun and not ended.
+// Open reports whether an attempt has begun and not ended.
 func Open(a *holdfastv1.Attempt) bool {
 	return a != nil && a.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED
 }
@@ -52,7 +52,7 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 		return nil, err
 	}
 	last, msg := lastAttempt(step), ""
-	// An open one is taken over all the same: who ends on the host what it has begun must be on record.
+	// An open one is taken over all the same: who ends on the host what it has begun must be recorded.
 	if run.GetCancelRequestedAt() != nil && !Open(last) {
 		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
 	}
@@ -87,7 +87,7 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	return run, nil
 }
 
-// openAttempt gives the run, step and attempt that a progress note or an outcome is about. Only the
+// openAttempt returns the run, step and attempt that a progress note or an outcome is about. Only the
 // leader that began an attempt last may say what became of it.
 func (t *tx) openAttempt(runID, stepName string, number int32) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
 	run, step, err := t.activeStep(runID, stepName)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// running gives a peer with a run of two steps, ssh (2 retries) and reboot (none), on machine m.
+// running returns a peer with a run of two steps, ssh (2 retries) and reboot (none), on machine m.
 func running(t *testing.T) (*fsmtest.Peer, string) {
 	t.Helper()
 	p := fsmtest.NewPeer()

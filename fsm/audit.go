@@ -121,12 +121,12 @@ func (t *tx) recordDenials(c *internalv1.RecordDenials) *Error {
 	return nil
 }
 
-// Audit gives the sequences of the oldest and the newest audit event that are kept, and the newest's hash; zero when there was none.
+// Audit returns the sequences of the oldest and the newest audit event that are kept, and the newest's hash; zero when there was none.
 func (v *View) Audit() (first, last uint64, hash []byte) {
 	return v.meta.GetFirstAudit(), v.meta.GetLastAudit(), append([]byte(nil), v.meta.GetAuditHash()...)
 }
 
-// AuditEvents gives the audit events below a sequence number, newest first; from the newest on when before is zero.
+// AuditEvents returns the audit events below a sequence number, newest first; from the newest on when before is zero.
 func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	if before == 0 {
 		before = ^uint64(0)
@@ -134,7 +134,7 @@ func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	return v.audit.descend("", ordered(before))
 }
 
-// AuditAfter gives at most limit audit events above a sequence number, oldest first; from the oldest that is kept when it is zero. A
+// AuditAfter returns at most limit audit events above a sequence number, oldest first; from the oldest that is kept when it is zero. A
 // number that is too old to go on from, or that was never given out, is OutOfRange: a hole would look like a broken chain.
 func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, error) {
 	first, last := v.meta.GetFirstAudit(), v.meta.GetLastAudit()

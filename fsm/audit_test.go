@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// newestEvent gives the last audit event.
+// newestEvent returns the last audit event.
 func newestEvent(t testing.TB, p *fsmtest.Peer) *holdfastv1.AuditEvent {
 	t.Helper()
 	for e := range p.View().AuditEvents(0) {
@@ -309,7 +309,7 @@ func TestAuditKeepsSoMany(t *testing.T) {
 	}
 }
 
-// overflowing gives a peer with at least so many audit events, of ordinary size.
+// overflowing returns a peer with at least so many audit events, of ordinary size.
 func overflowing(t testing.TB, n int) *fsmtest.Peer {
 	t.Helper()
 	p := fsmtest.NewPeer()

@@ -274,12 +274,12 @@ type TableCount struct {
 // Tables counts the records of each table, in the order of the file.
 func (b *Backup) Tables() []TableCount { return b.tables }
 
-// View gives the state in the file.
+// View returns the state in the file.
 func (b *Backup) View() *View {
 	return &View{state: b.state, codec: newLogCodec(), decoded: newPlanCache()}
 }
 
-// SealedUnder gives the ids of the keys that secrets and the issuer's keys are sealed under, sorted.
+// SealedUnder returns the ids of the keys that secrets and the issuer's keys are sealed under, sorted.
 func (v *View) SealedUnder() []string { return v.sealedUnder() }
 
 func (s *state) sealedUnder() []string {

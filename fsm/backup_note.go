@@ -22,7 +22,7 @@ func (t *tx) noteBackup(c *internalv1.NoteBackup) *Error {
 	return nil
 }
 
-// earlier gives a copy of the one that comes first.
+// earlier returns a copy of the one that comes first.
 func earlier(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
 	if b.AsTime().Before(a.AsTime()) {
 		a = b

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// BenchmarkCheckpointLeases puts signs of life of machines that are ready, with their metrics, on record: entries of 4,096 as the engine
+// BenchmarkCheckpointLeases puts heartbeats of machines that are ready, with their metrics, on record: entries of 4,096 as the engine
 // makes them, and one of 10,000.
 func BenchmarkCheckpointLeases(b *testing.B) {
 	const machines = 100_000

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// fleet gives a peer with n machines of ordinary size, m-0 to m-<n-1>.
+// fleet returns a peer with n machines of ordinary size, m-0 to m-<n-1>.
 func fleet(b *testing.B, n int) *fsmtest.Peer {
 	b.Helper()
 	p := fsmtest.NewPeer()

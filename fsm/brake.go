@@ -8,7 +8,7 @@ import (
 )
 
 // A plan that is wrong is wrong on every machine it is run on. When the last runs of a plan fail the same way on several
-// machines, and on most of them, its further runs wait until an operator has looked (DESIGN §7, the fleet brake).
+// machines, and on most of them, its further runs wait until an operator has looked (docs/concepts.md, the fleet brake).
 const (
 	brakeWindow   = 20 // runs that are looked at
 	brakeMachines = 5  // so many machines at least: one bad machine that is tried again and again is not the plan's fault
@@ -52,7 +52,7 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	t.plans.put(p)
 }
 
-// braked says whether a plan has a brake: what operators do to one machine by hand has none.
+// braked reports whether a plan has a brake: what operators do to one machine by hand has none.
 func braked(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
 		switch s.GetKind().(type) {

@@ -8,13 +8,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CanonicalType gives a run type as it is stored: upper case with underscores (specs/README.md, 002).
+// CanonicalType returns a run type as it is stored: upper case with underscores (docs/clients.md, 002).
 func CanonicalType(s string) (string, bool) {
 	c := strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
 	return c, DefaultPlanID(c) != ""
 }
 
-// DefaultPlanID gives the plan of a canonical run type when the request names none.
+// DefaultPlanID returns the plan of a canonical run type when the request names none.
 func DefaultPlanID(canonicalType string) string {
 	switch canonicalType {
 	case "REPAVE":
@@ -31,7 +31,7 @@ func DefaultPlanID(canonicalType string) string {
 	return ""
 }
 
-// DefaultPlans gives the built-in plans: one per run type (specs/README.md, 002), and one for each thing that operators do to a
+// DefaultPlans returns the built-in plans: one per run type (docs/clients.md, 002), and one for each thing that operators do to a
 // single machine. The first leader stores them, so that every peer has the same ones whatever its version.
 func DefaultPlans() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
 

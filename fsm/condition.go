@@ -18,7 +18,7 @@ const (
 	condDrained           = "Drained"
 	condDegraded          = "Degraded"
 	condNeedsIntervention = "NeedsIntervention"
-	condAgentReady        = "AgentReady" // of machines with an agent: it gives signs of life
+	condAgentReady        = "AgentReady" // of machines with an agent: it gives heartbeats
 )
 
 // setCondition sets a condition as a consequence of a command, true or not yet known as false.
@@ -69,7 +69,7 @@ func conditionText(c *holdfastv1.Condition) string {
 	return text
 }
 
-// ConditionStatus gives the status of a condition as people read it: true, false or unknown.
+// ConditionStatus returns the status of a condition as people read it: true, false or unknown.
 func ConditionStatus(c *holdfastv1.Condition) string {
 	switch {
 	case c.GetUnknown():
@@ -147,7 +147,7 @@ func (t *tx) date(c *holdfastv1.Condition) {
 	c.ObservedAt = timestamppb.New(at)
 }
 
-// seenFromOutside says whether a look may set a condition. Whether a person is needed cannot be seen: runs and operators say it; whether an agent is
+// seenFromOutside reports whether a look may set a condition. Whether a person is needed cannot be seen: runs and operators say it; whether an agent is
 // there, its lease says; whether it was drained, the run that did it. What is on the disk is a run's business while one is at work.
 func seenFromOutside(m *holdfastv1.Machine, c *holdfastv1.Condition) bool {
 	switch c.GetType() {

@@ -115,7 +115,7 @@ func TestInClusterIsTruth(t *testing.T) {
 	}
 }
 
-// conditionHistory gives the entries about conditions, oldest first.
+// conditionHistory returns the entries about conditions, oldest first.
 func conditionHistory(p *fsmtest.Peer, machine string) []string {
 	var lines []string
 	for _, l := range history(p, machine) {
@@ -180,7 +180,7 @@ func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 	if got := conditionHistory(p, "m"); len(got) != 1 {
 		t.Errorf("reading has written: %q", got)
 	}
-	// The leader puts it on record once: that is what watchers and the history see.
+	// The leader records it once: that is what watchers and the history see.
 	c.ObservedAt = timestamppb.New(p.Now)
 	observe(t, p, "m", c)
 	if got := read(); got.GetReason() != fsm.Stale || !proto.Equal(got.GetUnknownSince(), until) {

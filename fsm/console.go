@@ -4,13 +4,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A console is a run, so that it is on record. It does nothing to the machine, and people want it most while something else is done to the
+// A console is a run, so that it is recorded. It does nothing to the machine, and people want it most while something else is done to the
 // machine: it stands beside the active run and takes no place (docs/decisions/0014).
 
 // kindConsole is the kind of a console's step.
 const kindConsole = "console"
 
-// standsBeside says whether the runs of a plan stand beside the active run of their machine.
+// standsBeside reports whether the runs of a plan stand beside the active run of their machine.
 func standsBeside(p *holdfastv1.Plan) bool {
 	for _, s := range p.GetSteps() {
 		if s.GetConsole() == nil {
@@ -20,7 +20,7 @@ func standsBeside(p *holdfastv1.Plan) bool {
 	return len(p.GetSteps()) > 0
 }
 
-// consoleOf gives the run that keeps the console of a machine open.
+// consoleOf returns the run that keeps the console of a machine open.
 func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
 	return s.runs.lookup(runsBeside, machineID)
 }

@@ -3,7 +3,7 @@
 //
 // It is a pure function of its log. It must not read a clock, a random number, a
 // file, the network or the order of a map, and it must not import what does: two
-// peers that apply the same entries hold the same bytes (DESIGN §2). Time and ids
+// peers that apply the same entries hold the same bytes (docs/reliability.md). Time and ids
 // come in the commands. Every rule that must hold for all peers at once is checked
 // here, inside one Apply, and nowhere else.
 //

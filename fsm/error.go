@@ -17,7 +17,7 @@ const (
 	PermissionDenied // somebody, but not one who may
 )
 
-// String gives the name of the gRPC code, as it is written in audit events: FAILED_PRECONDITION.
+// String returns the name of the gRPC code, as it is written in audit events: FAILED_PRECONDITION.
 func (c Code) String() string {
 	switch c {
 	case InvalidArgument:
@@ -89,7 +89,7 @@ type FieldViolation struct {
 	Description string
 }
 
-// Error gives the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
 func refuse(c Code, reason, format string, args ...any) *Error {

@@ -33,10 +33,10 @@ func (t *tx) addEvent(run *holdfastv1.Run, message string) {
 	}
 }
 
-// LastEvent gives the cursor of the newest event; zero when there was none.
+// LastEvent returns the cursor of the newest event; zero when there was none.
 func (v *View) LastEvent() uint64 { return v.meta.GetLastEvent() }
 
-// Events gives at most limit events with a cursor above after, oldest first. A cursor that is too old to
+// Events returns at most limit events with a cursor above after, oldest first. A cursor that is too old to
 // go on from, or that this cluster never gave out, is OutOfRange.
 func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
 	if first := v.meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {

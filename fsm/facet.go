@@ -16,7 +16,7 @@ import (
 // facet is one of them. It never changes.
 type facet struct{ path, value string }
 
-// is says whether it is the facet of a path in two parts and a value.
+// is reports whether it is the facet of a path in two parts and a value.
 func (f *facet) is(prefix, name, value string) bool { return f.value == value && f.path == prefix+name }
 
 func (f *facet) compare(o *facet) int {
@@ -46,7 +46,7 @@ func newFacets() *btree.BTreeG[membership] {
 	return btree.NewBTreeGOptions(membership.less, btree.Options{NoLocks: true})
 }
 
-// facetsOf gives the facets of a row that takes the place of an old one (nil: of none), and what was kept of that is kept again.
+// facetsOf returns the facets of a row that takes the place of an old one (nil: of none), and what was kept of that is kept again.
 func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
 	if old != nil && t.sameFacets(m, old.facets) {
 		return old.facets
@@ -66,7 +66,7 @@ func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
 	return slices.Clip(has)
 }
 
-// sameFacets says whether a row has just these facets. Most changes of a row change none.
+// sameFacets reports whether a row has just these facets. Most changes of a row change none.
 func (t *rowset) sameFacets(m proto.Message, had []*facet) bool {
 	n, same := 0, true
 	t.rules.facets(m, func(prefix, name, value string) {
@@ -76,7 +76,7 @@ func (t *rowset) sameFacets(m proto.Message, had []*facet) bool {
 	return same && n == len(had)
 }
 
-// intern gives the facet as other rows have it already, or else as it is.
+// intern returns the facet as other rows have it already, or else as it is.
 func (t *rowset) intern(f *facet) *facet {
 	known := f
 	t.facets.Ascend(membership{facet: f}, func(m membership) bool {

@@ -17,11 +17,11 @@ type Facets struct {
 
 // cursor walks over row keys in their order.
 type cursor interface {
-	// seek gives the first key that is not below at.
+	// seek returns the first key that is not below at.
 	seek(at string) (string, bool)
 }
 
-// cursor gives the keys of a set.
+// cursor returns the keys of a set.
 func (t *rowset) cursor(s Facets) cursor {
 	switch {
 	case s.Path != "":

@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// nodeDuring gives the node state that a run of a plan means, if it means one.
+// nodeDuring returns the node state that a run of a plan means, if it means one.
 func nodeDuring(p *holdfastv1.Plan) holdfastv1.Node_State {
 	for _, s := range p.GetSteps() {
 		if s.GetRepave() != nil {
@@ -122,7 +122,7 @@ func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) str
 // recoverer is who asks for the runs that nobody has asked for: the leader itself.
 const recoverer = "recovery"
 
-// leavesAlone says whether a run does nothing to what the machine does: it is afterwards what it was, also when the run has failed. It looks,
+// leavesAlone reports whether a run does nothing to what the machine does: it is afterwards what it was, also when the run has failed. It looks,
 // or it changes what is beside the machine: a light, a log, a virtual drive.
 func leavesAlone(run *holdfastv1.Run) bool {
 	for _, s := range run.GetSteps() {
@@ -160,14 +160,14 @@ func nodeAfterFailure(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Nod
 	return holdfastv1.Node_INSTALL_FAILED
 }
 
-// installed says whether a run has written the disk.
+// installed reports whether a run has written the disk.
 func installed(run *holdfastv1.Run) bool {
 	return slices.ContainsFunc(run.GetSteps(), func(s *holdfastv1.StepStatus) bool {
 		return s.GetKind() == "repave" && s.GetState() == holdfastv1.StepStatus_SUCCEEDED
 	})
 }
 
-// runSucceeded moves the machine to where its steps have brought it (specs/README.md, 002: "Phase after success").
+// runSucceeded moves the machine to where its steps have brought it (docs/clients.md, 002: "Phase after success").
 func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) {
 	done := map[string]bool{}
 	for _, s := range run.GetSteps() {

@@ -35,7 +35,7 @@ type FSM struct {
 	decoded *planCache
 }
 
-// New gives an FSM with an empty state.
+// New returns an FSM with an empty state.
 func New() *FSM {
 	f := &FSM{
 		state:   newState(),
@@ -144,10 +144,10 @@ func (f *FSM) HaltError() error {
 	}
 }
 
-// Applied gives the index of the last entry that Views include.
+// Applied returns the index of the last entry that Views include.
 func (f *FSM) Applied() uint64 { return f.applied.Load() }
 
-// Changed gives a channel that is closed at the next change. Get it before the View that is
+// Changed returns a channel that is closed at the next change. Get it before the View that is
 // to be compared with the change.
 func (f *FSM) Changed() <-chan struct{} { return *f.changed.Load() }
 
@@ -169,7 +169,7 @@ func (f *FSM) WaitApplied(ctx context.Context, index uint64) error {
 	return nil
 }
 
-// View gives the state as it is now: an Apply that is under way is not in it. Views are shared until the next change, so asking is cheap.
+// View returns the state as it is now: an Apply that is under way is not in it. Views are shared until the next change, so asking is cheap.
 func (f *FSM) View() *View {
 	if !f.asked.Load() { // most often it is set, and processors share what is only read
 		f.asked.Store(true)

@@ -182,7 +182,7 @@ func scramble(ms ...proto.Message) {
 	}
 }
 
-// everything gives all that a view hands out.
+// everything returns all that a view hands out.
 func everything(t *testing.T, v *fsm.View) []proto.Message {
 	t.Helper()
 	ms := []proto.Message{v.Meta()}

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// lived gives a peer that has applied a random log.
+// lived returns a peer that has applied a random log.
 func lived(seed uint64, commands int) *fsmtest.Peer {
 	p, g := furnished(), &fsmtest.Generator{Chooser: seeded{rand.New(rand.NewPCG(seed, 2))}}
 	for range commands {
@@ -90,7 +90,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// sealed gives a stream a trailer that fits, so that a fuzzer gets past the checksum.
+// sealed returns a stream a trailer that fits, so that a fuzzer gets past the checksum.
 func sealed(data []byte) []byte {
 	in := bufio.NewReader(bytes.NewReader(data))
 	var body bytes.Buffer
@@ -152,7 +152,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// wellNamed says whether violations name fields of what they are about.
+// wellNamed reports whether violations name fields of what they are about.
 func wellNamed(bad []fsm.FieldViolation, prefix string) bool {
 	return !slices.ContainsFunc(bad, func(v fsm.FieldViolation) bool {
 		return !strings.HasPrefix(v.Field, prefix) || v.Description == ""

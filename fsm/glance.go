@@ -30,7 +30,7 @@ func (f *wireField) isVarint(number protowire.Number) bool {
 	return f.number == number && f.wire == protowire.VarintType
 }
 
-// fieldsOf gives the fields of a message that decodes, in the order of the bytes.
+// fieldsOf returns the fields of a message that decodes, in the order of the bytes.
 func fieldsOf(text string) func(yield func(wireField) bool) {
 	return func(yield func(wireField) bool) {
 		for text != "" {
@@ -56,7 +56,7 @@ func fieldsOf(text string) func(yield func(wireField) bool) {
 	}
 }
 
-// uvarint gives a varint and how long it is.
+// uvarint returns a varint and how long it is.
 func uvarint(text string) (v uint64, n int) {
 	for i := range len(text) {
 		v |= uint64(text[i]&0x7f) << (7 * i)

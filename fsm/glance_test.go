@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// full gives a message every field of which is set, down to a depth. Texts name their fields, so that no two are alike.
+// full returns a message every field of which is set, down to a depth. Texts name their fields, so that no two are alike.
 func full(m protoreflect.Message, depth int) proto.Message {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -69,7 +69,7 @@ func sample(fd protoreflect.FieldDescriptor, m protoreflect.Message, depth int) 
 	return protoreflect.ValueOfMessage(sub)
 }
 
-// dynamicOf gives an empty value for a map of messages.
+// dynamicOf returns an empty value for a map of messages.
 func dynamicOf(m protoreflect.Message, value protoreflect.FieldDescriptor) protoreflect.Message {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

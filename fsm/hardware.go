@@ -48,7 +48,7 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 	t.hardware.put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
 }
 
-// BoundHardware gives a copy that is not too large: what a BMC says of itself may be anything. Whoever proposes it bounds it, so that it fits into an entry of
+// BoundHardware returns a copy that is not too large: what a BMC says of itself may be anything. Whoever proposes it bounds it, so that it fits into an entry of
 // the log, and Apply does, whoever has.
 func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInventory {
 	h := proto.CloneOf(in)
@@ -121,7 +121,7 @@ func partsOf(h *holdfastv1.HardwareInventory, kind string) []*holdfastv1.Hardwar
 	return ps
 }
 
-// without gives the parts that have no like among others: the same one in the same slot, in whatever state.
+// without returns the parts that have no like among others: the same one in the same slot, in whatever state.
 func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePart {
 	seen := map[string]bool{}
 	for _, p := range others {
@@ -141,7 +141,7 @@ func partName(p *holdfastv1.HardwarePart) string {
 	return strings.Join(strings.Fields(p.GetSlot()+" "+firstOf(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
 }
 
-// Hardware gives what the BMC of a machine has told of it; nil when nobody has asked.
+// Hardware returns what the BMC of a machine has told of it; nil when nobody has asked.
 func (v *View) Hardware(machineID string) *holdfastv1.HardwareInventory {
 	h, ok := v.hardware.get(machineID)
 	if !ok {

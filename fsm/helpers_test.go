@@ -191,7 +191,7 @@ func cond(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 	return nil
 }
 
-// history gives what happened to a machine, oldest first, as "facet: from -> to".
+// history returns what happened to a machine, oldest first, as "facet: from -> to".
 func history(p *fsmtest.Peer, machine string) []string {
 	var lines []string
 	for e := range p.View().History(machine, 0) {

@@ -38,7 +38,7 @@ func imageSchema() *schema[*holdfastv1.Image] {
 	}
 }
 
-// ImageFiles gives the files of an image by what they are: disk, kernel, initrd, those that it has.
+// ImageFiles returns the files of an image by what they are: disk, kernel, initrd, those that it has.
 func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	return func(yield func(string, *holdfastv1.Image_File) bool) {
 		for _, part := range ImageParts() {
@@ -52,7 +52,7 @@ func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 // ImageParts lists what the files of an image can be, as they are named in paths.
 func ImageParts() []string { return []string{"disk", "kernel", "initrd"} }
 
-// ImageFile gives one file of an image; nil when it has none of that name.
+// ImageFile returns one file of an image; nil when it has none of that name.
 func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File {
 	switch part {
 	case "disk":
@@ -102,7 +102,7 @@ func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
 	return refuse(AlreadyExists, "IMAGE_EXISTS", "image %q exists with other content: use a new name, or replace it", old.GetName()).with("image", old.GetName())
 }
 
-// NormalImage gives a copy of an image with its defaults, and without what only the server says.
+// NormalImage returns a copy of an image with its defaults, and without what only the server says.
 func NormalImage(i *holdfastv1.Image) *holdfastv1.Image {
 	i = proto.CloneOf(i)
 	if i == nil {
@@ -124,7 +124,7 @@ func NormalImage(i *holdfastv1.Image) *holdfastv1.Image {
 	return i
 }
 
-// SameImage says whether two images are the same thing under the same name.
+// SameImage reports whether two images are the same thing under the same name.
 func SameImage(a, b *holdfastv1.Image) bool { return proto.Equal(NormalImage(a), NormalImage(b)) }
 
 // deleteImage forgets an image that no active run installs.
@@ -179,7 +179,7 @@ func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
 	})
 }
 
-// ImageOf gives the name of the image that a step of a run installs: its own, else the run's parameter, else the machine's label, else
+// ImageOf returns the name of the image that a step of a run installs: its own, else the run's parameter, else the machine's label, else
 // "default".
 func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
 	for _, name := range []string{s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"]} {
@@ -190,13 +190,13 @@ func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machi
 	return "default"
 }
 
-// Image gives an image.
+// Image returns an image.
 func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.images.get(name) }
 
-// Images gives the images with a name above after, by name.
+// Images returns the images with a name above after, by name.
 func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] { return v.images.ascend("", after) }
 
-// ImageFileBySum gives a file that an image has by its SHA-256.
+// ImageFileBySum returns a file that an image has by its SHA-256.
 func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
 	image, ok := v.images.lookup(imagesByFile, sum)
 	if !ok {

@@ -58,7 +58,7 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	return bad
 }
 
-// singleLine says whether a text has no control characters: it is written into scripts that end with a line.
+// singleLine reports whether a text has no control characters: it is written into scripts that end with a line.
 func singleLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
@@ -101,7 +101,7 @@ func checkImageURL(s string) string {
 	return ""
 }
 
-// ValidSum says whether a text is a SHA-256 as images have it: 64 hexadecimal digits, small letters.
+// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits, small letters.
 func ValidSum(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -54,10 +54,10 @@ func installSchema() *schema[*internalv1.StoredInstall] {
 	}
 }
 
-// InstallOpen says whether a session goes on: its attempt is not over.
+// InstallOpen reports whether a session goes on: its attempt is not over.
 func InstallOpen(i *holdfastv1.Install) bool { return i != nil && i.GetClosedAt() == nil }
 
-// InstallBoots says whether a machine that asks for its boot script gets the installer.
+// InstallBoots reports whether a machine that asks for its boot script gets the installer.
 func InstallBoots(i *holdfastv1.Install) bool {
 	switch i.GetStage() {
 	case holdfastv1.Install_COMPLETE, holdfastv1.Install_BOOTED_DISK, holdfastv1.Install_FAILED:
@@ -218,7 +218,7 @@ func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
 	return nil
 }
 
-// installByToken gives the session that a token belongs to, and whether it opens it.
+// installByToken returns the session that a token belongs to, and whether it opens it.
 func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, known bool) {
 	if len(sum) != sha256.Size {
 		return nil, false, false
@@ -238,7 +238,7 @@ func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, 
 	return nil, false, false
 }
 
-// admitInstaller gives the open session that a token is good for.
+// admitInstaller returns the open session that a token is good for.
 func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 	in, good, known := s.installByToken(sum)
 	switch {
@@ -289,7 +289,7 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 	return i, nil
 }
 
-// Install gives the install session of a machine, the last one when none is open.
+// Install returns the install session of a machine, the last one when none is open.
 func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
 	s, ok := v.installs.get(machineID)
 	return s.GetInstall(), ok
@@ -306,7 +306,7 @@ func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
 	}
 }
 
-// InstallByToken gives the open session that the token with a SHA-256 is good for.
+// InstallByToken returns the open session that the token with a SHA-256 is good for.
 func (v *View) InstallByToken(sum []byte) (*holdfastv1.Install, *Error) {
 	s, err := v.admitInstaller(sum)
 	return s.GetInstall(), err

@@ -12,7 +12,7 @@ import (
 )
 
 // Nobody here has a hand on an install that is only observed, so that nothing but its installer's reports could end its run; and an
-// installer may lose its network, or its power, for good. So they are signs of life of a lease, which ends the run when they stop. A lease,
+// installer may lose its network, or its power, for good. So they are heartbeats of a lease, which ends the run when they stop. A lease,
 // and not a time of day: it outlives leaders and does not believe their clocks (docs/decisions/0012).
 
 // A second lease, which nothing renews, ends the run of an installer that reports for ever and never comes to an end.

@@ -23,7 +23,7 @@ func observed(t *testing.T, p *fsmtest.Peer, clock int64) *holdfastv1.Run {
 	return r
 }
 
-// silent expires the lease of an install as it is on record.
+// silent expires the lease of an install as it is recorded.
 func silent(t *testing.T, p *fsmtest.Peer, clock int64, run string) *holdfastv1.Run {
 	t.Helper()
 	expire(t, p, clock, lease(t, p, ofInstall, run).GetRef())

@@ -32,7 +32,7 @@ type intake interface {
 	prepare(rows []incoming) error
 	// add takes rows that are prepared, in the order of the snapshot.
 	add(rows []incoming) error
-	// trees gives what is left to do when all rows are there, in any order or at once.
+	// trees returns what is left to do when all rows are there, in any order or at once.
 	trees() []func()
 	len() int
 }
@@ -64,7 +64,7 @@ type filling struct {
 	shared []*sharing             // the same ones
 }
 
-// intake gives the intake of a table that is empty. If the rows are not to be kept, they are only checked and counted.
+// intake returns the intake of a table that is empty. If the rows are not to be kept, they are only checked and counted.
 func (t *rowset) intake(keep bool) intake {
 	c := checking{rowset: t, shape: shapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
 	if !keep {
@@ -106,7 +106,7 @@ func (in *filling) prepare(rows []incoming) error {
 	return nil
 }
 
-// share gives a facet as it is kept, once for all rows.
+// share returns a facet as it is kept, once for all rows.
 func (in *filling) share(key [3]string) *sharing {
 	in.mu.RLock()
 	s := in.known[key]
@@ -196,7 +196,7 @@ func (in *filling) fillFacets() {
 	in.rowset.facets = packed(in.rowset.facets)
 }
 
-// packed gives a tree whose nodes have no more room than they need: those of one that was loaded in order are half empty, and a node is made anew when
+// packed returns a tree whose nodes have no more room than they need: those of one that was loaded in order are half empty, and a node is made anew when
 // a copy of its tree is written to.
 func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	if tree.Len() == 0 {
@@ -233,7 +233,7 @@ func (in *checking) each(rows []incoming, see func(proto.Message)) error {
 	return nil
 }
 
-// reader gives what reads rows: a glance at those that decode, where the table has one.
+// reader returns what reads rows: a glance at those that decode, where the table has one.
 func (in *checking) reader() func(*record) (proto.Message, error) {
 	decode := func(r *record) (proto.Message, error) {
 		m := in.rules.fresh()

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Leases (DESIGN §6). A grant is a new generation; what is said of an older one is void. Whoever is over, by expiry or because its owner
+// Leases (docs/decisions/0012-leases-have-a-clock-of-their-own.md). A grant is a new generation; what is said of an older one is void. Whoever is over, by expiry or because its owner
 // ended it, has expired_at: that is all the engine needs to know of it.
 //
 // No lease expires early, whatever leaders and clocks do. The leader counts the lease clock with its monotonic clock, and only while it
-// could hear; ExpireLeases brings that count, and it is refused for a lease whose newest sign of life on record is less than its TTL before
+// could hear; ExpireLeases brings that count, and it is refused for a lease whose newest heartbeat on record is less than its TTL before
 // it. So wall clocks do not come into it: leaders may disagree about the time of day, and step it, and neither makes a
 // lease expire early nor keeps one alive. last_seen is wall time (the FSM's, which never goes back) and is for people alone.
 
@@ -59,7 +59,7 @@ func (s *state) lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lea
 	return s.leases.get(leaseKey(&internalv1.LeaseRef{Kind: kind, Id: id}))
 }
 
-// grantLease begins a lease, or its next generation. That counts as a sign of life. Without a TTL it gets that of the generation
+// grantLease begins a lease, or its next generation. That counts as a heartbeat. Without a TTL it gets that of the generation
 // before, or the default of its kind.
 func (t *tx) grantLease(kind internalv1.LeaseRef_Kind, id string, ttlMS int64) *internalv1.Lease {
 	l := &internalv1.Lease{Ref: &internalv1.LeaseRef{Kind: kind, Id: id, Generation: 1}, TtlMs: ttlMS}
@@ -126,7 +126,7 @@ func (t *tx) advanceLeaseClock(ms int64) {
 	}
 }
 
-// checkpointLeases puts signs of life on record. The owners of those that come for the first time become ready. What is said of a lease
+// checkpointLeases puts heartbeats on record. The owners of those that come for the first time become ready. What is said of a lease
 // that is over, or of an older generation, is passed over: the others must not suffer for it.
 func (t *tx) checkpointLeases(c *internalv1.CheckpointLeases) *Error {
 	t.advanceLeaseClock(c.GetClockMs())
@@ -138,7 +138,7 @@ func (t *tx) checkpointLeases(c *internalv1.CheckpointLeases) *Error {
 	return nil
 }
 
-// aliveLease gives the lease that a sign of life is for, and whether it was granted just now. A sign of life brings back what
+// aliveLease returns the lease that a heartbeat is for, and whether it was granted just now. A heartbeat brings back what
 // may come back without registering: see the owners' files.
 func (t *tx) aliveLease(r *internalv1.Renewal) (l *internalv1.Lease, fresh bool) {
 	ref := r.GetLease()
@@ -161,7 +161,7 @@ func (t *tx) aliveLease(r *internalv1.Renewal) (l *internalv1.Lease, fresh bool)
 	return nil, false
 }
 
-// see puts one sign of life on record.
+// see puts one heartbeat on record.
 func (t *tx) see(l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 	r := seen.GetRenewal()
 	l.SeenMs = max(l.GetSeenMs(), min(seen.GetSeenMs(), t.meta.GetLeaseClockMs()))
@@ -190,7 +190,7 @@ func (t *tx) see(l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 	t.leases.put(l)
 }
 
-// expireLeases declares losses. Each is held against what is on record by now: a lease of another generation, one that is over already
+// expireLeases declares losses. Each is held against what is recorded by now: a lease of another generation, one that is over already
 // and one whose time is not up are passed over.
 func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 	t.advanceLeaseClock(c.GetClockMs())
@@ -215,18 +215,18 @@ func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 	return nil
 }
 
-// LeaseClock gives the newest value of the lease clock on record, in milliseconds.
+// LeaseClock returns the newest value of the lease clock on record, in milliseconds.
 func (v *View) LeaseClock() int64 { return v.meta.GetLeaseClockMs() }
 
-// Lease gives a lease as it is on record, alive or not.
+// Lease returns a lease as it is recorded, alive or not.
 func (v *View) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool) {
 	return v.lease(kind, id)
 }
 
-// Leases gives all leases, by kind and id.
+// Leases returns all leases, by kind and id.
 func (v *View) Leases() iter.Seq[*internalv1.Lease] { return v.leases.ascend("", "") }
 
-// LeasesChangedSince gives the leases that were granted, expired or ended after a revision, oldest change first.
+// LeasesChangedSince returns the leases that were granted, expired or ended after a revision, oldest change first.
 func (v *View) LeasesChangedSince(revision uint64) iter.Seq[*internalv1.Lease] {
 	return func(yield func(*internalv1.Lease) bool) {
 		for _, l := range v.leases.scan(leasesByRevision, "", ordered(revision)) {

@@ -47,7 +47,7 @@ func ref(kind internalv1.LeaseRef_Kind, id string, generation uint64) *internalv
 	return &internalv1.LeaseRef{Kind: kind, Id: id, Generation: generation}
 }
 
-// seen puts a sign of life on record, at a value of the lease clock in seconds.
+// seen puts a heartbeat on record, at a value of the lease clock in seconds.
 func seen(t *testing.T, p *fsmtest.Peer, clock int64, r *internalv1.LeaseRef) {
 	t.Helper()
 	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000, Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: r}}}})
@@ -75,7 +75,7 @@ func agentState(t *testing.T, p *fsmtest.Peer, id string) holdfastv1.Agent_State
 func TestNoLeaseExpiresEarly(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
-		seen       int64 // newest sign of life, on the lease clock in seconds; the grant is at 0
+		seen       int64 // newest heartbeat, on the lease clock in seconds; the grant is at 0
 		clock      int64 // of the expiry
 		generation uint64
 		want       bool
@@ -83,8 +83,8 @@ func TestNoLeaseExpiresEarly(t *testing.T) {
 		{"its time is up", 0, 300, 1, true},
 		{"long after", 0, 10_000, 1, true},
 		{"a millisecond's second early", 0, 299, 1, false},
-		{"a sign of life came first", 100, 399, 1, false},
-		{"its time is up after a sign of life", 100, 400, 1, true},
+		{"a heartbeat came first", 100, 399, 1, false},
+		{"its time is up after a heartbeat", 100, 400, 1, true},
 		{"another generation", 0, 300, 2, false},
 		{"no generation", 0, 300, 0, false},
 	} {
@@ -164,7 +164,7 @@ func TestLeasesChangedSince(t *testing.T) {
 	}
 	seen(t, p, 1, ref(ofMachine, "m-1", 1)) // no change of the lease itself
 	if got := names(from); got != nil {
-		t.Errorf("after a sign of life: got %v, want none", got)
+		t.Errorf("after a heartbeat: got %v, want none", got)
 	}
 	registerAgent(t, p, "m-2")
 	do(t, p, &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"}})

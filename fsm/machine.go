@@ -53,7 +53,7 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 	}
 }
 
-// owned lists what a machine has that no other may have (DESIGN §1).
+// owned lists what a machine has that no other may have (docs/concepts.md).
 func owned(m *holdfastv1.Machine) []string {
 	keys := make([]string, 0, len(m.GetSpec().GetMacAddresses())+2)
 	for _, mac := range m.GetSpec().GetMacAddresses() {
@@ -68,7 +68,7 @@ func owned(m *holdfastv1.Machine) []string {
 	return keys
 }
 
-// ProviderOf gives the provider a machine names itself; configuration decides when it names none. It is
+// ProviderOf returns the provider a machine names itself; configuration decides when it names none. It is
 // what StartRun.checked_provider is compared with.
 func ProviderOf(m *holdfastv1.Machine) string {
 	if p := m.GetSpec().GetProvider(); p != "" {
@@ -77,7 +77,7 @@ func ProviderOf(m *holdfastv1.Machine) string {
 	return m.GetLabels()["provider"]
 }
 
-// ProviderOf gives what ProviderOf says of a machine, and whether there is one, without decoding it.
+// ProviderOf returns what ProviderOf says of a machine, and whether there is one, without decoding it.
 func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
 	r, ok := v.machines.rows.Get(&record{key: machineID})
 	if !ok {
@@ -267,7 +267,7 @@ func (t *tx) putMachine(m *holdfastv1.Machine) {
 	t.machines.put(m)
 }
 
-// Machine gives a machine with its effective state.
+// Machine returns a machine with its effective state.
 func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 	m, ok := v.machines.get(id)
 	if !ok {
@@ -276,7 +276,7 @@ func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// MachineMark gives a value to compare with: as long as it is the same one, the record of the machine has not changed. What its lease adds
+// MachineMark returns a value to compare with: as long as it is the same one, the record of the machine has not changed. What its lease adds
 // to it is left out, and so is what time makes of it. It is nil when there is no such machine.
 func (v *View) MachineMark(id string) any {
 	if r, ok := v.machines.rows.Get(&record{key: id}); ok {
@@ -288,16 +288,16 @@ func (v *View) MachineMark(id string) any {
 // MachinesMark is MachineMark of all machines: as long as it is the same one, no record of a machine has changed.
 func (v *View) MachinesMark() any { return v.machines.mark }
 
-// MachineRoll gives a value to compare with: as long as it is the same one, no machine has come or gone.
+// MachineRoll returns a value to compare with: as long as it is the same one, no machine has come or gone.
 func (v *View) MachineRoll() any { return v.machines.roll }
 
-// MachineCount gives the number of machines.
+// MachineCount returns the number of machines.
 func (v *View) MachineCount() int { return v.machines.len() }
 
-// MachineIDs gives the ids of all machines, in order. It reads no machine, which for a large fleet takes long.
+// MachineIDs returns the ids of all machines, in order. It reads no machine, which for a large fleet takes long.
 func (v *View) MachineIDs() iter.Seq[string] { return v.machines.keys() }
 
-// Machines gives the machines with an id above after, by id.
+// Machines returns the machines with an id above after, by id.
 func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
 		for m := range v.machines.ascend("", after) {

@@ -50,7 +50,7 @@ func machineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)
 	}
 }
 
-// MachineFacet says whether machines can be found by a path and a value: all that match have the facet. Paths are those of filters; a
+// MachineFacet reports whether machines can be found by a path and a value: all that match have the facet. Paths are those of filters; a
 // condition is status.conditions and its type.
 func MachineFacet(path, value string) bool {
 	if len(path) > len(labelPath) && path[:len(labelPath)] == labelPath {
@@ -69,7 +69,7 @@ func MachineFacet(path, value string) bool {
 	}, path)
 }
 
-// FindMachines gives the machines with an id above after that a query lets through, by id.
+// FindMachines returns the machines with an id above after that a query lets through, by id.
 func (v *View) FindMachines(q Query, after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
 		for m := range v.machines.find(q, after) {

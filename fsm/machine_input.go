@@ -78,7 +78,7 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	return bad
 }
 
-// hostKeyKind says whether it is the kind of a key, so that a private key is not taken for a public one.
+// hostKeyKind reports whether it is the kind of a key, so that a private key is not taken for a public one.
 func hostKeyKind(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
 }

@@ -63,13 +63,13 @@ func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	}}
 }
 
-// LastNews gives the cursor of the newest event; zero when there was none.
+// LastNews returns the cursor of the newest event; zero when there was none.
 func (v *View) LastNews() uint64 { return v.meta.GetLastNews() }
 
-// FirstNews gives the cursor of the oldest event that is kept; zero when there was none.
+// FirstNews returns the cursor of the oldest event that is kept; zero when there was none.
 func (v *View) FirstNews() uint64 { return v.meta.GetFirstNews() }
 
-// News gives at most limit events with a cursor above after, oldest first, as Events does.
+// News returns at most limit events with a cursor above after, oldest first, as Events does.
 func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
 	if first := v.FirstNews(); after+1 < first || after > v.LastNews() {
 		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now", after, first, v.LastNews())

@@ -34,7 +34,7 @@ func nodeNotFound(id string) *Error {
 	return refuse(NotFound, ReasonNodeNotFound, "Node not found").with("node_id", id)
 }
 
-// node gives the machine that a node's id names: its own, or one of its MAC addresses.
+// node returns the machine that a node's id names: its own, or one of its MAC addresses.
 func (s *state) node(id string) (*holdfastv1.Machine, bool) {
 	if m, ok := s.machines.get(id); ok {
 		return m, true
@@ -316,12 +316,12 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 	return t.whole(m), nil
 }
 
-// beginsInstall says whether a report begins a run.
+// beginsInstall reports whether a report begins a run.
 func (t *tx) beginsInstall(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) bool {
 	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && m.GetStatus().GetActiveRunId() == ""
 }
 
-// passing says whether a machine's node is on its way from one state to another.
+// passing reports whether a machine's node is on its way from one state to another.
 func passing(m *holdfastv1.Machine) bool {
 	switch m.GetStatus().GetNodeState() {
 	case holdfastv1.Node_INSTALLING, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING:
@@ -330,7 +330,7 @@ func passing(m *holdfastv1.Machine) bool {
 	return false
 }
 
-// MachineByMAC gives the machine that a MAC address belongs to, in any spelling.
+// MachineByMAC returns the machine that a MAC address belongs to, in any spelling.
 func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
 	mac, ok := normalizeMAC(mac)
 	if !ok {
@@ -343,7 +343,7 @@ func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// NodeByID gives the machine that a machine id or a MAC address names.
+// NodeByID returns the machine that a machine id or a MAC address names.
 func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
 	m, ok := v.node(id)
 	if !ok {
@@ -352,7 +352,7 @@ func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// Stalled gives the machines whose node has been installing, deprovisioning or migrating since before a time, longest first, each with
+// Stalled returns the machines whose node has been installing, deprovisioning or migrating since before a time, longest first, each with
 // its key for the next page; from the first on when after is "".
 func (v *View) Stalled(since time.Time, after string) iter.Seq2[string, *holdfastv1.Machine] {
 	end := orderedTime(timestamppb.New(since), "")

@@ -15,7 +15,7 @@ import (
 // observedStep is the step of an observed run.
 const observedStep = "install"
 
-// observedRun gives the observed run that is active on a machine, nil for none. One that is executed is in the way.
+// observedRun returns the observed run that is active on a machine, nil for none. One that is executed is in the way.
 func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {
@@ -177,7 +177,7 @@ func (t *tx) again(m *holdfastv1.Machine) *holdfastv1.Machine {
 	return stored
 }
 
-// installRun gives the run that an installation's report is about: the one that is active.
+// installRun returns the run that an installation's report is about: the one that is active.
 func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
 	run, _ := t.runs.get(m.GetStatus().GetActiveRunId())
 	return run

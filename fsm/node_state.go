@@ -32,7 +32,7 @@ func nodeTransitions(from holdfastv1.Node_State) []holdfastv1.Node_State {
 	return append(next, holdfastv1.Node_RETIRED)
 }
 
-// NodeStateName gives a state as the node API words it: lower case.
+// NodeStateName returns a state as the node API words it: lower case.
 func NodeStateName(s holdfastv1.Node_State) string { return strings.ToLower(s.String()) }
 
 // checkNodeTransition refuses what the table does not have. The words are the node API's.
@@ -54,7 +54,7 @@ func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force 
 	return nil
 }
 
-// phaseOf says which phase goes with a node state that a machine is moved to, so that no pair contradicts (DESIGN §1). INSTALLING and
+// phaseOf says which phase goes with a node state that a machine is moved to, so that no pair contradicts (docs/concepts.md). INSTALLING and
 // INSTALL_FAILED are not here: runs lead there.
 func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.MachineStatus_Phase {
 	from, phase := m.GetStatus().GetNodeState(), m.GetStatus().GetPhase()
@@ -130,7 +130,7 @@ func routed(c change, over holdfastv1.Node_State) change {
 	return hop
 }
 
-// nodeAfterLook gives the node state that a run which leaves its machine alone has to put back: an install that has failed too often waits for a person, and a look
+// nodeAfterLook returns the node state that a run which leaves its machine alone has to put back: an install that has failed too often waits for a person, and a look
 // at the machine is none. For all others it is what the phase says.
 func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE || m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {

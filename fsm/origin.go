@@ -117,7 +117,7 @@ func (t *tx) concerns() concern {
 	return about
 }
 
-// ident gives an id as it may stand in an audit event. What cannot be an id may be anything: somebody's token, in the wrong place.
+// ident returns an id as it may stand in an audit event. What cannot be an id may be anything: somebody's token, in the wrong place.
 func ident(id string) string {
 	if len(id) <= 64 && validName(strings.ReplaceAll(id, "/", "."), 64) {
 		return id
@@ -197,7 +197,7 @@ func (t *tx) startConcern(c *internalv1.StartRun) concern {
 	return about
 }
 
-// scoped says whether the caller is limited to some pools or to a machine.
+// scoped reports whether the caller is limited to some pools or to a machine.
 func (t *tx) scoped() bool {
 	o := t.cmd.GetOrigin()
 	if len(o.GetPools()) > 0 || o.GetMachineId() != "" {

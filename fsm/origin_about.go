@@ -186,7 +186,7 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 	return concern{}, false
 }
 
-// nodeID gives the machine that a node's id names: its own, or one of its MAC addresses.
+// nodeID returns the machine that a node's id names: its own, or one of its MAC addresses.
 func (t *tx) nodeID(id string) string {
 	if mac, ok := normalizeMAC(id); ok && !t.machines.has(id) {
 		if m, ok := t.machines.lookup(machinesByOwned, "MAC address "+mac); ok {

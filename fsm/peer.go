@@ -54,7 +54,7 @@ func (t *tx) removePeer(c *internalv1.RemovePeer) *Error {
 	return nil
 }
 
-// Peers gives what is recorded of every peer, by id.
+// Peers returns the record of every peer, by id.
 func (v *View) Peers() []*internalv1.PeerRecord {
 	var ps []*internalv1.PeerRecord
 	for p := range v.peers.ascend("", "") {
@@ -63,5 +63,5 @@ func (v *View) Peers() []*internalv1.PeerRecord {
 	return ps
 }
 
-// Peer gives what is recorded of a peer.
+// Peer returns the record of a peer.
 func (v *View) Peer(id string) (*internalv1.PeerRecord, bool) { return v.peers.get(id) }

@@ -8,7 +8,7 @@ import (
 )
 
 // manualPhases lists where operators may move a machine by hand. PROVISIONING is entered and left by
-// runs alone, and RETIRED is the end (specs/README.md, 002 and 004).
+// runs alone, and RETIRED is the end (docs/clients.md, 002 and 004).
 func manualPhases(from holdfastv1.MachineStatus_Phase) []holdfastv1.MachineStatus_Phase {
 	const (
 		ready       = holdfastv1.MachineStatus_READY
@@ -58,7 +58,7 @@ type change struct {
 }
 
 // movePhase moves the phase of a machine, and the node facet with it, so that no pair can
-// contradict (DESIGN §1). Each facet that moved is one history entry.
+// contradict (docs/concepts.md). Each facet that moved is one history entry.
 func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase, c change) {
 	s := m.GetStatus()
 	if from := s.GetPhase(); from != to {
@@ -84,7 +84,7 @@ func stays(node holdfastv1.Node_State) bool {
 	return node == holdfastv1.Node_ACTIVE || node == holdfastv1.Node_INSTALL_FAILED
 }
 
-// nodeAt gives the node state that a phase leaves as it is, or forces: active goes with IN_SERVICE, retired
+// nodeAt returns the node state that a phase leaves as it is, or forces: active goes with IN_SERVICE, retired
 // with RETIRED, installing with PROVISIONING, install_failed with MAINTENANCE, and with nothing else.
 func nodeAt(phase holdfastv1.MachineStatus_Phase, node holdfastv1.Node_State) holdfastv1.Node_State {
 	switch {

@@ -53,7 +53,7 @@ func CheckReplacePlan(old *holdfastv1.Plan, replace bool) *Error {
 	return nil
 }
 
-// SamePlan says whether two plans are the same recipe under the same name.
+// SamePlan reports whether two plans are the same recipe under the same name.
 func SamePlan(a, b *holdfastv1.Plan) bool {
 	bare := func(p *holdfastv1.Plan) *holdfastv1.Plan {
 		return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
@@ -75,8 +75,8 @@ func (t *tx) deletePlan(c *internalv1.DeletePlan) *Error {
 	return nil
 }
 
-// Plan gives a plan.
+// Plan returns a plan.
 func (v *View) Plan(id string) (*holdfastv1.Plan, bool) { return v.plans.get(id) }
 
-// Plans gives the plans with an id above after, by id.
+// Plans returns the plans with an id above after, by id.
 func (v *View) Plans(after string) iter.Seq[*holdfastv1.Plan] { return v.plans.ascend("", after) }

@@ -18,7 +18,7 @@ type planCache struct {
 
 func newPlanCache() *planCache { return &planCache{plans: map[*record]*holdfastv1.Plan{}} }
 
-// get gives a plan of a state. It must not be changed: others have it too.
+// get returns a plan of a state. It must not be changed: others have it too.
 func (c *planCache) get(s *state, id string) (*holdfastv1.Plan, bool) {
 	r, ok := s.plans.rows.Get(&record{key: id})
 	if !ok {
@@ -37,15 +37,15 @@ func (c *planCache) get(s *state, id string) (*holdfastv1.Plan, bool) {
 	return p, true
 }
 
-// known gives the plan of a record, which never changes, or nil.
+// known returns the plan of a record, which never changes, or nil.
 func (c *planCache) known(r *record) *holdfastv1.Plan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plans[r]
 }
 
-// plan gives a plan to look at: it must not be changed.
+// plan returns a plan to look at: it must not be changed.
 func (t *tx) plan(id string) (*holdfastv1.Plan, bool) { return t.decoded.get(t.state, id) }
 
-// SharedPlan gives a plan to look at. Unlike with Plan, others have it too: it must not be changed.
+// SharedPlan returns a plan to look at. Unlike with Plan, others have it too: it must not be changed.
 func (v *View) SharedPlan(id string) (*holdfastv1.Plan, bool) { return v.decoded.get(v.state, id) }

@@ -34,7 +34,7 @@ func CheckMediaURL(s string) error {
 	return nil
 }
 
-// KindOf gives the name of a step's kind, as run status and filters show it; "" for none.
+// KindOf returns the name of a step's kind, as run status and filters show it; "" for none.
 func KindOf(s *holdfastv1.Step) string {
 	fd := s.ProtoReflect().WhichOneof(s.ProtoReflect().Descriptor().Oneofs().ByName("kind"))
 	if fd == nil {

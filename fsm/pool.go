@@ -27,7 +27,7 @@ const (
 	maxWorkers  = 256 // of one GPU
 )
 
-// drainFor is how long a pool that was deregistered is kept before it is archived (specs/README.md, 001).
+// drainFor is how long a pool that was deregistered is kept before it is archived (docs/clients.md, 001).
 const drainFor = 5 * time.Minute
 
 func poolSchema() *schema[*holdfastv1.Pool] {
@@ -163,7 +163,7 @@ func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	return t.wholePool(p), nil
 }
 
-// managed says whether a pool has a manager that has not gone for good.
+// managed reports whether a pool has a manager that has not gone for good.
 func managed(p *holdfastv1.Pool) bool {
 	return p.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED && p.GetStatus() != holdfastv1.Pool_ARCHIVED
 }
@@ -280,7 +280,7 @@ func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
 	return nil
 }
 
-// revivePool grants the lease of a pool that was unavailable and gives a sign of life. One that was deregistered registers again.
+// revivePool grants the lease of a pool that was unavailable and gives a heartbeat. One that was deregistered registers again.
 func (t *tx) revivePool(id string) *internalv1.Lease {
 	p, ok := t.pools.get(id)
 	if !ok || !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
@@ -289,7 +289,7 @@ func (t *tx) revivePool(id string) *internalv1.Lease {
 	return t.grantLease(internalv1.LeaseRef_POOL, id, 0)
 }
 
-// poolSeen takes a heartbeat's report. A report that cannot be is left out: the sign of life counts all the same.
+// poolSeen takes a heartbeat's report. A report that cannot be is left out: the heartbeat counts all the same.
 func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
 	p, ok := t.pools.get(id)
 	if !ok {
@@ -338,7 +338,7 @@ func (t *tx) poolMissing(id string) {
 	}
 }
 
-// Pool gives a pool.
+// Pool returns a pool.
 func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
 	p, ok := v.pools.get(id)
 	if !ok {
@@ -347,7 +347,7 @@ func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
 	return v.wholePool(p), true
 }
 
-// Pools gives the pools with an id above after, by id; those that are archived too.
+// Pools returns the pools with an id above after, by id; those that are archived too.
 func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 	return func(yield func(*holdfastv1.Pool) bool) {
 		for p := range v.pools.ascend("", after) {
@@ -358,7 +358,7 @@ func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 	}
 }
 
-// DrainedPools gives the pools that SweepPools would archive at a time.
+// DrainedPools returns the pools that SweepPools would archive at a time.
 func (v *View) DrainedPools(at time.Time) []string {
 	var ids []string
 	for p := range v.pools.ascend("", "") {
@@ -369,7 +369,7 @@ func (v *View) DrainedPools(at time.Time) []string {
 	return ids
 }
 
-// PoolMachines gives the machines of a pool with an id above after, by id.
+// PoolMachines returns the machines of a pool with an id above after, by id.
 func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 	if after != "" {
 		after = poolKey(pool) + after
@@ -383,7 +383,7 @@ func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 	}
 }
 
-// InPool says whether a machine is in a pool. It does not read the machine.
+// InPool reports whether a machine is in a pool. It does not read the machine.
 func (v *View) InPool(id, pool string) bool {
 	return v.machines.indexed(machinesByPool, poolKey(pool)+id, id)
 }
@@ -395,7 +395,7 @@ type PoolQuery struct {
 	Region      string
 }
 
-// Match says whether a pool is what is asked for. Only healthy ones have something free; one GPU has to meet both the model and the
+// Match reports whether a pool is what is asked for. Only healthy ones have something free; one GPU has to meet both the model and the
 // free memory. Models and regions are compared without case.
 func (q PoolQuery) Match(p *holdfastv1.Pool) bool {
 	if q.Region != "" && !strings.EqualFold(q.Region, p.GetRegion()) {

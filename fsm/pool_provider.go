@@ -85,10 +85,10 @@ func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
 	return nil
 }
 
-// Provider gives a marketplace provider.
+// Provider returns a marketplace provider.
 func (v *View) Provider(id string) (*holdfastv1.PlatformProvider, bool) { return v.providers.get(id) }
 
-// Providers gives the marketplace providers with an id above after, by id.
+// Providers returns the marketplace providers with an id above after, by id.
 func (v *View) Providers(after string) iter.Seq[*holdfastv1.PlatformProvider] {
 	return v.providers.ascend("", after)
 }

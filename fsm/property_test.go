@@ -26,7 +26,7 @@ type seeded struct{ *rand.Rand }
 
 func (s seeded) Choose(_ string, n int) int { return s.IntN(n) }
 
-// furnished gives a peer with some machines and plans, so that a log has something to begin with.
+// furnished returns a peer with some machines and plans, so that a log has something to begin with.
 func furnished() *fsmtest.Peer {
 	p := &fsmtest.Peer{FSM: fsm.New(), Now: fsmtest.NewPeer().Now}
 	p.Lead(1)
@@ -123,7 +123,7 @@ func TestRandomLogsAreDeterministic(t *testing.T) {
 	})
 }
 
-// through gives a new peer that was restored from another's snapshot.
+// through returns a new peer that was restored from another's snapshot.
 func through(t *rapid.T, p *fsmtest.Peer) *fsmtest.Peer {
 	b, err := fsmtest.Bytes(p.FSM)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Recover makes of the state of a peer that has lost its majority the beginning of another cluster: it gets an id of its own, so that old
 // peers that come back are no peers of it, and the runs that were active have FAILED, because what the lost peers had
-// acknowledged of them may not be on record here. It gives those runs. It is for a peer that does not run; nothing of it goes through a log.
+// acknowledged of them may not be recorded here. It gives those runs. It is for a peer that does not run; nothing of it goes through a log.
 func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

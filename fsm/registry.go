@@ -27,7 +27,7 @@ const (
 	maxStates      = 10 // of a service that are kept
 	maxServiceText = 255
 	maxStateReason = 1024
-	// forgetAfter is how long a service that was deregistered stays on record, so that its late pings are no surprise. After that its id is
+	// forgetAfter is how long a service that was deregistered stays recorded, so that its late pings are no surprise. After that its id is
 	// one that was never registered; a client that has it stored registers with it and gets it back.
 	forgetAfter = 30 * 24 * time.Hour
 	forgetBatch = 16 // forgotten by one registration at most
@@ -52,7 +52,7 @@ func serviceNotFound(id string) *Error {
 	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", clip(id, 64)).with("service_id", clip(id, 64))
 }
 
-// ValidUUID says whether a text is a UUID of 36 characters, as the discovery API's ids are.
+// ValidUUID reports whether a text is a UUID of 36 characters, as the discovery API's ids are.
 func ValidUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -160,7 +160,7 @@ func (t *tx) putService(s *holdfastv1.Service) {
 	t.addNews(serviceNews(whole))
 }
 
-// updateServiceState takes a state that a service reports; one with a time can be sent again. That is a sign of life: one that was missing is back.
+// updateServiceState takes a state that a service reports; one with a time can be sent again. That is a heartbeat: one that was missing is back.
 func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
 	s, ok := t.services.get(c.GetId())
 	if !ok {
@@ -222,7 +222,7 @@ func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Ser
 	return t.wholeService(s), nil
 }
 
-// targetID gives the id of the one registered service that is where a target is; "" for none, or for several.
+// targetID returns the id of the one registered service that is where a target is; "" for none, or for several.
 func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 	id := ""
 	if target.GetServiceName() == "" {
@@ -306,7 +306,7 @@ func (s *state) wholeService(svc *holdfastv1.Service) *holdfastv1.Service {
 	return svc
 }
 
-// Service gives a service, deregistered ones too while they are remembered.
+// Service returns a service, deregistered ones too while they are remembered.
 func (v *View) Service(id string) (*holdfastv1.Service, bool) {
 	s, ok := v.services.get(id)
 	if !ok {
@@ -315,7 +315,7 @@ func (v *View) Service(id string) (*holdfastv1.Service, bool) {
 	return v.wholeService(s), true
 }
 
-// Services gives the services with an id above after, by id; deregistered ones too.
+// Services returns the services with an id above after, by id; deregistered ones too.
 func (v *View) Services(after string) iter.Seq[*holdfastv1.Service] {
 	return func(yield func(*holdfastv1.Service) bool) {
 		for s := range v.services.ascend("", after) {

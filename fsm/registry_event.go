@@ -27,10 +27,10 @@ func (t *tx) addServiceEvent(s *holdfastv1.Service) {
 	}
 }
 
-// LastServiceEvent gives the cursor of the newest event of services; zero when there was none.
+// LastServiceEvent returns the cursor of the newest event of services; zero when there was none.
 func (v *View) LastServiceEvent() uint64 { return v.meta.GetLastServiceEvent() }
 
-// ServiceEvents gives at most limit events of services with a cursor above after, oldest first, as Events does.
+// ServiceEvents returns at most limit events of services with a cursor above after, oldest first, as Events does.
 func (v *View) ServiceEvents(after uint64, limit int) ([]*holdfastv1.ServiceEvent, error) {
 	if first := v.meta.GetFirstServiceEvent(); after+1 < first || after > v.LastServiceEvent() {
 		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",

@@ -28,7 +28,7 @@ func getService(t *testing.T, p *fsmtest.Peer, id string) *holdfastv1.Service {
 	return s
 }
 
-// reasons gives the activity record of a service.
+// reasons returns the activity record of a service.
 func reasons(s *holdfastv1.Service) []string {
 	var all []string
 	for _, st := range s.GetStates() {

@@ -70,7 +70,7 @@ type readStage struct {
 	file weak.Pointer[Backup]
 }
 
-// of gives the file of a stage: what was read before, or what read gives.
+// of returns the file of a stage: what was read before, or what read gives.
 func (r *readStage) of(m *mark, read func() (*Backup, error)) (*Backup, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,13 +104,13 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 	return b, nil
 }
 
-// Staged gives the id of the restore that something is staged for; empty when there is none.
+// Staged returns the id of the restore that something is staged for; empty when there is none.
 func (v *View) Staged() string {
 	first, _ := v.staged.get(ordered(0))
 	return first.GetRestoreId()
 }
 
-// StagedMark gives a value to compare with: as long as it is the same one, so is what Staged gives, which has to decode a chunk for it.
+// StagedMark returns a value to compare with: as long as it is the same one, so is what Staged gives, which has to decode a chunk for it.
 func (v *View) StagedMark() any { return v.staged.mark }
 
 // ReadStage reads the snapshot that is staged. As long as the caller keeps it, a restore need not read it again.
@@ -118,7 +118,7 @@ func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
 	return v.stagedBackup(restoreID, chunks)
 }
 
-// CheckRestore gives the snapshot that is staged, or says why it cannot be restored now. As long as the caller keeps it, it need not be read again.
+// CheckRestore returns the snapshot that is staged, or says why it cannot be restored now. As long as the caller keeps it, it need not be read again.
 func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(c) }
 
 func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {

@@ -69,7 +69,7 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	return s
 }
 
-// continues says whether the audit trail is that of an earlier state, gone on.
+// continues reports whether the audit trail is that of an earlier state, gone on.
 func (s *state) continues(earlier *state) bool {
 	last := earlier.meta.GetLastAudit()
 	if last == 0 || last < s.meta.GetFirstAudit() { // it had none, or its newest is not kept any more
@@ -79,7 +79,7 @@ func (s *state) continues(earlier *state) bool {
 	return ok && string(e.GetHash()) == string(earlier.meta.GetAuditHash())
 }
 
-// restoredLeases gives the snapshot's leases, all heard at the present lease clock.
+// restoredLeases returns the snapshot's leases, all heard at the present lease clock.
 func (t *tx) restoredLeases(now, b *state, clock int64) *table[*internalv1.Lease] {
 	out := newTable(leaseSchema())
 	for l := range b.leases.ascend("", "") {

@@ -27,7 +27,7 @@ func (r *room) keep(b []byte) []byte {
 	return kept
 }
 
-// textOf gives bytes that never change as a text, without a copy.
+// textOf returns bytes that never change as a text, without a copy.
 func textOf(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // nobody writes to them
 }
@@ -41,10 +41,10 @@ type parts[T any] struct {
 // end ends the part that was added to last.
 func (p *parts[T]) end() { p.ends = append(p.ends, len(p.all)) }
 
-// pack gives back the room that no part has. Nothing is added after it.
+// pack releases the room that no part has. Nothing is added after it.
 func (p *parts[T]) pack() { p.all = slices.Clip(slices.Clone(p.all)) }
 
-// part gives one of them, by number.
+// part returns one of them, by number.
 func (p *parts[T]) part(i int) []T {
 	from := 0
 	if i > 0 {

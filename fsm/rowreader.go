@@ -36,7 +36,7 @@ type rowBatch struct {
 	done  chan error // buffered
 }
 
-// newRowReader gives what reads rows into a state that is empty, or only checks them.
+// newRowReader returns what reads rows into a state that is empty, or only checks them.
 func newRowReader(in *summingReader, s *state, keep bool) *rowReader {
 	r := &rowReader{in: in, tables: s.tables(), intakes: map[internalv1.SnapshotRecord_Table]intake{}}
 	for _, t := range r.tables {

@@ -76,7 +76,7 @@ func newRowset(r rules) *rowset {
 	return t
 }
 
-// copy gives one that later writes do not touch.
+// copy returns one that later writes do not touch.
 func (t *rowset) copy() *rowset {
 	c := &rowset{rules: t.rules, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
 	for _, ix := range t.indexes {
@@ -132,7 +132,7 @@ func (t *rowset) insert(key string, value []byte, m proto.Message) {
 	}
 }
 
-// keysOf gives the keys of a row in the indexes.
+// keysOf returns the keys of a row in the indexes.
 func (t *rowset) keysOf(m proto.Message) []indexKey {
 	if t.rules.index == nil {
 		return nil
@@ -171,7 +171,7 @@ func (t *rowset) each(f func(kind internalv1.SnapshotRecord_Table, key string, v
 	return err
 }
 
-// keys gives the keys of all rows, in order.
+// keys returns the keys of all rows, in order.
 func (t *rowset) keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		t.rows.Scan(func(r *record) bool { return yield(r.key) })
@@ -222,7 +222,7 @@ func (t *rowset) scanRowsBack(index int, prefix, before string, visit func(strin
 	})
 }
 
-// last gives the key of the row with the highest key that starts with prefix and is below before.
+// last returns the key of the row with the highest key that starts with prefix and is below before.
 func (t *rowset) last(prefix, before string) (key string, ok bool) {
 	t.rows.Descend(&record{key: before}, func(r *record) bool {
 		if r.key >= before {
@@ -234,7 +234,7 @@ func (t *rowset) last(prefix, before string) (key string, ok bool) {
 	return key, ok
 }
 
-// indexed says whether a row has a key in an index, without reading it.
+// indexed reports whether a row has a key in an index, without reading it.
 func (t *rowset) indexed(index int, key, row string) bool {
 	_, ok := t.indexes[index].Get(entry{key: key, rec: &record{key: row}})
 	return ok

@@ -67,7 +67,7 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 // requestKey is unambiguous: the id of a machine that is registered has no slash.
 func requestKey(machineID, requestID string) string { return machineID + "/" + requestID }
 
-// byRequest gives the run that a request id names.
+// byRequest returns the run that a request id names.
 func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
 	run, ok := s.runs.lookup(runsByRequest, requestKey(machineID, requestID))
 	if !ok || run.GetMachineId() != machineID { // asked with a slash, for what may belong to another machine
@@ -76,7 +76,7 @@ func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
 	return run, true
 }
 
-// Ended says whether a run is terminal.
+// Ended reports whether a run is terminal.
 func Ended(r *holdfastv1.Run) bool {
 	switch r.GetPhase() {
 	case holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED:
@@ -128,7 +128,7 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 }
 
 // startRun creates a run, or gives the one that the request id names. The order of the checks is the
-// contract's (specs/README.md, 002): replay beats busy.
+// contract's (docs/clients.md, 002): replay beats busy.
 func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if err := CheckStartRun(c); err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 	return run
 }
 
-// installs says whether a step boots an installer and waits for it: servers take minutes to boot, and each of its stages may take as long.
+// installs reports whether a step boots an installer and waits for it: servers take minutes to boot, and each of its stages may take as long.
 func installs(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma().GetWipe() }
 
 // cancelRun ends a run that has not begun, and asks the executor to end one that has.
@@ -305,7 +305,7 @@ func (s *state) withQueue(run *holdfastv1.Run, c *planCache) *holdfastv1.Run {
 	return run
 }
 
-// Run gives a run with its position in the queue.
+// Run returns a run with its position in the queue.
 func (v *View) Run(id string) (*holdfastv1.Run, bool) {
 	run, ok := v.runs.get(id)
 	if !ok {
@@ -314,29 +314,29 @@ func (v *View) Run(id string) (*holdfastv1.Run, bool) {
 	return v.withQueue(run, v.decoded), true
 }
 
-// RunByRequest gives the run that a request id names.
+// RunByRequest returns the run that a request id names.
 func (v *View) RunByRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
 	return v.byRequest(machineID, requestID)
 }
 
-// Runs gives all runs, newest first, with the key of each for the next page; from the newest on
+// Runs returns all runs, newest first, with the key of each for the next page; from the newest on
 // when before is "". Queue positions are left out: see Run.
 func (v *View) Runs(before string) iter.Seq2[string, *holdfastv1.Run] {
 	return v.runs.scanBack(runsByTime, "", before)
 }
 
-// RunsByAge gives all runs, oldest first, as Runs does.
+// RunsByAge returns all runs, oldest first, as Runs does.
 func (v *View) RunsByAge() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsByTime, "", "")) }
 
-// MachineRuns gives the runs of one machine as Runs does.
+// MachineRuns returns the runs of one machine as Runs does.
 func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfastv1.Run] {
 	return v.runs.scanBack(runsByMachine, machineID+"/", before)
 }
 
-// ActiveRuns gives the runs that have not ended, oldest first.
+// ActiveRuns returns the runs that have not ended, oldest first.
 func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsActive, "", "")) }
 
-// UncompactedRuns gives the runs that have ended and whose log is not compressed yet, oldest first.
+// UncompactedRuns returns the runs that have ended and whose log is not compressed yet, oldest first.
 func (v *View) UncompactedRuns() iter.Seq[*holdfastv1.Run] {
 	return runSeq(v.runs.scan(runsUncompacted, "", ""))
 }

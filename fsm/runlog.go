@@ -159,7 +159,7 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	return nil
 }
 
-// RunLog gives a run's log from a byte offset on, in order. The first chunk is cut to start there.
+// RunLog returns a run's log from a byte offset on, in order. The first chunk is cut to start there.
 func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return func(yield func(*holdfastv1.LogChunk) bool) {
 		v.codec.read(runID, func(yield func(*internalv1.LogBlock) bool) {
@@ -172,7 +172,7 @@ func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk]
 	}
 }
 
-// ReadLog gives the log that blocks of a run hold, as RunLog does.
+// ReadLog returns the log that blocks of a run hold, as RunLog does.
 func ReadLog(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return newLogCodec().read(runID, blocks, offset)
 }
@@ -199,7 +199,7 @@ func (c *logCodec) read(runID string, blocks iter.Seq[*internalv1.LogBlock], off
 	}
 }
 
-// blocksFrom gives the blocks of a log from the one that holds a byte on. A tail looks often: it must not pay for what it
+// blocksFrom returns the blocks of a log from the one that holds a byte on. A tail looks often: it must not pay for what it
 // has seen.
 func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.StoredLog] {
 	return func(yield func(*internalv1.StoredLog) bool) {
@@ -219,7 +219,7 @@ func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.Store
 	}
 }
 
-// LogBlocks gives the blocks of a run's log as they are stored, in order.
+// LogBlocks returns the blocks of a run's log as they are stored, in order.
 func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	var bs []*internalv1.LogBlock
 	for l := range v.logs.ascend(runID+"/", "") {
@@ -242,7 +242,7 @@ func newLogCodec() *logCodec {
 	return &logCodec{zstd: d}
 }
 
-// open gives the chunks of a block.
+// open returns the chunks of a block.
 func (c *logCodec) open(b *internalv1.LogBlock) (*internalv1.LogChunks, error) {
 	payload := b.GetPayload()
 	if b.GetCodec() == internalv1.LogBlock_ZSTD {
@@ -255,7 +255,7 @@ func (c *logCodec) open(b *internalv1.LogBlock) (*internalv1.LogChunks, error) {
 	return &chunks, proto.Unmarshal(payload, &chunks)
 }
 
-// decode gives the chunks of a block. A block that does not decode shows as a chunk that says so.
+// decode returns the chunks of a block. A block that does not decode shows as a chunk that says so.
 func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
 	chunks, err := c.open(b)
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
 	return chunks
 }
 
-// sameText says whether two series of blocks have the same bytes of log in them.
+// sameText reports whether two series of blocks have the same bytes of log in them.
 func (c *logCodec) sameText(a, b []*internalv1.LogBlock) bool {
 	text := func(blocks []*internalv1.LogBlock) (data []byte, ok bool) {
 		for _, block := range blocks {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// logging gives a peer with runs run-request-1 and run-request-2 that are running.
+// logging returns a peer with runs run-request-1 and run-request-2 that are running.
 func logging(t *testing.T) (*fsmtest.Peer, string, string) {
 	t.Helper()
 	p := fsmtest.NewPeer()

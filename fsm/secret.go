@@ -54,7 +54,7 @@ func credentials(m *holdfastv1.Machine) []string {
 // secretKey ends with what no name has, so that no name is the beginning of another one.
 func secretKey(name string) string { return name + "\x00" }
 
-// ValidateSecret says what is wrong with what is on record of a secret, but for its version.
+// ValidateSecret says what is wrong with what is recorded of a secret, but for its version.
 func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -179,7 +179,7 @@ func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
 	return sec
 }
 
-// Secret gives a secret as it is kept, sealed.
+// Secret returns a secret as it is kept, sealed.
 func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 	s, ok := v.secrets.get(name)
 	if ok {
@@ -188,7 +188,7 @@ func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 	return s, ok
 }
 
-// Secrets gives the secrets with a name above after, by name, sealed.
+// Secrets returns the secrets with a name above after, by name, sealed.
 func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 	return func(yield func(*internalv1.StoredSecret) bool) {
 		for s := range v.secrets.ascend("", after) {

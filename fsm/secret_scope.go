@@ -14,7 +14,7 @@ import (
 // clusterSecret begins the names of the secrets that hold the credentials of registered clusters: cluster/REF.
 const clusterSecret = "cluster/"
 
-// secretWithin says whether a secret is limited to some of these pools.
+// secretWithin reports whether a secret is limited to some of these pools.
 func secretWithin(s *holdfastv1.Secret, pools []string) bool {
 	if len(s.GetPools()) == 0 {
 		return false
@@ -45,7 +45,7 @@ func sent(old, m *holdfastv1.Machine) []string {
 	return names
 }
 
-// movesHardware says whether a change makes a machine another piece of hardware.
+// movesHardware reports whether a change makes a machine another piece of hardware.
 func movesHardware(old, m *holdfastv1.Machine) bool {
 	return ProviderOf(old) != ProviderOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
 		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint()

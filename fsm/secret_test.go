@@ -72,7 +72,7 @@ func TestPutSecret(t *testing.T) {
 	}
 }
 
-// TestNoRefusalRepeatsASecret gives values where names belong: no message may show them.
+// TestNoRefusalRepeatsASecret sends values where names belong: no message may show them.
 func TestNoRefusalRepeatsASecret(t *testing.T) {
 	const planted = "hunter2 is the password"
 	p := fsmtest.NewPeer()

@@ -18,12 +18,12 @@ type fieldShape struct {
 	packed protowire.Type // that of its elements, when they may stand together; those of length stand alone
 }
 
-// shapeOf gives the shape of messages of a type.
+// shapeOf returns the shape of messages of a type.
 func shapeOf(md protoreflect.MessageDescriptor) *shape {
 	return shapeWithin(md, map[protoreflect.FullName]*shape{})
 }
 
-// shapeWithin gives a shape whose parts may have the shapes that are known, those that it is a part of among them.
+// shapeWithin returns a shape whose parts may have the shapes that are known, those that it is a part of among them.
 func shapeWithin(md protoreflect.MessageDescriptor, known map[protoreflect.FullName]*shape) *shape {
 	if s := known[md.FullName()]; s != nil {
 		return s
@@ -60,7 +60,7 @@ func packedType(kind protoreflect.Kind) protowire.Type {
 	}
 }
 
-// fits says whether proto.Unmarshal takes the bytes. A field of a type that it should not have is one that is not known, as there.
+// fits reports whether proto.Unmarshal takes the bytes. A field of a type that it should not have is one that is not known, as there.
 func (s *shape) fits(raw []byte) bool {
 	for len(raw) > 0 {
 		number, wire, n := protowire.ConsumeTag(raw)
@@ -84,7 +84,7 @@ func (s *shape) fits(raw []byte) bool {
 	return true
 }
 
-// fits says whether a field may have a value of a length.
+// fits reports whether a field may have a value of a length.
 func (f *fieldShape) fits(value []byte) bool {
 	switch {
 	case f == nil:

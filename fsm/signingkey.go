@@ -54,5 +54,5 @@ func (s *state) sortedKeys() []*internalv1.SigningKey {
 	})
 }
 
-// SigningKeys gives the keys of the built-in issuer, newest last.
+// SigningKeys returns the keys of the built-in issuer, newest last.
 func (v *View) SigningKeys() []*internalv1.SigningKey { return v.sortedKeys() }

@@ -1,6 +1,6 @@
 package fsm
 
-// Sizes gives how many records each table has, by the name of the table.
+// Sizes returns how many records each table has, by the name of the table.
 func (v *View) Sizes() map[string]int {
 	sizes := map[string]int{}
 	for _, t := range v.tables() {

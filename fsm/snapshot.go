@@ -34,10 +34,10 @@ func (f *FSM) Snapshot() (*Snapshot, error) {
 	return &Snapshot{state: f.View().state}, nil
 }
 
-// Snapshot gives the state of a view as a snapshot.
+// Snapshot returns the state of a view as a snapshot.
 func (v *View) Snapshot() *Snapshot { return &Snapshot{state: v.state} }
 
-// Index gives the index of the last entry in the snapshot.
+// Index returns the index of the last entry in the snapshot.
 func (s *Snapshot) Index() uint64 { return s.state.meta.GetAppliedIndex() }
 
 // WriteTo streams the snapshot: a header with the applied index, every record as it is stored, a trailer

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// populated gives a small state that has rows in every table.
+// populated returns a small state that has rows in every table.
 func populated(t *testing.T) *fsmtest.Peer {
 	t.Helper()
 	p := &fsmtest.Peer{FSM: fsm.New(), Now: fsmtest.NewPeer().Now}
@@ -96,7 +96,7 @@ func TestRestoreWakesWaiters(t *testing.T) {
 	}
 }
 
-// boundaries gives the offsets at which the messages of a stream begin, and its end.
+// boundaries returns the offsets at which the messages of a stream begin, and its end.
 func boundaries(t *testing.T, stream []byte) []int {
 	t.Helper()
 	var at []int

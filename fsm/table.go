@@ -20,7 +20,7 @@ type schema[P proto.Message] struct {
 	glance func() func(row string) P
 }
 
-// rules gives the schema for messages of any type; others than its own make it panic.
+// rules returns the schema for messages of any type; others than its own make it panic.
 func (s *schema[P]) rules() rules {
 	var none P
 	kind := none.ProtoReflect().Type()
@@ -45,7 +45,7 @@ type table[P proto.Message] struct{ *rowset }
 
 func newTable[P proto.Message](s *schema[P]) *table[P] { return &table[P]{newRowset(s.rules())} }
 
-// freeze gives an earlier copy if nothing has changed since, or else another one. It is not to be written to.
+// freeze returns an earlier copy if nothing has changed since, or else another one. It is not to be written to.
 func (t *table[P]) freeze(since *table[P]) *table[P] {
 	if since != nil && since.mark == t.mark {
 		return since
@@ -53,7 +53,7 @@ func (t *table[P]) freeze(since *table[P]) *table[P] {
 	return t.copy()
 }
 
-// copy gives one that later writes do not touch.
+// copy returns one that later writes do not touch.
 func (t *table[P]) copy() *table[P] { return &table[P]{t.rowset.copy()} }
 
 func (t *table[P]) decode(r *record) P { return t.rowset.decode(r).(P) }
@@ -69,7 +69,7 @@ func (t *table[P]) get(key string) (m P, ok bool) {
 // put inserts or replaces the row of a message.
 func (t *table[P]) put(m P) { t.write(m) }
 
-// lookup gives the row that an index has under exactly key.
+// lookup returns the row that an index has under exactly key.
 func (t *table[P]) lookup(index int, key string) (m P, ok bool) {
 	t.scanRows(index, key, "", func(k string, r *record) bool {
 		if ok = k == key; ok { // or a longer one
@@ -80,35 +80,35 @@ func (t *table[P]) lookup(index int, key string) (m P, ok bool) {
 	return m, ok
 }
 
-// ascend gives the rows with key > after that start with prefix, by key.
+// ascend returns the rows with key > after that start with prefix, by key.
 func (t *table[P]) ascend(prefix, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
 		t.rowsFrom(prefix, after, func(r *record) bool { return yield(t.decode(r)) })
 	}
 }
 
-// descend gives the rows with key < before that start with prefix, by key, last first.
+// descend returns the rows with key < before that start with prefix, by key, last first.
 func (t *table[P]) descend(prefix, before string) iter.Seq[P] {
 	return func(yield func(P) bool) {
 		t.rowsBack(prefix, before, func(r *record) bool { return yield(t.decode(r)) })
 	}
 }
 
-// find gives the rows with key > after that a query lets through, by key.
+// find returns the rows with key > after that a query lets through, by key.
 func (t *table[P]) find(q Query, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
 		t.findRows(q, after, func(r *record) bool { return yield(t.decode(r)) })
 	}
 }
 
-// scan gives the rows whose index key starts with prefix and is above after, by index key.
+// scan returns the rows whose index key starts with prefix and is above after, by index key.
 func (t *table[P]) scan(index int, prefix, after string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {
 		t.scanRows(index, prefix, after, func(key string, r *record) bool { return yield(key, t.decode(r)) })
 	}
 }
 
-// scanBack gives the rows whose index key starts with prefix and is below before, last first.
+// scanBack returns the rows whose index key starts with prefix and is below before, last first.
 // An empty before starts at the end.
 func (t *table[P]) scanBack(index int, prefix, before string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {

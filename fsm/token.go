@@ -100,7 +100,7 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	return bad
 }
 
-// printable says whether a text is not empty, not too long, and visible ASCII without a comma, which separates names in
+// printable reports whether a text is not empty, not too long, and visible ASCII without a comma, which separates names in
 // certificates and on command lines.
 func printable(s string, most int) bool {
 	if s == "" || len(s) > most {
@@ -132,7 +132,7 @@ func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) 
 	return t.storeToken(c.GetToken()), nil
 }
 
-// admitToken refuses a token that cannot be put on record. Other commands that bring a token call it too, before they write anything.
+// admitToken refuses a token that cannot be recorded. Other commands that bring a token call it too, before they write anything.
 func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
 	if err := t.checkToken(s); err != nil {
 		return err
@@ -257,19 +257,19 @@ func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 	return nil, false
 }
 
-// TokensMark gives a value to compare with: as long as it is the same one, no token has changed. It says nothing of time, which ends tokens too.
+// TokensMark returns a value to compare with: as long as it is the same one, no token has changed. It says nothing of time, which ends tokens too.
 func (v *View) TokensMark() any { return v.tokens.mark }
 
-// TokenByHash gives the token whose value has a SHA-256, good or not: ask TokenGood.
+// TokenByHash returns the token whose value has a SHA-256, good or not: ask TokenGood.
 func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return v.tokenByHash(sum) }
 
-// Token gives a token on record.
+// Token returns a token on record.
 func (v *View) Token(id string) (*holdfastv1.Token, bool) {
 	s, ok := v.tokens.get(id)
 	return s.GetToken(), ok
 }
 
-// Tokens gives the tokens with an id above after, by id.
+// Tokens returns the tokens with an id above after, by id.
 func (v *View) Tokens(after string) iter.Seq[*holdfastv1.Token] {
 	return func(yield func(*holdfastv1.Token) bool) {
 		for s := range v.tokens.ascend("", after) {

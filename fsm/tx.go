@@ -158,7 +158,7 @@ func (t *tx) dispatchFleet() (proto.Message, *Error) {
 }
 
 // dispatchExecutor takes the commands of leader tasks, which carry the epoch of their leader: those of
-// a leader that has been replaced are refused (DESIGN §2.4).
+// a leader that has been replaced are refused (docs/reliability.md).
 func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 	if e, now := t.cmd.GetEpoch(), t.meta.GetEpoch(); e != now {
 		return nil, refuse(Aborted, ReasonStaleEpoch, "command of leader epoch %d refused: the epoch is %d", e, now)

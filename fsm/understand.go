@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// understood says whether this build knows every part of a command. Protobuf would drop a field
+// understood reports whether this build knows every part of a command. Protobuf would drop a field
 // that it does not know, and this peer's state would part from the others' without a word.
 func understood(c *internalv1.Command) error {
 	if l := c.GetFeatureLevel(); l > FeatureLevel {

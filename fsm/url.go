@@ -33,7 +33,7 @@ func parseURL(s string) (weburl, bool) {
 	return weburl{scheme: lower(scheme), user: host != authority, fragment: fragment != ""}, true
 }
 
-// isWeb says whether it is opened by HTTP or HTTPS.
+// isWeb reports whether it is opened by HTTP or HTTPS.
 func (u weburl) isWeb() bool { return u.scheme == "http" || u.scheme == "https" }
 
 func isScheme(s string) bool {
@@ -64,7 +64,7 @@ func isHostPort(s string) bool {
 	})
 }
 
-// percentEncoded says whether two hexadecimal digits follow each percent sign.
+// percentEncoded reports whether two hexadecimal digits follow each percent sign.
 func percentEncoded(s string) bool {
 	for i, part := range strings.Split(s, "%") {
 		if i > 0 && (len(part) < 2 || strings.Trim(part[:2], "0123456789abcdefABCDEF") != "") {

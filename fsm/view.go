@@ -18,10 +18,10 @@ type View struct {
 	decoded *planCache
 }
 
-// Index gives the index of the last entry that the view includes.
+// Index returns the index of the last entry that the view includes.
 func (v *View) Index() uint64 { return v.meta.GetAppliedIndex() }
 
-// Meta gives the state that is not a table: epoch, leader, cluster id, feature level.
+// Meta returns the state that is not a table: epoch, leader, cluster id, feature level.
 func (v *View) Meta() *internalv1.Meta { return proto.CloneOf(v.meta) }
 
 // ordered makes a printable key that sorts by number.

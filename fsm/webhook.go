@@ -108,7 +108,7 @@ func (s *state) withBehind(w *holdfastv1.Webhook) *holdfastv1.Webhook {
 	return w
 }
 
-// Webhook gives a webhook, with how far it is behind.
+// Webhook returns a webhook, with how far it is behind.
 func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
 	w, ok := v.webhooks.get(name)
 	if !ok {
@@ -117,7 +117,7 @@ func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
 	return v.withBehind(w), true
 }
 
-// Webhooks gives the webhooks with a name above after, by name.
+// Webhooks returns the webhooks with a name above after, by name.
 func (v *View) Webhooks(after string) iter.Seq[*holdfastv1.Webhook] {
 	return func(yield func(*holdfastv1.Webhook) bool) {
 		for w := range v.webhooks.ascend("", after) {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// newsTypes gives the types of all events, oldest first.
+// newsTypes returns the types of all events, oldest first.
 func newsTypes(t *testing.T, p *fsmtest.Peer) []string {
 	t.Helper()
 	v := p.View()

@@ -111,7 +111,7 @@ func Needs(s *holdfastv1.Step) []Capability {
 	return nil
 }
 
-// Missing gives the first capability that a plan needs and a provider lacks, and the step that
+// Missing returns the first capability that a plan needs and a provider lacks, and the step that
 // needs it; "" when nothing is missing.
 func Missing(p Provider, plan *holdfastv1.Plan) (c Capability, step string) {
 	have := Capabilities(p)

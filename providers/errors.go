@@ -9,7 +9,7 @@ import (
 // Class says what kind of error a provider met, and so what the executor may do about it.
 type Class string
 
-// The classes of errors (DESIGN §7).
+// The classes of errors (docs/concepts.md).
 const (
 	Transient   Class = "transient"   // may work next time
 	Auth        Class = "auth"        // credentials refused: stop soon, before the account is locked
@@ -30,7 +30,7 @@ type Error struct {
 // Error says what was tried and what went wrong.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Errorf makes a classed error.
@@ -38,7 +38,7 @@ func Errorf(c Class, op, format string, args ...any) error {
 	return &Error{Class: c, Op: op, Err: fmt.Errorf(format, args...)}
 }
 
-// ClassOf gives the class of an error: what a provider said, Timeout for deadlines, and
+// ClassOf returns the class of an error: what a provider said, Timeout for deadlines, and
 // Transient for everything else.
 func ClassOf(err error) Class {
 	var e *Error

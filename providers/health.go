@@ -65,10 +65,10 @@ func (e *NotAsked) Error() string { return e.Err.Error() }
 // ClusterNotRegistered is the reason for what is not known of a cluster that nobody has registered.
 const ClusterNotRegistered = "ClusterNotRegistered"
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *NotAsked) Unwrap() error { return e.Err }
 
-// WhyNotAsked gives the reason of a NotAsked in an error; empty when the hardware was asked.
+// WhyNotAsked returns the reason of a NotAsked in an error; empty when the hardware was asked.
 func WhyNotAsked(err error) string {
 	var n *NotAsked
 	if errors.As(err, &n) {

@@ -18,12 +18,12 @@ const (
 	mediumSecret = 43               // characters of 32 bytes
 )
 
-// MediumURL gives the URL of the boot medium of a secret below the base URL of a peer. The secret has 32 random bytes.
+// MediumURL returns the URL of the boot medium of a secret below the base URL of a peer. The secret has 32 random bytes.
 func MediumURL(base string, secret [32]byte) string {
 	return strings.TrimSuffix(base, "/") + mediumPrefix + base64.RawURLEncoding.EncodeToString(secret[:]) + mediumFile
 }
 
-// MediumSecret gives the secret of the URL, or the path, of a boot medium; false when it is of none.
+// MediumSecret returns the secret of the URL, or the path, of a boot medium; false when it is of none.
 func MediumSecret(u string) (secret [32]byte, ok bool) {
 	parsed, err := url.Parse(u)
 	if err != nil {
@@ -38,7 +38,7 @@ func MediumSecret(u string) (secret [32]byte, ok bool) {
 	return [32]byte(b), true
 }
 
-// MediumToken gives the install token on the boot medium of a secret, and its SHA-256, which the session knows it by.
+// MediumToken returns the install token on the boot medium of a secret, and its SHA-256, which the session knows it by.
 func MediumToken(secret [32]byte) (token string, sum []byte) {
 	mac := hmac.New(sha256.New, secret[:])
 	mac.Write([]byte("holdfast install token"))
@@ -47,7 +47,7 @@ func MediumToken(secret [32]byte) (token string, sum []byte) {
 	return token, hash[:]
 }
 
-// HideMedium gives a text without the secrets of boot media in it.
+// HideMedium returns a text without the secrets of boot media in it.
 func HideMedium(text string) string {
 	var out strings.Builder
 	for {

@@ -11,13 +11,13 @@ const DeliverTime = 500 * time.Millisecond
 
 type notAfterKey struct{}
 
-// WithNotAfter gives a context in which effects may be sent before t, and not later. t is time.Now().Add(…), so that it
+// WithNotAfter returns a context in which effects may be sent before t, and not later. t is time.Now().Add(…), so that it
 // has both clocks.
 func WithNotAfter(ctx context.Context, t time.Time) context.Context {
 	return context.WithValue(ctx, notAfterKey{}, t)
 }
 
-// NotAfter gives the time from which on no effect may be sent any more. Calls that change nothing have none.
+// NotAfter returns the time from which on no effect may be sent any more. Calls that change nothing have none.
 func NotAfter(ctx context.Context) (t time.Time, ok bool) {
 	t, ok = ctx.Value(notAfterKey{}).(time.Time)
 	return t, ok
@@ -34,7 +34,7 @@ func Unhurried(ctx context.Context) context.Context {
 // maxPreparation is longer than anything that prepares an effect: operations have deadlines.
 const maxPreparation = 24 * time.Hour
 
-// InTime gives an error of class Late when the effect named by op must not be sent any more. Both clocks have to say that it is
+// InTime returns an error of class Late when the effect named by op must not be sent any more. Both clocks have to say that it is
 // in time: the monotonic one goes on while the process is stopped and cannot be set; the wall clock has gone on while the
 // host slept.
 func InTime(ctx context.Context, op string) error {
@@ -51,13 +51,13 @@ func InTime(ctx context.Context, op string) error {
 
 type confirmKey struct{}
 
-// WithConfirm gives a context in which Confirmed asks confirm. confirm asks a majority whether this leader has been replaced, and gives the
+// WithConfirm returns a context in which Confirmed asks confirm. confirm asks a majority whether this leader has been replaced, and gives the
 // time after which no effect may be sent on its word.
 func WithConfirm(ctx context.Context, confirm func(ctx context.Context) (notAfter time.Time, err error)) context.Context {
 	return context.WithValue(ctx, confirmKey{}, confirm)
 }
 
-// Confirmed gives the context for an effect that has been prepared, with a not-after time of its own where the caller can give one: on a slow host, what
+// Confirmed returns the context for an effect that has been prepared, with a not-after time of its own where the caller can give one: on a slow host, what
 // comes before the effect may take longer than any effect may wait. An error is of class Late: the effect must not be sent.
 func Confirmed(ctx context.Context, op string) (context.Context, error) {
 	confirm, ok := ctx.Value(confirmKey{}).(func(context.Context) (time.Time, error))

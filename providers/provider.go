@@ -4,7 +4,7 @@
 // run is started.
 //
 // Providers know machines and attempts. They must not know runs' state, the FSM or
-// the cluster (DESIGN §3), and they must not retry effects: that is the executor's
+// the cluster (CONTRIBUTING.md), and they must not retry effects: that is the executor's
 // decision, because only the record says what was done.
 //
 // # In time or not at all
@@ -95,7 +95,7 @@ const (
 )
 
 // PowerAction is one press of a power button. There is no "cycle": it could not be
-// told afterwards which half of it happened (DESIGN §7).
+// told afterwards which half of it happened (docs/concepts.md).
 type PowerAction string
 
 // The power actions.

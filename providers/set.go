@@ -130,14 +130,14 @@ func WithStagger(name string, by Stagger) Option {
 	return func(s *Set) { s.powerOn[name] = by }
 }
 
-// WithFallback gives a set that takes the named instance for every machine whose own is not configured. It is for
+// WithFallback returns a set that takes the named instance for every machine whose own is not configured. It is for
 // trying things out: real hardware must not be driven by a provider that it did not name.
 func (s *Set) WithFallback(name string) *Set {
 	return &Set{byName: s.byName, maxActive: s.maxActive, calls: s.calls, powerOn: s.powerOn, fallback: name}
 }
 
-// NameOf gives the name of a machine's provider: its field, else its label "provider", else the
-// only instance there is, else "fake" (DESIGN §8).
+// NameOf returns the name of a machine's provider: its field, else its label "provider", else the
+// only instance there is, else "fake" (docs/operating.md).
 func (s *Set) NameOf(m Machine) string {
 	if n := m.GetSpec().GetProvider(); n != "" {
 		return n
@@ -153,7 +153,7 @@ func (s *Set) NameOf(m Machine) string {
 	return "fake"
 }
 
-// Of gives a machine's provider. The error names the provider and those that are configured.
+// Of returns a machine's provider. The error names the provider and those that are configured.
 func (s *Set) Of(m Machine) (Provider, error) {
 	name := s.NameOf(m)
 	if p, ok := s.byName[name]; ok {
@@ -167,13 +167,13 @@ func (s *Set) Of(m Machine) (Provider, error) {
 		"provider %q is not configured (configured: %s)", name, strings.Join(names, ", "))
 }
 
-// MaxActive gives how many runs may be at work at once on the machines of an instance; 0 when nothing says.
+// MaxActive returns how many runs may be at work at once on the machines of an instance; 0 when nothing says.
 func (s *Set) MaxActive(name string) int { return s.maxActive[name] }
 
 // PowerOn returns how the machines of an instance are powered on one after the other.
 func (s *Set) PowerOn(name string) Stagger { return s.powerOn[name] }
 
-// Calls gives how many calls a second the looks at the machines of an instance may make.
+// Calls returns how many calls a second the looks at the machines of an instance may make.
 func (s *Set) Calls(name string) int {
 	if n := s.calls[name]; n > 0 {
 		return n

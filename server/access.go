@@ -17,7 +17,7 @@ import (
 // maxTokenTTL bounds how long a token that expires may live, in seconds: ten years.
 const maxTokenTTL = 10 * 365 * 24 * 3600
 
-// accessService is AccessService (DESIGN §9). Who may call what is decided before; what a token may be, by the FSM.
+// accessService is AccessService (docs/security.md). Who may call what is decided before; what a token may be, by the FSM.
 type accessService struct {
 	holdfastv1.UnimplementedAccessServiceServer
 	*Server

@@ -36,7 +36,7 @@ func (s *Server) archived(ctx context.Context, run *holdfastv1.Run) (*internalv1
 	return archive.Open(data, at.GetSha256())
 }
 
-// whole gives a run with its steps, wherever they are. An archive that cannot be read is no reason to withhold what is known: the note says what is missing.
+// whole returns a run with its steps, wherever they are. An archive that cannot be read is no reason to withhold what is known: the note says what is missing.
 func (s *Server) whole(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetArchive() == nil {
 		return run
@@ -52,7 +52,7 @@ func (s *Server) whole(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run
 	return run
 }
 
-// archivedLog gives the log of an archived run from an offset on.
+// archivedLog returns the log of an archived run from an offset on.
 func (s *Server) archivedLog(ctx context.Context, run *holdfastv1.Run, offset int64) (iter.Seq[*holdfastv1.LogChunk], error) {
 	old, err := s.archived(ctx, run)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // exportBatch is how many events an export takes from the state at once.
 const exportBatch = 256
 
-// auditService is AuditService (DESIGN §9). It reads; what writes the trail is the application of commands in fsm.
+// auditService is AuditService (docs/security.md). It reads; what writes the trail is the application of commands in fsm.
 type auditService struct {
 	holdfastv1.UnimplementedAuditServiceServer
 	*Server

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// audited gives clients of a server whose audit trail has n events.
+// audited returns clients of a server whose audit trail has n events.
 func audited(t *testing.T, n *fakeNode, events int) (*Server, holdfastv1.AuditServiceClient) {
 	t.Helper()
 	s, c := serve(t, n, Config{})

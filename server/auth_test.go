@@ -33,7 +33,7 @@ func trail(p *secured) []*holdfastv1.AuditEvent {
 	return es
 }
 
-// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a role is on record before he hears of it.
+// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a role is recorded before he hears of it.
 func TestWhoDidIt(t *testing.T) {
 	p := secure(t, auth.Config{})
 	viewer := p.connect(t, kind{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}})

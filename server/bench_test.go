@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// BenchmarkEvent measures how long an event takes to be with all of 5,000 watchers (DESIGN §11), without
+// BenchmarkEvent measures how long an event takes to be with all of 5,000 watchers (docs/performance.md), without
 // the network: most of it is not ours.
 func BenchmarkEvent(b *testing.B) {
 	const watchers = 5000

@@ -27,7 +27,7 @@ func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunReque
 	return s.awaitEnd(ctx, run), nil
 }
 
-// awaitEnd gives a run as it is when it has ended, or when the time is up.
+// awaitEnd returns a run as it is when it has ended, or when the time is up.
 func (s *runService) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
 	timeout := time.NewTimer(s.cfg.CancelWait)
 	defer timeout.Stop()

@@ -81,7 +81,7 @@ func noLeaderFor(what string) error {
 	return &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: no leader is known that could hold %s", cluster.ErrNoLeader, what)}
 }
 
-// forwarded says whether another peer has sent the stream here: it is not sent on.
+// forwarded reports whether another peer has sent the stream here: it is not sent on.
 func forwarded(ctx context.Context) bool {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return len(md.Get(headerByPeer)) > 0

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Heartbeats takes the signs of life that came over the HTTP APIs of this process. They are nearly all that a peer of a large fleet has to
+// Heartbeats takes the heartbeats that came over the HTTP APIs of this process. They are nearly all that a peer of a large fleet has to
 // do, and served where they arrive: so they take the services' way without what only gRPC needs, which costs more than the call itself
 // (messages copied, headers, consistency, deadlines on top of that of Leases). The rule of the method, the words of errors and the
 // metrics are those of a call over gRPC.
@@ -19,7 +19,7 @@ import (
 // A caller has been admitted by auth.Mux. Messages are his own, and hold nothing that this build does not know.
 type Heartbeats struct{ service *heartbeatService }
 
-// Heartbeats gives what takes signs of life for the HTTP APIs.
+// Heartbeats returns what takes heartbeats for the HTTP APIs.
 func (s *Server) Heartbeats() *Heartbeats { return &Heartbeats{&heartbeatService{Server: s}} }
 
 // KeepMachineAlive takes a keepalive. Errors are statuses.
@@ -55,5 +55,5 @@ func serveHere[Q proto.Message, A any](ctx context.Context, s *Server, method st
 	return handle(ctx, req)
 }
 
-// panicked gives a panic as the error that recovery makes of it.
+// panicked returns a panic as the error that recovery makes of it.
 func panicked(p any) error { return &recovery.PanicError{Panic: p, Stack: debug.Stack()} }

@@ -109,7 +109,7 @@ func newWay(t *testing.T, direct bool) *way {
 	return w
 }
 
-// counted gives what the metrics say, but for how long things took.
+// counted returns what the metrics say, but for how long things took.
 func (w *way) counted(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := w.reg.Gather()

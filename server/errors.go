@@ -132,7 +132,7 @@ func notFound(reason, kind, id string) error {
 	return &fsm.Error{Code: fsm.NotFound, Reason: reason, Message: kind + " " + quote(id) + " not found", Meta: map[string]string{kind + "_id": id}}
 }
 
-// randomHex gives 2n hex characters.
+// randomHex returns 2n hex characters.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails: see crypto/rand

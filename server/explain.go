@@ -43,7 +43,7 @@ func (s *machineService) ExplainMachine(ctx context.Context, r *holdfastv1.Expla
 	return e, nil
 }
 
-// runToExplain gives the active run of a machine, or its last one.
+// runToExplain returns the active run of a machine, or its last one.
 func runToExplain(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.Run {
 	if id := m.GetStatus().GetActiveRunId(); id != "" {
 		if run, ok := v.Run(id); ok {

@@ -32,7 +32,7 @@ func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
 	return q
 }
 
-// machineTerm says whether machines can be found by a term.
+// machineTerm reports whether machines can be found by a term.
 func machineTerm(path, value string) bool {
 	_, ok := stateFacet(path, value)
 	return ok || fsm.MachineFacet(path, value)
@@ -52,7 +52,7 @@ func machineFacets(t filter.Terms) fsm.Facets {
 	return s
 }
 
-// stateFacet gives what is stored of machines with an effective state, which is computed when it is read.
+// stateFacet returns what is stored of machines with an effective state, which is computed when it is read.
 func stateFacet(path, value string) (fsm.Facets, bool) {
 	if path != "status.effective_state" {
 		return fsm.Facets{}, false
@@ -66,7 +66,7 @@ func stateFacet(path, value string) (fsm.Facets, bool) {
 	return fsm.Facets{}, false
 }
 
-// storedOfMachine says whether a field lies in a machine's record just as it is read.
+// storedOfMachine reports whether a field lies in a machine's record just as it is read.
 func storedOfMachine(path string) bool {
 	return path == "machine_id" || path == "labels" || strings.HasPrefix(path, "labels.") || strings.HasPrefix(path, "spec.") ||
 		path == "status.phase" || path == "status.active_run_id"

@@ -36,7 +36,7 @@ func TestNumbersAreFinite(t *testing.T) {
 	}
 }
 
-// heard keeps the last sign of life.
+// heard keeps the last heartbeat.
 type heard struct{ last *internalv1.Renewal }
 
 func (h *heard) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
@@ -44,7 +44,7 @@ func (h *heard) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.Ren
 	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED}, nil
 }
 
-// TestSignsOfLifeAreFinite: a sensor that tells no number costs nobody the sign of life that it comes with, whichever way that takes.
+// TestSignsOfLifeAreFinite: a sensor that tells no number costs nobody the heartbeat that it comes with, whichever way that takes.
 func TestSignsOfLifeAreFinite(t *testing.T) {
 	n, leases := newNode(), &heard{}
 	n.machine(t, "m-1")

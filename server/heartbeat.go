@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Leases brings signs of life to the leader (lease.Gateway does). An answer means that the leader has it; the error is a
+// Leases brings heartbeats to the leader (lease.Gateway does). An answer means that the leader has it; the error is a
 // *cluster.OutcomeError, and another try is safe.
 type Leases interface {
 	Renew(ctx context.Context, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error)
 }
 
-var errNoLeases = errors.New("this peer takes no signs of life: ask another one")
+var errNoLeases = errors.New("this peer takes no heartbeats: ask another one")
 
-// heartbeatService is served by the peer that takes the call: signs of life go to the leader many at once (DESIGN §6).
+// heartbeatService is served by the peer that takes the call: heartbeats go to the leader many at once (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 type heartbeatService struct {
 	holdfastv1.UnimplementedHeartbeatServiceServer
 	*Server
@@ -42,7 +42,7 @@ func (s *heartbeatService) keepMachineAlive(ctx context.Context, r *holdfastv1.K
 		return nil, err
 	}
 	m := r.GetMetrics()
-	if m != nil { // a sensor that tells no number must not cost the machine its sign of life
+	if m != nil { // a sensor that tells no number must not cost the machine its heartbeat
 		m.CpuUtilizationPct, m.MemoryUtilizationPct = httpjson.Finite(m.GetCpuUtilizationPct()), httpjson.Finite(m.GetMemoryUtilizationPct())
 	}
 	if err := s.ownPoolsMachine(ctx, id); err != nil {
@@ -132,7 +132,7 @@ func (s *heartbeatService) PingService(ctx context.Context, r *holdfastv1.PingSe
 	return &holdfastv1.PingServiceResponse{}, nil
 }
 
-// beat brings a sign of life to the leader and words what he says.
+// beat brings a heartbeat to the leader and words what he says.
 func (s *heartbeatService) beat(ctx context.Context, kind internalv1.LeaseRef_Kind, id string, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	r.Lease = &internalv1.LeaseRef{Kind: kind, Id: id}
 	if s.cfg.Leases == nil {
@@ -168,5 +168,5 @@ func known[M proto.Message](m M) M {
 	return m
 }
 
-// maxName bounds versions and names in signs of life, in bytes.
+// maxName bounds versions and names in heartbeats, in bytes.
 const maxName = 256

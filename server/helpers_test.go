@@ -250,7 +250,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// detail gives the first detail of a type.
+// detail returns the first detail of a type.
 func detail[D any](err error) (d D) {
 	for _, a := range status.Convert(err).Details() {
 		if got, ok := a.(D); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// The limits of the HTTP listener (DESIGN §9).
+// The limits of the HTTP listener (docs/security.md).
 const (
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
@@ -48,7 +48,7 @@ func (s *Server) HTTPServer(h http.Handler) *http.Server {
 	}
 }
 
-// operations are the routes for those who run the peer (DESIGN §4).
+// operations are the routes for those who run the peer (docs/operating.md).
 func (s *Server) operations(mux *auth.Mux) {
 	mux.HandleFunc("GET /healthz", auth.Health(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -64,7 +64,7 @@ func (s *Server) operations(mux *auth.Mux) {
 	}))
 }
 
-// readiness is the answer of /readyz (DESIGN §8).
+// readiness is the answer of /readyz (docs/operating.md).
 type readiness struct {
 	Role         string `json:"role"` // leader, follower, candidate
 	Leader       string `json:"leader"`

@@ -145,7 +145,7 @@ func waits(machine, run, why string) *holdfastv1.BootMachineResponse {
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_WAIT, MachineId: machine, RunId: run, Reason: why}
 }
 
-// willInstall says whether the machine of a run has been booted for a step that is next, or at work: it waits for its session.
+// willInstall reports whether the machine of a run has been booted for a step that is next, or at work: it waits for its session.
 func willInstall(run *holdfastv1.Run) bool {
 	at := false
 	for _, s := range run.GetSteps() {
@@ -185,7 +185,7 @@ func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string
 	return img, ""
 }
 
-// BootMachine gives a machine what it boots, with a token of its session.
+// BootMachine returns a machine what it boots, with a token of its session.
 func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (s *installService) refusesTakeover(ctx context.Context, answer *holdfastv1
 	return waits(answer.GetMachineId(), answer.GetRunId(), "the boot script is for the machine with MAC address "+r.GetMac()+" only")
 }
 
-// lacksInstaller says whether a machine waits because there is nothing to install it with, and its session does not say so yet.
+// lacksInstaller reports whether a machine waits because there is nothing to install it with, and its session does not say so yet.
 func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
 	i, ok := v.Install(answer.GetMachineId())
 	m, _ := v.Machine(answer.GetMachineId())
@@ -316,7 +316,7 @@ func (s *installService) GetWorkOrder(ctx context.Context, r *holdfastv1.GetWork
 	return o, nil
 }
 
-// tokenSum gives what is kept of a token.
+// tokenSum returns what is kept of a token.
 func tokenSum(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]

@@ -13,11 +13,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The limits of the gRPC listener (DESIGN §9).
+// The limits of the gRPC listener (docs/security.md).
 const (
 	maxRequestSize       = 4 << 20  // bytes
 	maxMetadata          = 64 << 10 // bytes
-	maxStreams           = 8192     // per connection; DESIGN §11 has 5,000 watchers on one peer
+	maxStreams           = 8192     // per connection; docs/performance.md has 5,000 watchers on one peer
 	minClientPing        = 5 * time.Second
 	pingIdleClientsAfter = 30 * time.Second
 	pingTimeout          = 10 * time.Second
@@ -26,7 +26,7 @@ const (
 	lastCallsTimeout     = 5 * time.Minute
 )
 
-// GRPCOptions gives the limits that a gRPC server of the public API should have.
+// GRPCOptions returns the limits that a gRPC server of the public API should have.
 func GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestSize),
@@ -41,7 +41,7 @@ func GRPCOptions() []grpc.ServerOption {
 	}
 }
 
-// UnaryInterceptors gives all interceptors of a gRPC server of the public API, in this order: measuring and logging, the bound in time,
+// UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this order: measuring and logging, the bound in time,
 // the wording of errors, recovery from panics, who the caller is and how often he calls; then the Forwarder, which takes the call to
 // where it is served; and there, what the caller may do.
 func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
@@ -77,7 +77,7 @@ func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 	return append(all, s.cfg.Gate.Stream)
 }
 
-// boundUnary gives a deadline to calls that have none: nobody must wait for ever for a cluster that has
+// boundUnary returns a deadline to calls that have none: nobody must wait for ever for a cluster that has
 // lost its quorum. A restore has to read all there is, in the time that a large fleet takes.
 func (s *Server) boundUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if _, ok := ctx.Deadline(); ok {

@@ -366,7 +366,7 @@ func documented(t *testing.T, head string) map[string][]string {
 	return table
 }
 
-// expect gives what a kind of caller should meet: let in, or a code.
+// expect returns what a kind of caller should meet: let in, or a code.
 func (k *kind) expect(who []string) (let bool, code codes.Code) {
 	switch {
 	case k.code == codes.Unavailable:
@@ -389,7 +389,7 @@ func (k *kind) expect(who []string) (let bool, code codes.Code) {
 	return false, codes.PermissionDenied
 }
 
-// foreign says whether a change is one of what is not the caller's, although his role is let in: calls are about m-a and pool a. The rule
+// foreign reports whether a change is one of what is not the caller's, although his role is let in: calls are about m-a and pool a. The rule
 // or the FSM refuses it.
 func (k *kind) foreign(method string) bool {
 	reads := strings.Contains(method, "/Get") || strings.Contains(method, "/List") || strings.Contains(method, "/Watch") ||

@@ -18,7 +18,7 @@ type NodeLog struct {
 	log   *slog.Logger
 }
 
-// NewNodeLog gives a NodeLog; Run it in each term.
+// NewNodeLog returns a NodeLog; Run it in each term.
 func NewNodeLog(state State, log *slog.Logger) *NodeLog { return &NodeLog{state, log} }
 
 // Run implements cluster.LeaderTask. What happened between two leaders is in the history alone.

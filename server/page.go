@@ -83,7 +83,7 @@ func collect[M proto.Message](ctx context.Context, p *page, rows iter.Seq2[strin
 	return got, "", nil
 }
 
-// keyed gives rows the keys that a page goes on after.
+// keyed returns rows the keys that a page goes on after.
 func keyed[M any](rows iter.Seq[M], key func(M) string) iter.Seq2[string, M] {
 	return func(yield func(string, M) bool) {
 		for m := range rows {
@@ -94,7 +94,7 @@ func keyed[M any](rows iter.Seq[M], key func(M) string) iter.Seq2[string, M] {
 	}
 }
 
-// single gives the one row that a filter pins, unless the page before ended with it.
+// single returns the one row that a filter pins, unless the page before ended with it.
 func single[M any](p *page, id string, get func(string) (M, bool)) iter.Seq2[string, M] {
 	return func(yield func(string, M) bool) {
 		if m, ok := get(id); ok && p.after == "" {

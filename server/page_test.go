@@ -86,7 +86,7 @@ func TestCollectStops(t *testing.T) {
 	}
 }
 
-// ids gives the ids of a list's pages, with a change made after each.
+// ids returns the ids of a list's pages, with a change made after each.
 func ids[M any](t *rapid.T, id func(M) string, change func(), list func(token string) ([]M, string, error)) []string {
 	var all []string
 	for token := ""; ; change() {

@@ -19,7 +19,7 @@ type peer struct {
 	Now   time.Time // the proposer's clock
 }
 
-// newPeer gives a peer whose leader is established and has stored the built-in plans.
+// newPeer returns a peer whose leader is established and has stored the built-in plans.
 func newPeer() *peer {
 	p := &peer{FSM: fsm.New(), Now: time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)}
 	p.Do(&internalv1.LeaderEstablished{PeerId: "p1", Term: 1})

@@ -201,7 +201,7 @@ func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvi
 	return resp, err
 }
 
-// withoutToken gives a provider without the hash of its token. The provider has chosen that token, and the hash has no salt: who sees it can try words.
+// withoutToken returns a provider without the hash of its token. The provider has chosen that token, and the hash has no salt: who sees it can try words.
 func withoutToken(p *holdfastv1.PlatformProvider) *holdfastv1.PlatformProvider {
 	p = proto.CloneOf(p)
 	p.AuthTokenSha256 = nil

@@ -181,7 +181,7 @@ func wants(plan *holdfastv1.Plan, kind string) bool {
 	return false
 }
 
-// clusterOf gives the cluster that a step means; "" for a step that means none.
+// clusterOf returns the cluster that a step means; "" for a step that means none.
 func (p *prober) clusterOf(s *holdfastv1.Step) string {
 	var own string
 	switch k := s.GetKind().(type) {

@@ -100,7 +100,7 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 	p.disk(s, k.GetDisk())
 }
 
-// bytes says whether the files of an image are there to be sent.
+// bytes reports whether the files of an image are there to be sent.
 func (p *prober) bytes(ctx context.Context, s *holdfastv1.Step, what string, img *holdfastv1.Image) {
 	if p.cfg.Files == nil {
 		p.add(s, what, holdfastv1.Probe_UNKNOWN, "image %q is known; this peer keeps no files and cannot tell about them", img.GetName())
@@ -125,7 +125,7 @@ func (p *prober) bytes(ctx context.Context, s *holdfastv1.Step, what string, img
 	p.add(s, what, holdfastv1.Probe_OK, "image %q: %s", img.GetName(), strings.Join(have, ", "))
 }
 
-// disk holds the rule against the disks that are on record of the machine.
+// disk holds the rule against the disks that are recorded of the machine.
 func (p *prober) disk(s *holdfastv1.Step, rule string) {
 	if p.cfg.ChooseDisk == nil {
 		return

@@ -113,7 +113,7 @@ func (w *serviceWatch) follow(v *fsm.View) error {
 	return nil
 }
 
-// wants says whether a change is sent: the service matches after it or did before it.
+// wants reports whether a change is sent: the service matches after it or did before it.
 func (w *serviceWatch) wants(svc *holdfastv1.Service) bool {
 	matches := w.filter.Match(svc)
 	if w.filter.Fixed() {

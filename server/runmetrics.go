@@ -141,7 +141,7 @@ func (c *runCollector) over(r *holdfastv1.Run) {
 	}
 }
 
-// typeOf gives the type of a run as a label; a run of a plan alone has none.
+// typeOf returns the type of a run as a label; a run of a plan alone has none.
 func typeOf(r *holdfastv1.Run) string {
 	if r.GetType() == "" {
 		return "PLAN"

@@ -75,7 +75,7 @@ func queued(v *fsm.View, run *holdfastv1.Run) {
 	}
 }
 
-// runsByAge gives the runs that a filter can match, oldest first.
+// runsByAge returns the runs that a filter can match, oldest first.
 func runsByAge(v *fsm.View, f *filter.Filter) iter.Seq[*holdfastv1.Run] {
 	if id, ok := f.Pinned("run_id"); ok {
 		return func(yield func(*holdfastv1.Run) bool) {

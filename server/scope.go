@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// visible says whether somebody may see a machine: it is in one of the pools that he is scoped to, or it is the agent's own. What he
+// visible reports whether somebody may see a machine: it is in one of the pools that he is scoped to, or it is the agent's own. What he
 // may not see is not found.
 func visible(id *holdfastv1.Identity, m *holdfastv1.Machine) bool {
 	if own := id.GetMachineId(); own != "" {
@@ -17,13 +17,13 @@ func visible(id *holdfastv1.Identity, m *holdfastv1.Machine) bool {
 	return auth.InScope(id, m.GetSpec().GetPool())
 }
 
-// machineFor gives a machine that the caller may see.
+// machineFor returns a machine that the caller may see.
 func machineFor(ctx context.Context, v *fsm.View, id string) (*holdfastv1.Machine, bool) {
 	m, ok := v.Machine(id)
 	return m, ok && visible(auth.From(ctx), m)
 }
 
-// runFor gives a run that the caller may see.
+// runFor returns a run that the caller may see.
 func runFor(ctx context.Context, v *fsm.View, id string) (*holdfastv1.Run, bool) {
 	r, ok := v.Run(id)
 	return r, ok && seesRuns(auth.From(ctx), func() *fsm.View { return v })(r)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// scopedTo gives the context of somebody who is scoped to pools.
+// scopedTo returns the context of somebody who is scoped to pools.
 func scopedTo(pools ...string) context.Context {
 	return auth.NewContext(context.Background(), &auth.Caller{
 		Identity: &holdfastv1.Identity{Principal: "user:v", Role: holdfastv1.Role_VIEWER, Pools: pools, Method: auth.MethodToken},
@@ -44,7 +44,7 @@ func (k *kept[M]) Send(m *M) error {
 // macA is the MAC address of m-a.
 const macA = "aa:aa:aa:aa:aa:aa"
 
-// twoPools gives a state with m-a in pool a and m-b in pool b, each with a run and a log.
+// twoPools returns a state with m-a in pool a and m-b in pool b, each with a run and a log.
 func twoPools(t *testing.T) (*fakeNode, *Server) {
 	t.Helper()
 	n := newNode()

@@ -15,7 +15,7 @@ import (
 // resealBatch is how many secrets are sealed again in one command.
 const resealBatch = 64
 
-// secretService is SecretService (DESIGN §9). Writes are served by the leader: it seals with its own keys.
+// secretService is SecretService (docs/security.md). Writes are served by the leader: it seals with its own keys.
 type secretService struct {
 	holdfastv1.UnimplementedSecretServiceServer
 	*Server
@@ -45,7 +45,7 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 	})
 }
 
-// GetSecret says what is on record of a secret, but for its value.
+// GetSecret says what is recorded of a secret, but for its value.
 func (s *secretService) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest) (*holdfastv1.Secret, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err

@@ -199,7 +199,7 @@ func TestPutSecretRefuses(t *testing.T) {
 	}
 }
 
-// sshFixture gives a private key, a certificate for it, and another private key.
+// sshFixture returns a private key, a certificate for it, and another private key.
 func sshFixture(t *testing.T) (key, cert, other string) {
 	t.Helper()
 	texts, pubs, privs := make([]string, 2), make([]ssh.PublicKey, 2), make([]ed25519.PrivateKey, 2)

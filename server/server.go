@@ -49,7 +49,7 @@ type Config struct {
 	AutoDiscoverLimit uint32
 	// PlatformMarginPercent is told to marketplace providers that register.
 	PlatformMarginPercent float64
-	// Leases takes signs of life; without it they are UNAVAILABLE.
+	// Leases takes heartbeats; without it they are UNAVAILABLE.
 	Leases Leases
 	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a peer alone.
 	Forwarder Forwarder
@@ -90,7 +90,7 @@ type Node interface {
 type Proposer interface {
 	// Apply commits a command. The error is an *fsm.Error when the state refused it, or a *cluster.OutcomeError.
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
-	// View gives a state that is as fresh as the call asks for: linearizable unless it says otherwise.
+	// View returns a state that is as fresh as the call asks for: linearizable unless it says otherwise.
 	View(ctx context.Context) (*fsm.View, error)
 }
 

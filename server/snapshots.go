@@ -48,7 +48,7 @@ func (s *operatorService) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, stream
 	return w.flush()
 }
 
-// askedStale says whether the caller takes the peer's own state as it is.
+// askedStale reports whether the caller takes the peer's own state as it is.
 func askedStale(ctx context.Context) bool {
 	return slices.Contains(metadata.ValueFromIncomingContext(ctx, cluster.HeaderConsistency), "stale")
 }
@@ -82,7 +82,7 @@ func (w *snapshotWriter) flush() error {
 	return w.stream.Send(&holdfastv1.SnapshotData{Data: w.buf})
 }
 
-// NoteSnapshot puts on record who reads a snapshot, or that he has it.
+// NoteSnapshot records who reads a snapshot, or that he has it.
 func (s *operatorService) NoteSnapshot(ctx context.Context, r *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}

@@ -12,7 +12,7 @@ import (
 )
 
 // StartRun starts a run, or answers the one that (machine_id, request_id) names. It runs at the leader. Which
-// refusal comes first is decided by the FSM (specs/README.md, 002).
+// refusal comes first is decided by the FSM (docs/clients.md, 002).
 func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
 	return again(func() (*holdfastv1.Run, error) {
 		start := &internalv1.StartRun{
@@ -65,7 +65,7 @@ func (s *Server) checkCapabilities(ctx context.Context, start *internalv1.StartR
 	return nil
 }
 
-// parts gives what of a machine decides its provider, and the plan, which must not be changed.
+// parts returns what of a machine decides its provider, and the plan, which must not be changed.
 func parts(v *fsm.View, start *internalv1.StartRun) (m *holdfastv1.Machine, plan *holdfastv1.Plan, found bool) {
 	provider, hasMachine := v.ProviderOf(start.GetMachineId())
 	plan, hasPlan := v.SharedPlan(start.GetPlanId())

@@ -53,7 +53,7 @@ func TestStartRun(t *testing.T) {
 	}
 }
 
-// TestStartRunOrder walks down the checks in the order of specs/README.md: each request also has every
+// TestStartRunOrder walks down the checks in the order of docs/clients.md: each request also has every
 // fault of those below it.
 func TestStartRunOrder(t *testing.T) {
 	n := newNode()

@@ -153,7 +153,7 @@ func (w *runWatch) next(t *tail) (bool, error) {
 	return len(events) > 0, err
 }
 
-// wants says whether a transition is sent: the run matches after it or did before it.
+// wants reports whether a transition is sent: the run matches after it or did before it.
 func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 	run := e.GetSnapshot()
 	if w.hides(run) {

@@ -312,7 +312,7 @@ func TestWatchManyTails(t *testing.T) {
 	}
 }
 
-// events gives all events there are.
+// events returns all events there are.
 func events(t testing.TB, v *fsm.View) []*holdfastv1.RunEvent {
 	t.Helper()
 	es, err := v.Events(0, 1<<20)

@@ -37,7 +37,7 @@ type Store struct {
 	client *minio.Client
 }
 
-// New gives a Store. It asks nothing of the server.
+// New returns a Store. It asks nothing of the server.
 func New(cfg Config) (*Store, error) {
 	who := credentials.NewStaticV4("", "", "")
 	if cfg.CredentialsFile != "" {
@@ -50,7 +50,7 @@ func New(cfg Config) (*Store, error) {
 	return &Store{cfg: cfg, client: c}, nil
 }
 
-// key gives the object's key in the bucket.
+// key returns the object's key in the bucket.
 func (s *Store) key(name string) (string, error) {
 	if err := archive.CheckName(name); err != nil {
 		return "", err

@@ -54,7 +54,7 @@ func newIDFile(dir string, t Target) (idFile, error) {
 	return idFile{path: filepath.Join(dir, t.ServiceName+idFileSuffix), serviceType: n}, nil
 }
 
-// read gives the id, "" when none is kept. An error tells why a file that is there was not used.
+// read returns the id, "" when none is kept. An error tells why a file that is there was not used.
 func (f idFile) read() (string, error) {
 	if f.path == "" {
 		return "", nil
@@ -114,7 +114,7 @@ func decodeID(b []byte) (string, error) {
 	return id, nil
 }
 
-// fileableID says whether the file can hold an id: 36 visible characters.
+// fileableID reports whether the file can hold an id: 36 visible characters.
 func fileableID(id string) bool {
 	return len(id) == idLength && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// readBody gives a request's body and leaves it there.
+// readBody returns a request's body and leaves it there.
 func readBody(r *http.Request) string {
 	b, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(b))

@@ -34,7 +34,7 @@ func (r *reports) add(s State) {
 	}
 }
 
-// take gives the oldest state and takes it out.
+// take returns the oldest state and takes it out.
 func (r *reports) take() (State, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -186,7 +186,7 @@ func (i *issuer) grant(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// good says whether a token is valid now.
+// good reports whether a token is valid now.
 func (i *issuer) good(token string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -25,7 +25,7 @@ type identity struct {
 	Hardware string `json:"hardware,omitempty"`
 }
 
-// Identity gives the id of this machine, the same after each restart: the one in the file; or want,
+// Identity returns the id of this machine, the same after each restart: the one in the file; or want,
 // when the file holds none; or else eight hex characters at random (the form of specification 000), which
 // the file keeps. The note, when not empty, tells the operator why the id is not the one that the file
 // had held.

@@ -122,7 +122,7 @@ func (g *gateway) forget() {
 	g.status = ""
 }
 
-// counts gives the registrations and keepalives taken.
+// counts returns the registrations and keepalives taken.
 func (g *gateway) counts() (registers, keeps int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -434,7 +434,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// scrape gives the lines that Prometheus would read.
+// scrape returns the lines that Prometheus would read.
 func scrape(t *testing.T, reg *prometheus.Registry) []string {
 	t.Helper()
 	w := httptest.NewRecorder()

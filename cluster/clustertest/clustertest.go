@@ -170,10 +170,10 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	return nil
 }
 
-// Gossip gives where a peer gossips: what another one joins.
+// Gossip returns where a peer gossips: what another one joins.
 func (c *Cluster) Gossip(p *Peer) string { return p.gossip }
 
-// DataDir gives where a peer's data is.
+// DataDir returns where a peer's data is.
 func (c *Cluster) DataDir(p *Peer) string { return filepath.Join(c.dir, p.ID) }
 
 // Logger logs to stderr when CLUSTERTEST_LOG is set, at that level.
@@ -252,7 +252,7 @@ func (c *Cluster) anyGossip(but *Peer) string {
 	return c.Peers[0].gossip
 }
 
-// Up says whether the peer runs.
+// Up reports whether the peer runs.
 func (p *Peer) Up() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -291,7 +291,7 @@ func (c *Cluster) Leader() *Peer {
 	return leader
 }
 
-// Followers gives the peers that run, without the leader.
+// Followers returns the peers that run, without the leader.
 func (c *Cluster) Followers(leader *Peer) []*Peer {
 	var ps []*Peer
 	for _, p := range c.Peers {

@@ -62,7 +62,7 @@ func Register(id string) *internalv1.Command {
 	}
 }
 
-// Machines gives a client of the peer's MachineService.
+// Machines returns a client of the peer's MachineService.
 func (p *Peer) Machines() holdfastv1.MachineServiceClient {
 	p.mu.Lock() // it may be started again meanwhile
 	defer p.mu.Unlock()

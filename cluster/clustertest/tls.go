@@ -28,7 +28,7 @@ const certLife = 24 * time.Hour
 
 func (c *Cluster) tlsDir(p *Peer) string { return filepath.Join(c.dir, "tls-"+p.ID) }
 
-// GossipKeyFile gives the file with a peer's gossip keys, in a cluster with TLS.
+// GossipKeyFile returns the file with a peer's gossip keys, in a cluster with TLS.
 func (c *Cluster) GossipKeyFile(p *Peer) string { return filepath.Join(c.tlsDir(p), "gossip.key") }
 
 // NewCA makes a CA of that cluster's name.
@@ -61,7 +61,7 @@ func (c *Cluster) secure() {
 	}
 }
 
-// Certify gives a peer a new certificate by a CA, and the CAs that it trusts from now on (PEM). A peer that runs reloads them.
+// Certify issues a new certificate to a peer, by a CA, and sets the CAs that it trusts from now on (PEM). A peer that runs reloads them.
 func (c *Cluster) Certify(p *Peer, by *issue.CA, name string, trusted []byte) {
 	c.t.Helper()
 	pair, err := by.Peer(name, p.ID, nil, time.Now().Add(certLife))
@@ -131,7 +131,7 @@ func (c *Cluster) protect(p *Peer, cfg *cluster.Config) ([]grpc.ServerOption, cr
 	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}, c.ClientCredentials(pair), nil
 }
 
-// ReadGossipKey gives what is in a peer's file of gossip keys.
+// ReadGossipKey returns what is in a peer's file of gossip keys.
 func (c *Cluster) ReadGossipKey(p *Peer) string {
 	c.t.Helper()
 	b, err := os.ReadFile(c.GossipKeyFile(p))
@@ -141,7 +141,7 @@ func (c *Cluster) ReadGossipKey(p *Peer) string {
 	return string(b)
 }
 
-// CopyGossipKey gives a peer the keys of another.
+// CopyGossipKey copies the gossip keys of a peer to another one.
 func (c *Cluster) CopyGossipKey(from, to *Peer) {
 	c.t.Helper()
 	c.WriteFile(c.GossipKeyFile(to), []byte(c.ReadGossipKey(from)))

@@ -72,7 +72,7 @@ func free(ctx context.Context, first, n int) error {
 	return nil
 }
 
-// Address gives the next port of the block, as host:port. It panics when more are asked for than were claimed.
+// Address returns the next port of the block, as host:port. It panics when more are asked for than were claimed.
 func (b *Block) Address(host string) string {
 	if b.next == b.end {
 		panic("freeport: more addresses taken than claimed")
@@ -81,7 +81,7 @@ func (b *Block) Address(host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(b.next-1))
 }
 
-// Release gives the ports back: others may take them from now on.
+// Release returns the ports back: others may take them from now on.
 func (b *Block) Release() error { return b.claim.Close() }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

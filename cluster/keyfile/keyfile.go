@@ -19,7 +19,7 @@ const credentialPrefix = "credential:" //nolint:gosec // a prefix, and no secret
 // maxSize is more than any file with keys or certificates needs.
 const maxSize = 1 << 20
 
-// Resolve gives the path of a file. "credential:NAME" is NAME in $CREDENTIALS_DIRECTORY, anything else is a path already.
+// Resolve returns the path of a file. "credential:NAME" is NAME in $CREDENTIALS_DIRECTORY, anything else is a path already.
 func Resolve(name string) (string, error) {
 	id, ok := strings.CutPrefix(name, credentialPrefix)
 	if !ok {

@@ -98,7 +98,7 @@ func (s *Store) server(least uint16, auth tls.ClientAuthType, protos []string, c
 	}
 }
 
-// peer gives the id of the peer of this cluster that a certificate names.
+// peer returns the id of the peer of this cluster that a certificate names.
 func (s *Store) peer(leaf *x509.Certificate) (string, error) {
 	cluster, id, ok := PeerID(leaf)
 	switch {

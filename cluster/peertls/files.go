@@ -105,7 +105,7 @@ func intermediates(pair tls.Certificate) []*x509.Certificate {
 	return certs
 }
 
-// verify says whether one of the CAs has certified a certificate for that use.
+// verify reports whether one of the CAs has certified a certificate for that use.
 func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) error {
 	pool := x509.NewCertPool()
 	for _, c := range between {

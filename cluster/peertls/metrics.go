@@ -14,7 +14,7 @@ type ending struct {
 
 func (e ending) key() string { return e.file + "\x00" + e.cert.SerialNumber.String() }
 
-// ends gives the certificates of a set with their files.
+// ends returns the certificates of a set with their files.
 func (m *set) ends(c *Config) []ending {
 	es := []ending{{file: c.Cert, cert: m.leaf}}
 	for _, ca := range m.cas {

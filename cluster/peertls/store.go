@@ -82,7 +82,7 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Cluster gives the name of the cluster in the peer's own certificate. It never changes.
+// Cluster returns the name of the cluster in the peer's own certificate. It never changes.
 func (s *Store) Cluster() string { return s.cluster }
 
 // Run looks at the files until ctx ends.
@@ -100,7 +100,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// current gives the set to use for a handshake that begins now.
+// current returns the set to use for a handshake that begins now.
 func (s *Store) current() *set {
 	s.look(false)
 	return s.set.Load()

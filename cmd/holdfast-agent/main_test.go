@@ -70,7 +70,7 @@ func server() fstest.MapFS {
 	return m
 }
 
-// made gives a system that is that machine, with an environment of names and values by turns.
+// made returns a system that is that machine, with an environment of names and values by turns.
 func made(log *buffer, env ...string) system {
 	return system{
 		out: log, err: log, root: server(), version: "1.2.3", pid: 42,
@@ -168,7 +168,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// got gives what was told at a path.
+// got returns what was told at a path.
 func (p *peer) got(path string) []map[string]any {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -60,7 +60,7 @@ func newRoot(s system) *cobra.Command {
 	return root
 }
 
-// fromEnvironment gives flags that were not set the values that the environment has for them.
+// fromEnvironment returns flags that were not set the values that the environment has for them.
 func fromEnvironment(cmd *cobra.Command, getenv func(string) string) error {
 	var errs []error
 	for _, name := range flagNames(cmd) {

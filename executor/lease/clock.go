@@ -15,7 +15,7 @@ type clock struct {
 
 func newClock(at time.Duration, now time.Time) *clock { return &clock{at: at, last: now} }
 
-// stand puts the clock back to what is on record.
+// stand puts the clock back to what is recorded.
 func (c *clock) stand(at time.Duration) { c.at, c.last = at, time.Now() }
 
 // now moves the clock on and reads it.

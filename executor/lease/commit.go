@@ -16,15 +16,15 @@ const (
 	maxPerCommand = 4096
 	// maxCommand bounds the leases of one command, in bytes: an entry of the log may have 512 KiB, and one that is larger is never taken.
 	maxCommand = 480 << 10
-	// spacing is the least time between two commits for 100,000 leases (DESIGN §11: at most one entry a second, and others want some too). It must stay
+	// spacing is the least time between two commits for 100,000 leases (docs/performance.md: at most one entry a second, and others want some too). It must stay
 	// well below lostAfter, which calls a leader hung.
 	spacing      = 1250 * time.Millisecond
 	spacingFleet = 100_000
-	// tellAfter is when a sign of life that nobody waits for goes on record.
+	// tellAfter is when a heartbeat that nobody waits for goes on record.
 	tellAfter = 20 * time.Second
 )
 
-// commits puts signs of life on record, many at once, and answers those who wait.
+// commits puts heartbeats on record, many at once, and answers those who wait.
 func (r *reign) commits(ctx context.Context) error {
 	tick := time.NewTicker(r.cfg.ClockEvery / 2)
 	defer tick.Stop()
@@ -56,7 +56,7 @@ func (r *reign) commits(ctx context.Context) error {
 	}
 }
 
-// gapFor gives the least time between two commits for so many leases. Fewer have to wait less, but not in proportion: then fleets of a few thousand would
+// gapFor returns the least time between two commits for so many leases. Fewer have to wait less, but not in proportion: then fleets of a few thousand would
 // make the most entries, up to 40 a second. Like this there are at most 11 of agents that beat once a minute, and a commit for 1,000 of them waits 125 ms.
 func gapFor(leases int) time.Duration {
 	return time.Duration(float64(spacing) * math.Sqrt(min(1, float64(leases)/spacingFleet)))
@@ -112,7 +112,7 @@ func (i item) answer(a *internalv1.RenewalAnswer) {
 	}
 }
 
-// ended gives the error of a command if it means that another peer leads now.
+// ended returns the error of a command if it means that another peer leads now.
 func ended(err error) error {
 	var refused *fsm.Error
 	if errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch {
@@ -121,7 +121,7 @@ func ended(err error) error {
 	return nil
 }
 
-// nextBatch gives what is to be committed now; nil when there is nothing.
+// nextBatch returns what is to be committed now; nil when there is nothing.
 func (r *reign) nextBatch() *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +148,7 @@ func (r *reign) nextBatch() *batch {
 	return b
 }
 
-// again puts a sign of life on record once more, without the lease that it came for: that was lost before it got there. It brings its owner back
+// again puts a heartbeat on record once more, without the lease that it came for: that was lost before it got there. It brings its owner back
 // then, as it would have if it had come a moment later. It says false when there is nothing to bring back. It is called with the lock held.
 func (r *reign) again(it item, rn *internalv1.Renewal) bool {
 	if it.gen == 0 || len(it.waiters) == 0 || r.over {

@@ -51,7 +51,7 @@ type Engine struct {
 	metrics  *metrics
 }
 
-// NewEngine gives an Engine; Run it in each term.
+// NewEngine returns an Engine; Run it in each term.
 func NewEngine(cfg Config, p Proposer, s State) *Engine {
 	if cfg.Sweep == 0 {
 		cfg.Sweep = 250 * time.Millisecond
@@ -85,7 +85,7 @@ func (e *Engine) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// Take takes a sign of life on the leader and answers it once it is safe, now or later. Elsewhere the answer is NOT_LEADER.
+// Take takes a heartbeat on the leader and answers it once it is safe, now or later. Elsewhere the answer is NOT_LEADER.
 func (e *Engine) Take(rn *internalv1.Renewal, answer func(*internalv1.RenewalAnswer)) {
 	r := e.current.Load()
 	if r == nil {

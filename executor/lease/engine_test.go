@@ -23,7 +23,7 @@ func (l *lab) wantBeat(id string, want internalv1.RenewalAnswer_Outcome) {
 	l.t.Helper()
 	got, err := l.beat(machine, id)
 	if err != nil || got != want {
-		l.t.Errorf("sign of life of %s: got %v, %v, want %v", id, got, err, want)
+		l.t.Errorf("heartbeat of %s: got %v, %v, want %v", id, got, err, want)
 	}
 }
 
@@ -35,7 +35,7 @@ func (l *lab) wantState(id string, want holdfastv1.Agent_State) {
 	}
 }
 
-// A machine's life: registered, ready with its first sign of life, lost when they stop, and back after it registers again.
+// A machine's life: registered, ready with its first heartbeat, lost when they stop, and back after it registers again.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -201,8 +201,8 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// Whatever leaders come and go, hang, and think what time it is: nobody is declared lost within his TTL of a sign of life that was answered, and whoever falls
-// silent is, within 60 s of it (DESIGN §6).
+// Whatever leaders come and go, hang, and think what time it is: nobody is declared lost within his TTL of a heartbeat that was answered, and whoever falls
+// silent is, within 60 s of it (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 func TestNeverEarlyNeverMissed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -277,7 +277,7 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 	})
 }
 
-// step is one failover, some signs of life and a while after the one before: the leader's process is paused, its clock is stepped, it is deposed.
+// step is one failover, some heartbeats and a while after the one before: the leader's process is paused, its clock is stepped, it is deposed.
 type step struct {
 	beats                      int
 	pause, after, outage, skew time.Duration
@@ -302,7 +302,7 @@ func TestAnsweredFromMemory(t *testing.T) {
 	})
 }
 
-// A sign of life that comes long after the one on record is not answered from memory: the next leader could not know of it.
+// A heartbeat that comes long after the one on record is not answered from memory: the next leader could not know of it.
 func TestLateSignOfLifeIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// slackMax is how much older than the newest sign of life the one on record may be. A new leader adds as much to the
+// slackMax is how much older than the newest heartbeat the one on record may be. A new leader adds as much to the
 // deadlines that it inherits.
 const slackMax = 30 * time.Second
 
@@ -22,10 +22,10 @@ type entry struct {
 	gen       uint64
 	ttl       time.Duration
 	interval  time.Duration // asked for last; pools are given three of them
-	seen      time.Duration // the newest sign of life, the grant included
+	seen      time.Duration // the newest heartbeat, the grant included
 	durable   time.Duration // the newest one on record
 	inherited bool          // nothing was heard of it in this leadership
-	ready     bool          // its owner has what a sign of life changes: it was on record once in this leadership
+	ready     bool          // its owner has what a heartbeat changes: it was recorded once in this leadership
 	latest    *internalv1.Renewal
 	pool      string // of the machine, as of its newest keepalive
 
@@ -36,13 +36,13 @@ type entry struct {
 	place    int // in the heap; -1: not in it
 }
 
-// reply is called once with what became of a sign of life. It must not block.
+// reply is called once with what became of a heartbeat. It must not block.
 type reply func(*internalv1.RenewalAnswer)
 
 // slack is how far seen may run ahead of durable.
 func (e *entry) slack() time.Duration { return min(slackMax, e.ttl/2) }
 
-// due is when the lease is over unless there is another sign of life.
+// due is when the lease is over unless there is another heartbeat.
 func (e *entry) due() time.Duration {
 	ttl := e.ttl
 	if e.kind == internalv1.LeaseRef_POOL {
@@ -58,7 +58,7 @@ func (e *entry) due() time.Duration {
 	return e.seen + ttl
 }
 
-// deadlines orders entries by when they have to be looked at: no later than they are due. A sign of life that puts off when an entry
+// deadlines orders entries by when they have to be looked at: no later than they are due. A heartbeat that puts off when an entry
 // is due does not move it: that is seen to when its turn comes.
 type deadlines struct {
 	entries []*entry
@@ -105,7 +105,7 @@ func (d *deadlines) add(e *entry) {
 	heap.Push(d, e)
 }
 
-// sooner moves an entry that is due before it would be looked at: it was inherited, or asked for fewer signs of life before.
+// sooner moves an entry that is due before it would be looked at: it was inherited, or asked for fewer heartbeats before.
 func (d *deadlines) sooner(e *entry) {
 	if e.place >= 0 && e.due() < d.at[e.place] {
 		d.add(e)
@@ -123,7 +123,7 @@ func (d *deadlines) overdue(now time.Duration, limit int) []*entry {
 	var over []*entry
 	for len(d.entries) > 0 && d.at[0] <= now && len(over) < limit {
 		e := d.entries[0]
-		if due := e.due(); due > now { // there was a sign of life meanwhile
+		if due := e.due(); due > now { // there was a heartbeat meanwhile
 			d.at[0] = due
 			heap.Fix(d, 0)
 			continue

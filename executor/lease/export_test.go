@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// LeftWhileAnswering gives how long the leader keeps a lease from now on. It is for use within an answer that renews one: the engine is locked
+// LeftWhileAnswering returns how long the leader keeps a lease from now on. It is for use within an answer that renews one: the engine is locked
 // then.
 func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (time.Duration, bool) {
 	r := e.current.Load()

@@ -22,16 +22,16 @@ type Leadership interface {
 }
 
 const (
-	holdTime   = 8 * time.Second       // a sign of life waits for a leader (specs/README.md: the same for every API)
+	holdTime   = 8 * time.Second       // a heartbeat waits for a leader (docs/clients.md: the same for every API)
 	firstPause = 10 * time.Millisecond // between tries
 	lastPause  = 200 * time.Millisecond
-	maxBatch   = 2048      // signs of life in one message
+	maxBatch   = 2048      // heartbeats in one message
 	maxMessage = 1 << 20   // bytes of those; servers take 4 MiB
-	maxRenewal = 256 << 10 // bytes of one sign of life: a pool of a thousand GPUs sends 100 KiB
+	maxRenewal = 256 << 10 // bytes of one heartbeat: a pool of a thousand GPUs sends 100 KiB
 	lostAfter  = 2 * time.Second
 )
 
-// Gateway brings signs of life to the leader, from whichever peer takes them.
+// Gateway brings heartbeats to the leader, from whichever peer takes them.
 type Gateway struct {
 	engine *Engine
 	peers  Leadership
@@ -57,7 +57,7 @@ func newWaiter() any {
 	return w
 }
 
-// NewGateway gives a Gateway. It carries nothing until Run is called.
+// NewGateway returns a Gateway. It carries nothing until Run is called.
 func NewGateway(engine *Engine, peers Leadership, log *slog.Logger) *Gateway {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -78,13 +78,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// Renew brings a sign of life to the leader and gives his answer, once it is safe. It rides out elections for 8 s, or as long as
+// Renew brings a heartbeat to the leader and gives his answer, once it is safe. It rides out elections for 8 s, or as long as
 // ctx lasts; then the error is a *cluster.OutcomeError. Another try is always safe. One of more than 256 KiB is never taken
 // (cluster.ErrTooLarge): others must not have to wait for it.
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	c := call{rn: rn, size: sizeOf(rn)}
 	if c.size > maxRenewal {
-		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: a sign of life of %d bytes, at most %d", cluster.ErrTooLarge, c.size, maxRenewal)}
+		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: a heartbeat of %d bytes, at most %d", cluster.ErrTooLarge, c.size, maxRenewal)}
 	}
 	began := time.Now()
 	a, why := g.try(ctx, c)
@@ -100,7 +100,7 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 			if why == nil {
 				why = cluster.ErrNoLeader
 			}
-			return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: id, Err: fmt.Errorf("bring a sign of life to the leader: %w", why)}
+			return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: id, Err: fmt.Errorf("bring a heartbeat to the leader: %w", why)}
 		case <-time.After(pause):
 		}
 		if a, why = g.try(ctx, c); taken(a) {
@@ -109,7 +109,7 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 	}
 }
 
-// taken says whether a leader has answered.
+// taken reports whether a leader has answered.
 func taken(a *internalv1.RenewalAnswer) bool {
 	return a != nil && a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER
 }
@@ -157,13 +157,13 @@ func (g *Gateway) own(ctx context.Context, w *waiter, c call) (*internalv1.Renew
 		g.waiters.Put(w)
 		return a, nil
 	case <-late.C:
-		return nil, errors.New("this peer leads, and cannot put signs of life on record")
+		return nil, errors.New("this peer leads, and cannot put heartbeats on record")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// send hands a sign of life to the link with the leader.
+// send hands a heartbeat to the link with the leader.
 func (g *Gateway) send(id string, c call) (*link, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -190,14 +190,14 @@ func (g *Gateway) send(id string, c call) (*link, error) {
 			}
 			g.mu.Unlock()
 			l.close()
-			g.log.Debug("stream of signs of life has ended", "leader", id, "error", err)
+			g.log.Debug("stream of heartbeats has ended", "leader", id, "error", err)
 		})
 	}
 	l.add(c)
 	return l, nil
 }
 
-// sizeOf gives the bytes that a sign of life takes in a message, or somewhat more: to count those of a machine takes as long as to write them.
+// sizeOf returns the bytes that a heartbeat takes in a message, or somewhat more: to count those of a machine takes as long as to write them.
 func sizeOf(rn *internalv1.Renewal) int {
 	if rn.GetPool() != nil || rn.GetState() != nil {
 		return proto.Size(rn)

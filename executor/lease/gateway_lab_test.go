@@ -211,7 +211,7 @@ func (o *outpost) want(what string, got answer, want internalv1.RenewalAnswer_Ou
 	}
 }
 
-// wantNotApplied checks the error of a sign of life that found no leader.
+// wantNotApplied checks the error of a heartbeat that found no leader.
 func (o *outpost) wantNotApplied(what string, got answer, cause error) {
 	o.t.Helper()
 	out, ok := errors.AsType[*cluster.OutcomeError](got.err)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// A sign of life that a follower takes is answered when the leader has it on record, and not before.
+// A heartbeat that a follower takes is answered when the leader has it on record, and not before.
 func TestFollowerAnswersWhenTheLeaderHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -28,7 +28,7 @@ func TestFollowerAnswersWhenTheLeaderHasIt(t *testing.T) {
 		default:
 		}
 		release()
-		o.want("first sign of life", <-first, renewed)
+		o.want("first heartbeat", <-first, renewed)
 		if l, ok := o.state.View().Lease(machine, "m-1"); !ok || !l.GetReady() {
 			t.Errorf("lease on record: %v, want one that is ready", l)
 		}
@@ -84,7 +84,7 @@ func TestGather(t *testing.T) {
 			o.want("one by one", <-c, unknown)
 		}
 		if requests, _ := p1.seen(); len(requests) > 12 {
-			t.Errorf("%d messages for a sign of life each millisecond of a tenth of a second: %v", len(requests), requests)
+			t.Errorf("%d messages for a heartbeat each millisecond of a tenth of a second: %v", len(requests), requests)
 		}
 		all = nil
 		for range 100 {
@@ -237,7 +237,7 @@ func TestLeaderHangs(t *testing.T) {
 	})
 }
 
-// A lease that has expired while its sign of life looked for a leader is expired.
+// A lease that has expired while its heartbeat looked for a leader is expired.
 func TestExpiredOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)

@@ -14,7 +14,7 @@ import (
 const (
 	nodeMAC  = "aa:bb:cc:00:00:01"
 	quiet    = 2 * time.Hour
-	slackFor = time.Minute // after a failover; DESIGN §6
+	slackFor = time.Minute // after a failover; docs/decisions/0012-leases-have-a-clock-of-their-own.md
 )
 
 // install makes a node whose installer reports that it has started, and gives the run.

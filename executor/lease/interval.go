@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// What the server asks clients for (POOLREG-18022; specs/README.md, 001). Load is signs of life a second that the leader takes.
+// What the server asks clients for (POOLREG-18022; docs/clients.md, 001). Load is heartbeats a second that the leader takes.
 const (
 	quietLoad = 1
 	quietFor  = time.Minute // of no more than that: a leader who has just begun has not measured anything yet
@@ -25,7 +25,7 @@ const (
 	missedBeats = 3 // of a pool, in a row
 )
 
-// asked gives the interval between signs of life that the load calls for.
+// asked returns the interval between heartbeats that the load calls for.
 func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duration {
 	switch kind {
 	case internalv1.LeaseRef_POOL:
@@ -45,7 +45,7 @@ func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duratio
 	return machineNormal
 }
 
-// spread gives about an interval, by a tenth more or less: machines that have come back all at once do not stay in step. What pools are
+// spread returns about an interval, by a tenth more or less: machines that have come back all at once do not stay in step. What pools are
 // asked for is in their document, and exact.
 func spread(kind internalv1.LeaseRef_Kind, interval time.Duration) time.Duration {
 	if kind != internalv1.LeaseRef_MACHINE || interval < time.Second {
@@ -62,7 +62,7 @@ type meter struct {
 	loud  time.Time // when there was load last
 }
 
-// quiet says whether there has been hardly any load for long.
+// quiet reports whether there has been hardly any load for long.
 func (m *meter) quiet() bool { return m.last.Sub(m.loud) >= quietFor }
 
 // tick closes a measuring period.

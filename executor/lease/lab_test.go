@@ -179,7 +179,7 @@ func (l *lab) register(id string) {
 	}}})
 }
 
-// beat brings a sign of life, and tries again as a gateway would, for as long as a gateway would.
+// beat brings a heartbeat, and tries again as a gateway would, for as long as a gateway would.
 func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.RenewalAnswer_Outcome, error) {
 	deadline := time.Now().Add(8 * time.Second)
 	for time.Now().Before(deadline) {
@@ -194,7 +194,7 @@ func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.Renewal
 		}
 		pass(50 * time.Millisecond)
 	}
-	return 0, fmt.Errorf("no leader has taken the sign of life of %s", id)
+	return 0, fmt.Errorf("no leader has taken the heartbeat of %s", id)
 }
 
 func (l *lab) agentState(id string) holdfastv1.Agent_State {

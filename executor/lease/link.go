@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// call is a sign of life on its way to the leader.
+// call is a heartbeat on its way to the leader.
 type call struct {
 	rn   *internalv1.Renewal
 	size int // bytes
 	give reply
 }
 
-// A message costs both sides more than the signs of life in it. The first one after a pause waits for nothing; then what comes within
+// A message costs both sides more than the heartbeats in it. The first one after a pause waits for nothing; then what comes within
 // gather goes together, or as soon as there are enough. A fleet waits for its commits anyway, up to a second.
 const (
 	gather = 10 * time.Millisecond
@@ -81,7 +81,7 @@ func raise(signal chan<- struct{}) {
 	}
 }
 
-// close gives everybody back who waits.
+// close answers every call that waits.
 func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -127,14 +127,14 @@ func (l *link) hangs(now time.Time) bool {
 	return l.hung
 }
 
-// wasHung says whether the link was ended because the leader did not answer.
+// wasHung reports whether the link was ended because the leader did not answer.
 func (l *link) wasHung() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hung
 }
 
-// run carries signs of life and answers until the stream breaks or ctx ends.
+// run carries heartbeats and answers until the stream breaks or ctx ends.
 func (l *link) run(ctx context.Context, client internalv1.LeaseServiceClient) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -180,14 +180,14 @@ func (l *link) sendAll(ctx context.Context, stream renewStream) error {
 		}
 		if req := l.next(); req != nil {
 			if err := stream.Send(req); err != nil {
-				return fmt.Errorf("send signs of life: %w", err)
+				return fmt.Errorf("send heartbeats: %w", err)
 			}
 		}
 		pause.Reset(gather)
 	}
 }
 
-// next gives the next message; nil when there is nothing to send.
+// next returns the next message; nil when there is nothing to send.
 func (l *link) next() *internalv1.RenewRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +237,7 @@ type given struct {
 	a *internalv1.RenewalAnswer
 }
 
-// answer gives everybody his answer. Room is for use by the next one.
+// answer sends each caller its answer. Room is for use by the next one.
 func (l *link) answer(resp *internalv1.RenewResponse, room []given) []given {
 	all := l.match(resp, room[:0])
 	for i, g := range all {

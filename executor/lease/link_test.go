@@ -35,10 +35,10 @@ func TestLinkAllocs(t *testing.T) {
 		t.Errorf("%d of %d were answered", answered, runs*calls)
 	}
 	if got > budget {
-		t.Errorf("%d signs of life allocate %v times, want at most %d", calls, got, budget)
+		t.Errorf("%d heartbeats allocate %v times, want at most %d", calls, got, budget)
 	}
 	if len(l.inflight) != 0 || len(l.queue) != 0 {
-		t.Errorf("%d batches and %d signs of life are left", len(l.inflight), len(l.queue))
+		t.Errorf("%d batches and %d heartbeats are left", len(l.inflight), len(l.queue))
 	}
 }
 
@@ -86,7 +86,7 @@ func TestLinkHangs(t *testing.T) {
 	}
 }
 
-// TestSizeOf: it is never less than what a sign of life takes, and not much more.
+// TestSizeOf: it is never less than what a heartbeat takes, and not much more.
 func TestSizeOf(t *testing.T) {
 	full := func(n int64, text string) *internalv1.Renewal {
 		return &internalv1.Renewal{

@@ -10,9 +10,9 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
 	m := &metrics{
-		commits:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_commits_total", Help: "Commands that put signs of life on record."}, []string{"outcome"}),
+		commits:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_commits_total", Help: "Commands that put heartbeats on record."}, []string{"outcome"}),
 		lost:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_expiries_total", Help: "Leases proposed to be over."}, []string{"outcome"}),
-		recorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "holdfast_lease_recorded_total", Help: "Signs of life put on record."}),
+		recorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "holdfast_lease_recorded_total", Help: "Heartbeats put on record."}),
 	}
 	for _, o := range []string{"applied", "failed"} { // a rate wants to begin at zero
 		m.commits.WithLabelValues(o)
@@ -26,14 +26,14 @@ func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
 			live, _ := e.Load()
 			return float64(live)
 		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_lease_load", Help: "Signs of life a second that this leader takes."}, func() float64 {
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_lease_load", Help: "Heartbeats a second that this leader takes."}, func() float64 {
 			_, rate := e.Load()
 			return rate
 		}))
 	return m
 }
 
-// Load is how many live leases this engine keeps, and how many signs of life it takes a second: none while its peer does not lead.
+// Load is how many live leases this engine keeps, and how many heartbeats it takes a second: none while its peer does not lead.
 func (e *Engine) Load() (live int, rate float64) {
 	r := e.current.Load()
 	if r == nil {

@@ -19,7 +19,7 @@ type deed struct {
 }
 
 // Whatever happens between: whoever is told that his lease is renewed has it, with the leader who says so, for its TTL from when that one
-// took the sign of life; and the leader looks at it no later than that.
+// took the heartbeat; and the leader looks at it no later than that.
 func TestRenewedMeansKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {
@@ -78,7 +78,7 @@ func TestRenewedMeansKept(t *testing.T) {
 			l.depose()
 			synctest.Wait()
 			if asked != answered {
-				failed = append(failed, fmt.Sprintf("%d signs of life have had %d answers", asked, answered))
+				failed = append(failed, fmt.Sprintf("%d heartbeats have had %d answers", asked, answered))
 			}
 		})
 		if len(failed) > 0 {

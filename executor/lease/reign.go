@@ -35,7 +35,7 @@ type reign struct {
 	wake     chan struct{}
 }
 
-// newReign takes the leases over. The clock goes on from where it is on record.
+// newReign takes the leases over. The clock goes on from where it is recorded.
 func newReign(e *Engine, t cluster.Term) *reign {
 	var view records = e.state.View()
 	began := time.Duration(view.LeaseClock()) * time.Millisecond
@@ -79,7 +79,7 @@ func (r *reign) end() {
 	r.pending = nil
 }
 
-// follow brings the table up to what is on record of grants, expiries and ends. It is called with the lock held.
+// follow brings the table up to what is recorded of grants, expiries and ends. It is called with the lock held.
 func (r *reign) follow() {
 	view := r.state.View()
 	if view == r.followed {
@@ -93,7 +93,7 @@ func (r *reign) follow() {
 	}
 }
 
-// put takes a lease as it is on record into the table, and gives its entry; nil when it is over.
+// put takes a lease as it is recorded into the table, and gives its entry; nil when it is over.
 func (r *reign) put(l *internalv1.Lease) *entry {
 	k := key{l.GetRef().GetKind(), l.GetRef().GetId()}
 	old := r.table[k]

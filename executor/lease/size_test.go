@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// However much the signs of life of one moment bring along, they fit into what Raft takes: one that does not would take all of its batch
+// However much the heartbeats of one moment bring along, they fit into what Raft takes: one that does not would take all of its batch
 // with it, and again with each try.
 func TestBatchesFitIntoEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestExpiriesFitIntoEntries(t *testing.T) {
 	})
 }
 
-// Signs of life that are large, together or alone, leave the stream to the leader and those of others alone.
+// Heartbeats that are large, together or alone, leave the stream to the leader and those of others alone.
 func TestMessagesFitIntoTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -93,7 +93,7 @@ func TestMessagesFitIntoTheStream(t *testing.T) {
 		o.register("huge")
 		huge := <-say("huge", 300<<10)
 		if out, ok := errors.AsType[*cluster.OutcomeError](huge.err); !ok || !errors.Is(out, cluster.ErrTooLarge) || out.Outcome != cluster.NotApplied {
-			t.Errorf("a sign of life of 300 KiB: got %v, %v, want that it is too large", huge.outcome, huge.err)
+			t.Errorf("a heartbeat of 300 KiB: got %v, %v, want that it is too large", huge.outcome, huge.err)
 		}
 		synctest.Wait()
 		open()

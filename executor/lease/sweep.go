@@ -64,7 +64,7 @@ func (r *reign) expire(ctx context.Context) (more bool, err error) {
 	if len(over) == 0 {
 		return false, nil
 	}
-	// A sign of life that comes from here on is put on record before it is answered: the one on record is older than the lease is long. The
+	// A heartbeat that comes from here on is recorded before it is answered: the one on record is older than the lease is long. The
 	// log orders the two, and the FSM refuses an expiry that comes second.
 	if err = r.term.Confirm(ctx); err == nil {
 		_, err = r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_ExpireLeases{ExpireLeases: cmd}})

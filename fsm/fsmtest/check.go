@@ -8,7 +8,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Check says which invariants of DESIGN §2 a state breaks, all of them joined; nil for none.
+// Check says which invariants of docs/reliability.md a state breaks, all of them joined; nil for none.
 func Check(v *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -64,7 +64,7 @@ func Check(v *fsm.View) error {
 	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v))...)
 }
 
-// checkMachine checks that no two facets of a machine contradict each other (DESIGN §1).
+// checkMachine checks that no two facets of a machine contradict each other (docs/concepts.md).
 func checkMachine(m *holdfastv1.Machine, activeRun string) error {
 	s := m.GetStatus()
 	node, phase := s.GetNodeState(), s.GetPhase()

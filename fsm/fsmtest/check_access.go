@@ -120,7 +120,7 @@ func checkAccessStep(before, after *fsm.View) error {
 	return errors.Join(errs...)
 }
 
-// WithoutAudit gives the state without its audit trail, which commands add to when they are refused, too.
+// WithoutAudit returns the state without its audit trail, which commands add to when they are refused, too.
 func (d *Dump) WithoutAudit() *Dump {
 	c := &Dump{Meta: proto.CloneOf(d.Meta), Records: map[string]string{}}
 	c.Meta.FirstAudit, c.Meta.LastAudit, c.Meta.AuditHash = 0, 0, nil

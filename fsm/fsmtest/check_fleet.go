@@ -132,7 +132,7 @@ func checkServiceEvents(v *fsm.View) error {
 	return nil
 }
 
-// checkFleetStep checks what happened to leases between two states: generations rise, signs of life never go back, and none expired
+// checkFleetStep checks what happened to leases between two states: generations rise, heartbeats never go back, and none expired
 // within its TTL.
 func checkFleetStep(before, after *fsm.View) error {
 	var errs []error

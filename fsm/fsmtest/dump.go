@@ -21,7 +21,7 @@ type Dump struct {
 	Records map[string]string // the stored bytes under TABLE/key
 }
 
-// Bytes gives the snapshot of an FSM as it is written.
+// Bytes returns the snapshot of an FSM as it is written.
 func Bytes(f *fsm.FSM) ([]byte, error) {
 	s, err := f.Snapshot()
 	if err != nil {

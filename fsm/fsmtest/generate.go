@@ -24,7 +24,7 @@ const (
 
 // Chooser makes the choices of a Generator.
 type Chooser interface {
-	// Choose gives a number from 0 to n-1; what it is for is shown when a test fails.
+	// Choose returns a number from 0 to n-1; what it is for is shown when a test fails.
 	Choose(what string, n int) int
 }
 
@@ -93,7 +93,7 @@ func (g *Generator) id(kind string, n int) string {
 	return fmt.Sprintf("%s-%d", kind, g.Chooser.Choose(kind, n))
 }
 
-// oneOf gives one of some values; the zero value of none.
+// oneOf returns one of some values; the zero value of none.
 func oneOf[T any](g *Generator, what string, all []T) T {
 	if len(all) == 0 {
 		var none T

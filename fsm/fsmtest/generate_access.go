@@ -70,7 +70,7 @@ func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origi
 	return o
 }
 
-// internal says whether a command comes from the cluster itself.
+// internal reports whether a command comes from the cluster itself.
 func internal(c *internalv1.Command) bool {
 	switch c.GetOp().(type) {
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_BeginAttempt, *internalv1.Command_NoteProgress, *internalv1.Command_EndAttempt,
@@ -100,7 +100,7 @@ func (g *Generator) place(m *holdfastv1.Machine) {
 
 func poolID(n int) string { return []string{"pool-0", "pool-1", "pool-2"}[n] }
 
-// TokenValue gives the hash of the value of a token that a Generator makes.
+// TokenValue returns the hash of the value of a token that a Generator makes.
 func TokenValue(id string) []byte {
 	sum := sha256.Sum256([]byte("value of " + id))
 	return sum[:]

@@ -48,7 +48,7 @@ func (g *Generator) someLease(v *fsm.View) *internalv1.LeaseRef {
 	return &internalv1.LeaseRef{Kind: oneOf(g, "kind of lease", kinds), Id: g.id("m", machineIDs), Generation: uint64(g.Chooser.Choose("generation", 2))}
 }
 
-// tick gives a value of the lease clock: somewhat later, or now and then much.
+// tick returns a value of the lease clock: somewhat later, or now and then much.
 func (g *Generator) tick(v *fsm.View) int64 {
 	step := int64(g.Chooser.Choose("seconds", 20)) * 1000
 	if g.rarely("a long while") {
@@ -59,7 +59,7 @@ func (g *Generator) tick(v *fsm.View) int64 {
 
 func (g *Generator) checkpoint(v *fsm.View) proto.Message {
 	c := &internalv1.CheckpointLeases{ClockMs: g.tick(v)}
-	for range g.Chooser.Choose("signs of life", 4) {
+	for range g.Chooser.Choose("heartbeats", 4) {
 		ref := proto.CloneOf(g.someLease(v))
 		if ref.GetKind() == internalv1.LeaseRef_PENDING_MACHINE && g.Chooser.Choose("as a machine", 3) > 0 {
 			ref.Kind, ref.Generation = internalv1.LeaseRef_MACHINE, 0
@@ -146,7 +146,7 @@ func (g *Generator) createNode(*fsm.View) proto.Message {
 	return &internalv1.CreateNode{MachineId: g.id("m", machineIDs), MacAddress: g.mac(), Node: g.nodeRecord()}
 }
 
-// someNode gives the id of a machine, or one of its MAC addresses.
+// someNode returns the id of a machine, or one of its MAC addresses.
 func (g *Generator) someNode(v *fsm.View) string {
 	m := oneOf(g, "node", slices.Collect(v.Machines("")))
 	if m == nil || g.rarely("any node") {

@@ -38,7 +38,7 @@ func (g *Generator) openInstall(v *fsm.View) proto.Message {
 	return &internalv1.OpenInstall{RunId: r.GetRunId(), Step: step, Attempt: n, Image: g.imageName(), Wipe: g.Chooser.Choose("wipe", 2) == 0}
 }
 
-// atInstall gives a run that is at a step that installs, where there is one.
+// atInstall returns a run that is at a step that installs, where there is one.
 func (g *Generator) atInstall(v *fsm.View) *holdfastv1.Run {
 	var at []*holdfastv1.Run
 	for r := range v.ActiveRuns() {

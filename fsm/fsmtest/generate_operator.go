@@ -44,7 +44,7 @@ func (g *Generator) resetClock(v *fsm.View) proto.Message {
 	return &internalv1.ResetClock{To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 3)) * time.Minute))}
 }
 
-// Backup gives the snapshot file of a state.
+// Backup returns the snapshot file of a state.
 func Backup(v *fsm.View) ([]byte, error) {
 	var b bytes.Buffer
 	err := v.Snapshot().WriteBackup(&b, fsm.BackupInfo{TakenAt: v.Meta().GetNow(), Peer: "p1", Version: "test"})

@@ -59,7 +59,7 @@ func (g *Generator) startRun(v *fsm.View) proto.Message {
 	return c
 }
 
-// runs gives all runs, newest first.
+// runs returns all runs, newest first.
 func runs(v *fsm.View) []*holdfastv1.Run {
 	var all []*holdfastv1.Run
 	for _, r := range v.Runs("") {
@@ -68,7 +68,7 @@ func runs(v *fsm.View) []*holdfastv1.Run {
 	return all
 }
 
-// someRun gives an active run, or now and then any other.
+// someRun returns an active run, or now and then any other.
 func (g *Generator) someRun(v *fsm.View) *holdfastv1.Run {
 	if active := slices.Collect(v.ActiveRuns()); len(active) > 0 && !g.rarely("any run") {
 		return oneOf(g, "active run", active)

@@ -23,7 +23,7 @@ type Peer struct {
 	Now   time.Time // the proposer's clock
 }
 
-// NewPeer gives a Peer whose leader of term 1 is established and has stored the built-in plans.
+// NewPeer returns a Peer whose leader of term 1 is established and has stored the built-in plans.
 func NewPeer() *Peer {
 	p := &Peer{FSM: fsm.New(), Now: time.Unix(start, 0).UTC()}
 	p.Lead(1)
@@ -79,7 +79,7 @@ func Command(op proto.Message) *internalv1.Command {
 	panic(fmt.Sprintf("%s is no operation of a command", op.ProtoReflect().Descriptor().FullName()))
 }
 
-// Encode gives the payload of a log entry.
+// Encode returns the payload of a log entry.
 func Encode(cmds ...*internalv1.Command) []byte {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.Entry{Commands: cmds})
 	if err != nil {

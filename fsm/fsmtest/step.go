@@ -12,7 +12,7 @@ func Kinds() []string {
 		"identify", "event_log", "clear_event_log", "reset_bmc", "media", "inventory", "console"}
 }
 
-// Step gives a valid step of a kind, named after it.
+// Step returns a valid step of a kind, named after it.
 func Step(kind string) *holdfastv1.Step {
 	s := &holdfastv1.Step{Name: kind}
 	switch kind {

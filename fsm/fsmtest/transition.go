@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CheckStep says which invariants of DESIGN §2 the way from one state to a later one breaks: what went backwards,
+// CheckStep says which invariants of docs/reliability.md the way from one state to a later one breaks: what went backwards,
 // vanished or changed after its end; nil for none.
 func CheckStep(before, after *fsm.View) error {
 	var errs []error
@@ -114,7 +114,7 @@ func checkHistoryStep(before, after *fsm.View, machine string) error {
 	return nil
 }
 
-// LogText gives a run's whole log.
+// LogText returns a run's whole log.
 func LogText(v *fsm.View, run string) string {
 	var text []byte
 	for c := range v.RunLog(run, 0) {

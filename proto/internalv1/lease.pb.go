@@ -1,4 +1,4 @@
-// Leases: signs of life of machines, pools and services (DESIGN §6).
+// Leases: heartbeats of machines, pools and services (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 //
 // Their time is the lease clock: milliseconds that leaders have counted with their monotonic clocks while they could hear signs of
 // life. It stands still while there is no leader, while the leader is paused, and whatever wall clocks do; so it never runs
@@ -324,7 +324,7 @@ func (x *LeaseRef) GetGeneration() uint64 {
 	return 0
 }
 
-// Renewal is a sign of life with what came along.
+// Renewal is a heartbeat with what came along.
 type Renewal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         *LeaseRef              `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // generation 0: the current one
@@ -577,13 +577,13 @@ type Lease struct {
 	GrantedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=granted_at,json=grantedAt,proto3" json:"granted_at,omitempty"`
 	LastSeen  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`    // checkpointed, at most 30 s behind
 	ExpiredAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expired_at,json=expiredAt,proto3" json:"expired_at,omitempty"` // unset: alive
-	SeenMs    int64                  `protobuf:"varint,6,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`         // lease clock of the newest sign of life on record; a grant counts as one
+	SeenMs    int64                  `protobuf:"varint,6,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"`         // lease clock of the newest heartbeat on record; a grant counts as one
 	Revision  uint64                 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`                   // Raft index of the last grant, expiry or end: the engine follows it
-	// What comes along with a machine's sign of life lies here and not in the machine: the lease is written at each checkpoint anyway,
+	// What comes along with a machine's heartbeat lies here and not in the machine: the lease is written at each checkpoint anyway,
 	// and is a fifth of its size.
 	Metrics       *v1.AgentMetrics `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
 	AgentVersion  string           `protobuf:"bytes,9,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
-	Ready         bool             `protobuf:"varint,10,opt,name=ready,proto3" json:"ready,omitempty"` // a sign of life has moved its owner: the next ones change the lease alone
+	Ready         bool             `protobuf:"varint,10,opt,name=ready,proto3" json:"ready,omitempty"` // a heartbeat has moved its owner: the next ones change the lease alone
 	Gone          bool             `protobuf:"varint,11,opt,name=gone,proto3" json:"gone,omitempty"`   // its owner has ended it, by deregistration or deletion: forgotten an hour after expired_at
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -696,10 +696,10 @@ func (x *Lease) GetGone() bool {
 	return false
 }
 
-// CheckpointLeases records signs of life of many leases at once (epoch). One that makes its owner ready (a machine, a pool, a
+// CheckpointLeases records heartbeats of many leases at once (epoch). One that makes its owner ready (a machine, a pool, a
 // service) is committed before it is answered.
 //
-// A sign of life may be answered before it is on record only while the one on record is less than 30 s older (slack_ms of the
+// A heartbeat may be answered before it is on record only while the one on record is less than 30 s older (slack_ms of the
 // engine): so a new leader that adds these 30 s to every deadline is never early, and at most 30 s late.
 type CheckpointLeases struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -756,8 +756,8 @@ func (x *CheckpointLeases) GetClockMs() int64 {
 type SeenLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Renewal       *Renewal               `protobuf:"bytes,1,opt,name=renewal,proto3" json:"renewal,omitempty"`
-	AgeMs         int64                  `protobuf:"varint,2,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`    // of the newest sign of life at the command's time, for last_seen
-	SeenMs        int64                  `protobuf:"varint,3,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"` // lease clock of the newest sign of life; the FSM keeps the maximum
+	AgeMs         int64                  `protobuf:"varint,2,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`    // of the newest heartbeat at the command's time, for last_seen
+	SeenMs        int64                  `protobuf:"varint,3,opt,name=seen_ms,json=seenMs,proto3" json:"seen_ms,omitempty"` // lease clock of the newest heartbeat; the FSM keeps the maximum
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1,4 +1,4 @@
-// Leases: signs of life of machines, pools and services (DESIGN §6).
+// Leases: heartbeats of machines, pools and services (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 //
 // Their time is the lease clock: milliseconds that leaders have counted with their monotonic clocks while they could hear signs of
 // life. It stands still while there is no leader, while the leader is paused, and whatever wall clocks do; so it never runs
@@ -33,7 +33,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LeaseService takes signs of life from the other peers. The leader alone serves it.
+// LeaseService takes heartbeats from the other peers. The leader alone serves it.
 type LeaseServiceClient interface {
 	// One stream from each peer: batches of renewals, answered in order.
 	Renew(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RenewRequest, RenewResponse], error)
@@ -64,7 +64,7 @@ type LeaseService_RenewClient = grpc.BidiStreamingClient[RenewRequest, RenewResp
 // All implementations must embed UnimplementedLeaseServiceServer
 // for forward compatibility.
 //
-// LeaseService takes signs of life from the other peers. The leader alone serves it.
+// LeaseService takes heartbeats from the other peers. The leader alone serves it.
 type LeaseServiceServer interface {
 	// One stream from each peer: batches of renewals, answered in order.
 	Renew(grpc.BidiStreamingServer[RenewRequest, RenewResponse]) error

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Light tells whether the locator light is on.
+// Light reports whether the locator light is on.
 func (p *Provider) Light(ctx context.Context, m providers.Machine) (providers.LightState, error) {
 	return ask(ctx, p, m, "read the locator light", caretaker.light)
 }
@@ -60,7 +60,7 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	if err != nil {
 		return err
 	}
-	// First it is on record, then it is done: a leader that dies in between must not leave the next one thinking that nothing was sent.
+	// First it is recorded, then it is done: a leader that dies in between must not leave the next one thinking that nothing was sent.
 	before := c.resetAt(time.Now())
 	if err := c.recorded(ctx); err != nil {
 		c.resetAt(before)
@@ -110,7 +110,7 @@ func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Ti
 	return c.memo.ResetAt, nil
 }
 
-// mayReset says whether the BMC may be reset now.
+// mayReset reports whether the BMC may be reset now.
 func (c *controller) mayReset(what string) error {
 	c.state.Lock()
 	last := c.memo.ResetAt

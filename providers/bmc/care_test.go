@@ -123,7 +123,7 @@ func (f *forgetful) Remember(ctx context.Context, name string, m bmc.Memo) error
 	return f.InMemory.Remember(ctx, name, m)
 }
 
-// A reset is on record before it is done, so that the next leader does not do it again.
+// A reset is recorded before it is done, so that the next leader does not do it again.
 func TestResetIsOnRecordFirst(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	memory := &forgetful{InMemory: bmc.NewInMemory(), broken: true}

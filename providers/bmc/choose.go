@@ -37,7 +37,7 @@ type (
 	}
 )
 
-// need gives what a driver can do, or an error that says that it cannot. Where IPMI is only what is left of a BMC for now, to try again may help.
+// need returns what a driver can do, or an error that says that it cannot. Where IPMI is only what is left of a BMC for now, to try again may help.
 func need[D any](c *controller, driver any, p Protocol, what string) (D, error) {
 	d, ok := driver.(D)
 	switch {
@@ -66,7 +66,7 @@ func withShare(ctx context.Context, most time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, most)
 }
 
-// choose gives the driver of a machine: the one that worked, else the first that answers a question. A refused login ends the search:
+// choose returns the driver of a machine: the one that worked, else the first that answers a question. A refused login ends the search:
 // it would be refused over the next protocol too, and count twice. So does a Redfish service that answers, whatever it says: who goes on to IPMI stays there,
 // without all that Redfish alone can do.
 func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint) (Protocol, any, error) {
@@ -116,7 +116,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 	return "", nil, errors.Join(errs...)
 }
 
-// instead gives Redfish where IPMI lacks what was asked, if the BMC turns out to speak it. That is soon looked at again: what comes of it else is
+// instead returns Redfish where IPMI lacks what was asked, if the BMC turns out to speak it. That is soon looked at again: what comes of it else is
 // an error for good.
 func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfishHost, bool) {
 	if !errors.Is(err, errLacks) {
@@ -129,7 +129,7 @@ func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoin
 	return h, c.redfishAgain(ctx, h, lookSoon)
 }
 
-// absent says whether an error of a Redfish service means that there is none: something else answers there, or nothing does.
+// absent reports whether an error of a Redfish service means that there is none: something else answers there, or nothing does.
 func absent(err error) bool { return errors.Is(err, errNoRedfish) || silent(err) }
 
 // outcome notes whether the driver got an answer.

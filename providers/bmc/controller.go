@@ -58,7 +58,7 @@ func keyOf(m providers.Machine, e endpoint) string {
 	return e.key()
 }
 
-// controllerOf gives the BMC of a machine.
+// controllerOf returns the BMC of a machine.
 func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endpoint) (*controller, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -187,7 +187,7 @@ func (c *controller) forget() {
 	c.recalled = false
 }
 
-// vendor gives what the service root says of its maker.
+// vendor returns what the service root says of its maker.
 func (c *redfishClient) vendor() (vendor, product string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,7 +247,7 @@ func (c *controller) exclusive(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// redfishOf gives the machine's place behind the Redfish service.
+// redfishOf returns the machine's place behind the Redfish service.
 func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -260,7 +260,7 @@ func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
 	return h
 }
 
-// ipmiOf gives the machine's place behind IPMI.
+// ipmiOf returns the machine's place behind IPMI.
 func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmiHost {
 	c.state.Lock()
 	defer c.state.Unlock()

@@ -1,5 +1,5 @@
 // Package bmc drives machines through their BMC (baseboard management controller), over Redfish and IPMI. It is the BMC half of
-// the provider kinds datacenter and cloudbmc (DESIGN §8).
+// the provider kinds datacenter and cloudbmc (docs/operating.md).
 //
 // It owns the connections to BMCs: one session at most with each, at most one writer and two readers at a time, a pause between
 // commands where the hardware needs it (quirks.go), a circuit breaker, and a count of refused logins that stops before an account

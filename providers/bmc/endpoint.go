@@ -125,7 +125,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	return e, nil
 }
 
-// protocols gives what to try with a machine, in order.
+// protocols returns what to try with a machine, in order.
 func (e endpoint) protocols(m providers.Machine, configured, remembered Protocol) ([]Protocol, error) {
 	p := configured
 	if l := m.GetLabels()[ProtocolLabel]; l != "" {

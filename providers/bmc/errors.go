@@ -87,7 +87,7 @@ func clip(s string, n int) string {
 	return s
 }
 
-// has says whether one of the reply's codes contains one of the words.
+// has reports whether one of the reply's codes contains one of the words.
 func (r *reply) has(words ...string) bool {
 	for _, c := range r.Codes {
 		for _, w := range words {
@@ -99,7 +99,7 @@ func (r *reply) has(words ...string) bool {
 	return false
 }
 
-// names says whether a reply is a refusal that names a parameter, wherever it does so: in a message, its arguments or its properties.
+// names reports whether a reply is a refusal that names a parameter, wherever it does so: in a message, its arguments or its properties.
 func (r *reply) names(parameter string) bool {
 	return r.Status/100 == 4 && bytes.Contains(r.body, []byte(parameter))
 }
@@ -113,7 +113,7 @@ func notYet(err error) error {
 	return err
 }
 
-// statusOf gives the status that a Redfish service answered an error with; 0 when it is none.
+// statusOf returns the status that a Redfish service answered an error with; 0 when it is none.
 func statusOf(err error) int {
 	var r *reply
 	if errors.As(err, &r) {
@@ -173,7 +173,7 @@ func classify(op string, err error, effect bool) error {
 	return providers.Errorf(class, op, "%w", err)
 }
 
-// silent says whether an error means that the BMC did not answer, which is what opens the circuit breaker.
+// silent reports whether an error means that the BMC did not answer, which is what opens the circuit breaker.
 func silent(err error) bool {
 	if err == nil || statusOf(err) != 0 {
 		return false

@@ -28,7 +28,7 @@ var (
 // ParseBootFlags reads boot flags of a BMC without quirks.
 func ParseBootFlags(out string) (providers.BootDevice, error) { return parseBootFlags(out, Quirks{}) }
 
-// SourcesOfQuirks gives the source of each row.
+// SourcesOfQuirks returns the source of each row.
 func SourcesOfQuirks() (all []string) {
 	for _, r := range quirkTable() {
 		all = append(all, r.source)
@@ -44,7 +44,7 @@ func IPMIError(ctx context.Context, err error, out string) error {
 // ParseLight reads a chassis status.
 func ParseLight(out string) providers.LightState { return parseLight(out) }
 
-// Sensors gives the problems in what `ipmitool sdr elist` prints.
+// Sensors returns the problems in what `ipmitool sdr elist` prints.
 func Sensors(out string) []providers.Problem {
 	var h providers.Health
 	for line := range strings.Lines(out) {
@@ -64,7 +64,7 @@ func Over(line, more string) string {
 	return s.over(fields(more))
 }
 
-// Logged gives the problems in what `ipmitool sel elist` prints.
+// Logged returns the problems in what `ipmitool sel elist` prints.
 func Logged(out string, now time.Time) []providers.Problem { return logged(out, now) }
 
 // LookDue makes it time to look whether BMCs that are driven over IPMI speak Redfish.

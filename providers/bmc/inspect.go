@@ -45,7 +45,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, nil
 }
 
-// stuck says whether it is time to restart the machine's BMC without being asked for.
+// stuck reports whether it is time to restart the machine's BMC without being asked for.
 func (p *Provider) stuck(m providers.Machine) bool {
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
 	if err != nil || !p.cfg.AutoReset {
@@ -77,7 +77,7 @@ func (s *computerSystem) facts(f *providers.Facts) {
 	}
 }
 
-// reasonOf gives an error as the reason of a condition.
+// reasonOf returns an error as the reason of a condition.
 func reasonOf(err error) string {
 	if AdviceOf(err) != "" {
 		return "LeftAlone"

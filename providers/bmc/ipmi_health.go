@@ -66,7 +66,7 @@ func parseSensor(line string) (sensor, bool) {
 	return sensor{f[0], f[2], f[3], f[4]}, f[0] != ""
 }
 
-// analog says whether the sensor measures something.
+// analog reports whether the sensor measures something.
 func (s sensor) analog() bool {
 	_, _, ok := s.measured()
 	return ok
@@ -189,7 +189,7 @@ func logged(out string, now time.Time) []providers.Problem {
 	return ps
 }
 
-// critical says whether an event is one to be told of: an SEL has no severities.
+// critical reports whether an event is one to be told of: an SEL has no severities.
 func critical(event string) bool {
 	e := strings.ToLower(event)
 	if strings.Contains(e, "critical going") && !strings.Contains(e, "non-critical") || strings.Contains(e, "non-recoverable") {

@@ -27,14 +27,14 @@ func (c *controller) works(p Protocol, looked bool) {
 	}
 }
 
-// hadRedfish says whether IPMI was chosen for a BMC that has spoken Redfish, with whichever leader. Where IPMI is what is configured nothing was chosen.
+// hadRedfish reports whether IPMI was chosen for a BMC that has spoken Redfish, with whichever leader. Where IPMI is what is configured nothing was chosen.
 func (c *controller) hadRedfish() bool {
 	c.state.Lock()
 	defer c.state.Unlock()
 	return c.driver == IPMI && c.memo.Driver == Redfish
 }
 
-// lookEvery gives how long after a look the next one is due.
+// lookEvery returns how long after a look the next one is due.
 func (c *controller) lookEvery() time.Duration {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -44,7 +44,7 @@ func (c *controller) lookEvery() time.Duration {
 	return lookLater
 }
 
-// lookDue says whether to look for Redfish now, and notes that it is done. Effects do not wait for that, nor does who has little time: the looks whether a BMC
+// lookDue reports whether to look for Redfish now, and notes that it is done. Effects do not wait for that, nor does who has little time: the looks whether a BMC
 // can be reached have 10 s, and must be able to do it.
 func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 	if _, hurried := providers.NotAfter(ctx); hurried {

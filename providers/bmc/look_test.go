@@ -31,7 +31,7 @@ func autoLab(t *testing.T) (l *lab, key string, asked func() string) {
 	return l, h.URL, asked
 }
 
-// ipmitool gives the path of one that needs no BMC, and what it was asked for.
+// ipmitool returns the path of one that needs no BMC, and what it was asked for.
 func ipmitool(t *testing.T) (path string, asked func() string) {
 	t.Helper()
 	dir := t.TempDir()

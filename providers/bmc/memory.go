@@ -48,7 +48,7 @@ type InMemory struct {
 // NewInMemory makes an empty memory.
 func NewInMemory() *InMemory { return &InMemory{memos: map[string]Memo{}} }
 
-// Recall gives what is known of a BMC; nothing is no error.
+// Recall returns what is known of a BMC; nothing is no error.
 func (m *InMemory) Recall(_ context.Context, bmc string) (Memo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

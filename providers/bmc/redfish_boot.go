@@ -19,7 +19,7 @@ const (
 // usbCd is a boot target that gofish has no name for.
 const usbCd = "UsbCd"
 
-// targetsOf gives the Redfish names of a mode of ours, the preferred one first.
+// targetsOf returns the Redfish names of a mode of ours, the preferred one first.
 func targetsOf(mode string) []string {
 	switch mode {
 	case "PXE":
@@ -192,7 +192,7 @@ func (b bootOverride) change(d providers.BootDevice, q Quirks) (map[string]strin
 	return change, nil
 }
 
-// refusesMode says whether a PATCH may have been refused for the mode in it.
+// refusesMode reports whether a PATCH may have been refused for the mode in it.
 func refusesMode(err error) bool {
 	switch statusOf(err) {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:

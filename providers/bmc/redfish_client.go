@@ -45,7 +45,7 @@ type loginDeps struct {
 	account func(ctx context.Context) (Account, error)
 	refused *logins
 	begin   func(ctx context.Context) error                   // remembers that there may be a session soon: who dies before its note leaves it to the next leader
-	begun   func() bool                                       // such a login is on record, and what came of it is not
+	begun   func() bool                                       // such a login is recorded, and what came of it is not
 	noted   func(ctx context.Context, path string, more bool) // remembers the session that is open, and whether there may be more
 	ended   func(ctx context.Context, path string)            // forgets it
 	former  func() string                                     // the session that an earlier leader left

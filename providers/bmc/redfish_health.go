@@ -44,7 +44,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 // state is the Status of a resource (Resource schema).
 type state struct{ State, Health, HealthRollup text }
 
-// bad gives what is wrong in a word; empty when nothing is known to be. Values that the schema does not have count for nothing: a service was seen that
+// bad returns what is wrong in a word; empty when nothing is known to be. Values that the schema does not have count for nothing: a service was seen that
 // answers Health: Enabled (bb-Ricardo/check_redfish#200).
 func (s state) bad() string {
 	switch {
@@ -76,7 +76,7 @@ type part struct {
 
 func (p part) id() string { return first(string(p.ID), string(p.MemberID), path.Base(p.ODataID)) }
 
-// called gives the name of a part: its own where it is a name, else what it is and its number.
+// called returns the name of a part: its own where it is a name, else what it is and its number.
 func (p part) called(what string) string {
 	name := first(string(p.DeviceLocator), string(p.Socket), string(p.Name))
 	if strings.ContainsAny(name, "0123456789") {

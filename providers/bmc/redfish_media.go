@@ -29,7 +29,7 @@ type virtualMedia struct {
 	}
 }
 
-// inserted gives what is in the slot, or "".
+// inserted returns what is in the slot, or "".
 func (v *virtualMedia) inserted() string {
 	if v.Inserted != nil && !*v.Inserted {
 		return ""
@@ -37,7 +37,7 @@ func (v *virtualMedia) inserted() string {
 	return strings.TrimSpace(v.Image) // Supermicro adds a blank
 }
 
-// knownSlot gives the slot as it was read a moment ago, or reads it: a change that came too late is then in time the next time.
+// knownSlot returns the slot as it was read a moment ago, or reads it: a change that came too late is then in time the next time.
 func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	v, at := h.media, h.seenAt
@@ -119,7 +119,7 @@ func (h *redfishHost) pickSlot(ctx context.Context, all []link) (best *virtualMe
 	return best, nil
 }
 
-// external says whether a Lenovo takes a URL there.
+// external reports whether a Lenovo takes a URL there.
 func (v *virtualMedia) external() bool { return strings.HasPrefix(path.Base(v.ODataID), "EXT") }
 
 func (h *redfishHost) readSlot(ctx context.Context, at string) (*virtualMedia, error) {

@@ -63,7 +63,7 @@ func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) err
 	return err
 }
 
-// resetType gives the ResetType of an action.
+// resetType returns the ResetType of an action.
 func (h *redfishHost) resetType(ctx context.Context, s *computerSystem, a providers.PowerAction) (string, error) {
 	types, err := h.resetTypes(ctx, s.Actions.Reset)
 	if err != nil {

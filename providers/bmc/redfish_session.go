@@ -41,7 +41,7 @@ const loginTime = 20 * time.Second
 
 var errClosed = errors.New("the provider is closed")
 
-// open gives the session, after logging in if there is none. The login goes on when the caller has gone: one that was cut off would leave a
+// open returns the session, after logging in if there is none. The login goes on when the caller has gone: one that was cut off would leave a
 // session behind that nobody knows. It ends within loginTime.
 func (c *redfishClient) open(ctx context.Context) (*session, error) {
 	if err := ctx.Err(); err != nil {
@@ -140,8 +140,8 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// endEarlier ends what earlier logins have left: the session that was on record, or, where it is not known what came of one, whatever else this account
-// has open. What could not be ended stays on record until it is, by the next login or with this session.
+// endEarlier ends what earlier logins have left: the session that was recorded, or, where it is not known what came of one, whatever else this account
+// has open. What could not be ended stays recorded until it is, by the next login or with this session.
 func (c *redfishClient) endEarlier(ctx context.Context, s *session, former string, lost bool) {
 	var err error
 	if lost {
@@ -212,14 +212,14 @@ func (c *redfishClient) tryBasic(ctx context.Context, root *serviceRoot, a Accou
 	return s, nil
 }
 
-// full says whether a login was refused because there are too many sessions.
+// full reports whether a login was refused because there are too many sessions.
 func full(err error) bool {
 	var r *reply
 	return errors.As(err, &r) && (r.has("SessionLimitExceeded", "RAC0218") ||
 		r.Status == http.StatusServiceUnavailable && !r.has("TemporarilyUnavailable"))
 }
 
-// notSent says whether an error means that the request did not leave.
+// notSent reports whether an error means that the request did not leave.
 func notSent(err error) bool {
 	return dialFailed(err) || providers.ClassOf(err) == providers.Late
 }

@@ -108,7 +108,7 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 	}
 }
 
-// another says whether what is read is not the machine: a sled that was put where the machine was must not get its presses.
+// another reports whether what is read is not the machine: a sled that was put where the machine was must not get its presses.
 func (h *redfishHost) another(s *computerSystem) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +136,7 @@ func (h *redfishHost) keep(s *computerSystem, etag, path string) {
 	h.quirks = quirksOf(s.Manufacturer, s.Model)
 }
 
-// known gives the system as it was read last, at most maxAge ago; else it reads it.
+// known returns the system as it was read last, at most maxAge ago; else it reads it.
 func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*computerSystem, error) {
 	h.mu.Lock()
 	s, at := h.found, h.readAt
@@ -147,7 +147,7 @@ func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*compute
 	return h.read(ctx)
 }
 
-// quirksNow gives what is known of its differences.
+// quirksNow returns what is known of its differences.
 func (h *redfishHost) quirksNow() Quirks {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +209,7 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 	return "", providers.Errorf(providers.Unsupported, "pick a system of the BMC", "it has %s: name one in bmc_endpoint, like https://…/redfish/v1/Systems/%s", strings.Join(ids, ", "), ids[0])
 }
 
-// resetTypes gives what a Reset takes: its allowable values, or those of its ActionInfo; empty when the service does not say.
+// resetTypes returns what a Reset takes: its allowable values, or those of its ActionInfo; empty when the service does not say.
 func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, error) {
 	if len(r.Types) > 0 || r.Info == "" {
 		return r.Types, nil
@@ -243,7 +243,7 @@ func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, 
 	return types, nil
 }
 
-// pick gives the first of the wanted values that is allowed. A service that names none is asked for the first.
+// pick returns the first of the wanted values that is allowed. A service that names none is asked for the first.
 func pick(what string, allowed []string, wanted ...string) (string, error) {
 	if len(allowed) == 0 {
 		return wanted[0], nil
@@ -269,7 +269,7 @@ func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 	return err
 }
 
-// manager gives the path of the manager of the system: the BMC itself. Where nothing of the system is answered, which is when a BMC is to be restarted, it is the
+// manager returns the path of the manager of the system: the BMC itself. Where nothing of the system is answered, which is when a BMC is to be restarted, it is the
 // only one that the service has.
 func (h *redfishHost) manager(ctx context.Context) (string, error) {
 	s, unread := h.known(ctx, time.Hour)

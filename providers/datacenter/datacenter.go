@@ -1,5 +1,5 @@
 // Package datacenter is the provider of machines that stand in racks of ours: a BMC for power, boot device and media, and SSH for the host
-// (DESIGN §8). It owns no connection and no rule of its own: it hands each capability to the half that has it, and puts what
+// (docs/operating.md). It owns no connection and no rule of its own: it hands each capability to the half that has it, and puts what
 // both have seen of a machine together.
 package datacenter
 

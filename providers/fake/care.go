@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Light tells whether the locator light is on.
+// Light reports whether the locator light is on.
 func (p *Provider) Light(ctx context.Context, m providers.Machine) (providers.LightState, error) {
 	return get[providers.LightState](ctx, p, opLight, m, nil)
 }

@@ -85,7 +85,7 @@ type network struct {
 	confirmed, reverted bool
 }
 
-// cut says whether the configuration in force keeps the host from being reached.
+// cut reports whether the configuration in force keeps the host from being reached.
 func (n *network) cut() bool { return n != nil && n.breaks && !n.reverted }
 
 // applyNetwork applies for good if the rollback time is zero.

@@ -91,7 +91,7 @@ func (c *call) commandStatus(a outputArgs) (any, error) {
 	return s, nil
 }
 
-// read gives what a program has printed after it ran that long, from an offset on.
+// read returns what a program has printed after it ran that long, from an offset on.
 func (p *program) read(ran time.Duration, offset int64) (out []providers.Output, next int64) {
 	next = offset
 	at := int64(0)

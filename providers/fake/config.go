@@ -113,7 +113,7 @@ func validateFaults(all Faults, machines map[string]Faults) error {
 	return nil
 }
 
-// overlay gives old with the raw entries applied: on a machine's own entry, else on the
+// overlay returns old with the raw entries applied: on a machine's own entry, else on the
 // faults of all. A null entry removes the machine's own.
 func overlay(all Faults, old map[string]Faults, raw map[string]json.RawMessage) (map[string]Faults, error) {
 	out := maps.Clone(old)

@@ -2,7 +2,7 @@
 // drives it. A Fleet behaves as hardware does: presses take time, hosts boot, commands
 // run and die with their host, BMCs fail, hang and lie as configured. It counts every
 // effect that reaches it, so that a witness can compare what happened with the record
-// (DESIGN §8).
+// (docs/operating.md).
 //
 // There is one code path. A Provider is always a client of the fleet's HTTP API; without
 // an endpoint it calls the handler of a fleet in its own process.

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Effect is one thing that was done to a machine, as GET /effects answers it (DESIGN §8).
+// Effect is one thing that was done to a machine, as GET /effects answers it (docs/operating.md).
 type Effect struct {
 	Seq         int       `json:"seq"` // 1, 2, 3 …: the order in which effects happened
 	MachineID   string    `json:"machine_id"`
@@ -39,7 +39,7 @@ func (j *journal) add(now func() time.Time, machineID string, op providers.Op, e
 	})
 }
 
-// list gives the effects after a sequence number; an empty id means any.
+// list returns the effects after a sequence number; an empty id means any.
 func (j *journal) list(machineID, runID string, after int) []Effect {
 	j.mu.Lock()
 	all := j.all // entries never change, so that reading them needs no lock

@@ -27,7 +27,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// TestEffectOutlivesItsCaller gives up on a press that is on its way to the BMC.
+// TestEffectOutlivesItsCaller: a caller cancels a press that is on its way to the BMC.
 func TestEffectOutlivesItsCaller(t *testing.T) {
 	inLab(t, fake.Faults{Latency: fake.Duration(3 * time.Second)}, func(l *lab) {
 		ctx, cancel := context.WithTimeout(l.ctx, time.Second)

@@ -59,7 +59,7 @@ func NewFleet(c Config) *Fleet {
 	return f
 }
 
-// Effects gives what happened to a machine on behalf of a run, in order, after an effect's
+// Effects returns what happened to a machine on behalf of a run, in order, after an effect's
 // sequence number. An empty id means any, after 0 means from the first.
 func (f *Fleet) Effects(machineID, runID string, after int) []Effect {
 	return f.log.list(machineID, runID, after)
@@ -75,7 +75,7 @@ func (f *Fleet) SetFaults(all Faults, machines map[string]Faults) error {
 	return nil
 }
 
-// Faults gives the faults in force: those of every machine, and of machines that differ.
+// Faults returns the faults in force: those of every machine, and of machines that differ.
 func (f *Fleet) Faults() (Faults, map[string]Faults) {
 	t := f.faults.Load()
 	ms := make(map[string]Faults, len(t.machines))

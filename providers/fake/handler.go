@@ -16,7 +16,7 @@ import (
 // maxBody bounds a request, in bytes. Scripts and cloud-init configurations are part of one.
 const maxBody = 4 << 20
 
-// Handler serves the fleet over HTTP (DESIGN §8):
+// Handler serves the fleet over HTTP (docs/operating.md):
 //
 //	GET  /healthz         200 when it serves
 //	GET  /effects         what happened, in order; ?machine_id= &run_id= &after=SEQ

@@ -109,7 +109,7 @@ func (l *lab) install(step string, want providers.WorkState) providers.InstallSt
 	return s
 }
 
-// effects gives the names of all effects, in order.
+// effects returns the names of all effects, in order.
 func (l *lab) effects() []string {
 	out := []string{}
 	for _, e := range l.fleet.Effects("", "", 0) {

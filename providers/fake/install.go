@@ -88,7 +88,7 @@ func (i *install) fail(m *machine, why string) {
 	}
 }
 
-// pressed says whether a power press has not worked yet.
+// pressed reports whether a power press has not worked yet.
 func (m *machine) pressed() bool {
 	for _, e := range m.pending {
 		if e.press {

@@ -217,7 +217,7 @@ func (m *machine) booted() {
 	m.say(m.id + " " + m.image + " boot " + m.bootID + "\r\n" + m.id + " login: ")
 }
 
-// reachable says whether the host answers, and why.
+// reachable reports whether the host answers, and why.
 func (m *machine) reachable() (bool, string) {
 	if m.up && m.net.cut() {
 		return false, "NetworkUnreachable"

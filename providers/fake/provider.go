@@ -105,7 +105,7 @@ func Factory(_ string, config json.RawMessage, log *slog.Logger) (providers.Prov
 // Kind is "fake".
 func (p *Provider) Kind() string { return "fake" }
 
-// Fleet gives the fleet if it is in this process, else nil.
+// Fleet returns the fleet if it is in this process, else nil.
 func (p *Provider) Fleet() *Fleet { return p.fleet }
 
 // Settle is how late an effect can show: what was configured, else twice the latency plus

@@ -54,7 +54,7 @@ func readNotAfter(h http.Header) (time.Time, error) {
 	return t, nil
 }
 
-// statusOf gives the HTTP status of a class of errors; classOf reads it back where an
+// statusOf returns the HTTP status of a class of errors; classOf reads it back where an
 // answer has no body of ours.
 func statusOf(c providers.Class) int {
 	switch c {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Transport gives a RoundTripper like t that sends nothing of a request once the not-after time of its context has passed: the error
+// Transport returns a RoundTripper like t that sends nothing of a request once the not-after time of its context has passed: the error
 // is then of class Late. It speaks HTTP/1.1, where a connection has one request at a time. A DialTLSContext of t is not used.
 func Transport(t *http.Transport) http.RoundTripper {
 	t = t.Clone()

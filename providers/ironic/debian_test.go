@@ -146,7 +146,7 @@ func (d *debian) show(t *testing.T, name string) (n ironiclab.Node) {
 	return n
 }
 
-// history gives the provision states that Ironic's conductor says the node went through.
+// history returns the provision states that Ironic's conductor says the node went through.
 func (d *debian) history(t *testing.T, name string) string {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(d.dir, "conductor.log"))

@@ -1,4 +1,4 @@
-// Package ironic drives machines that somebody else's OpenStack Ironic manages, through its API (DESIGN §8).
+// Package ironic drives machines that somebody else's OpenStack Ironic manages, through its API (docs/operating.md).
 //
 // It owns the login at that API, the microversion that is spoken, and what is written on a node: the image that it is to get, and
 // under extra.holdfast the token of the attempt that installs. It must not know runs, plans, the FSM or the cluster, it speaks to no BMC

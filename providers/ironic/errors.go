@@ -88,7 +88,7 @@ func status(err error) int {
 	return 0
 }
 
-// locked says whether Ironic refused because the node is locked, which means that it has done nothing.
+// locked reports whether Ironic refused because the node is locked, which means that it has done nothing.
 func locked(err error) bool {
 	r := replyOf(err)
 	return r != nil && r.Status == http.StatusConflict && strings.Contains(r.Text, "is locked")

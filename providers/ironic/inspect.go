@@ -43,7 +43,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, nil
 }
 
-// reasonOf gives an error as the reason of a condition.
+// reasonOf returns an error as the reason of a condition.
 func reasonOf(err error) string {
 	switch providers.ClassOf(err) {
 	case providers.Auth:

@@ -58,7 +58,7 @@ type door struct {
 	until   time.Time
 }
 
-// open gives the session, and logs in when there is none.
+// open returns the session, and logs in when there is none.
 func (d *door) open(ctx context.Context) (*session, error) {
 	select {
 	case d.turn <- struct{}{}:

@@ -52,7 +52,7 @@ func negotiate(ctx context.Context, c *gophercloud.ServiceClient) error {
 	return nil
 }
 
-// speaks says whether a client speaks at least a microversion.
+// speaks reports whether a client speaks at least a microversion.
 func speaks(c *gophercloud.ServiceClient, minor int) bool {
 	_, have, err := utils.ParseMicroversion(c.Microversion)
 	return err == nil && have >= minor

@@ -18,7 +18,7 @@ import (
 // scheme begins the bmc_endpoint of a machine that is a node.
 const scheme = "ironic://"
 
-// nodeOf gives the name or UUID of a machine's node.
+// nodeOf returns the name or UUID of a machine's node.
 func nodeOf(m providers.Machine) (string, error) {
 	id := m.GetMachineId()
 	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
@@ -98,7 +98,7 @@ func (p *Provider) read(ctx context.Context, s *session, id string) (*node, erro
 	return n, nil
 }
 
-// known gives a node as it was read a moment ago, or reads it.
+// known returns a node as it was read a moment ago, or reads it.
 func (p *Provider) known(ctx context.Context, s *session, id string) (*node, error) {
 	p.mu.Lock()
 	n := p.seen[id]
@@ -137,7 +137,7 @@ func (p *Provider) unlocked(ctx context.Context, s *session, id string, until ti
 	}
 }
 
-// sick gives an error for a node that Ironic has given up on, or that somebody has taken out of its hands.
+// sick returns an error for a node that Ironic has given up on, or that somebody has taken out of its hands.
 func (n *node) sick(op string) error {
 	if !n.Maintenance {
 		return nil
@@ -164,7 +164,7 @@ func (n *node) powerChangedAt() string {
 	return info.At
 }
 
-// uefi says whether the node boots by UEFI; known is false when it does not tell.
+// uefi reports whether the node boots by UEFI; known is false when it does not tell.
 func (n *node) uefi() (uefi, known bool) {
 	mode := n.BootMode
 	if mode == "" {

@@ -79,13 +79,13 @@ func (v verb) way() way {
 	return way{}
 }
 
-// circles says whether a verb may end in the state in which it began: only the time then tells the one from the other.
+// circles reports whether a verb may end in the state in which it began: only the time then tells the one from the other.
 func (r *record) circles() bool {
 	w := r.verb().way()
 	return r.From == w.end || slices.Contains(w.fail, r.From)
 }
 
-// plan gives the way from a provision state to an installed image, or to wiped disks. An active node is built anew in its place, unless its disks are to be
+// plan returns the way from a provision state to an installed image, or to wiped disks. An active node is built anew in its place, unless its disks are to be
 // wiped: that takes it out, cleans it with the steps of the configuration, and provides it again, which cleans once more as Ironic is set up to.
 func plan(state string, s providers.InstallSpec) ([]verb, error) {
 	var todo []verb

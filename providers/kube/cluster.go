@@ -75,7 +75,7 @@ type api struct {
 	nodes *directory // of all nodes, of a moment ago
 }
 
-// api gives the API of a cluster, and another one when what was registered has changed.
+// api returns the API of a cluster, and another one when what was registered has changed.
 func (j *Joiner) api(ctx context.Context, m providers.Machine, ref string) (*api, error) {
 	op := "open cluster " + ref
 	r, err := j.clusters.Cluster(ctx, m, ref)

@@ -56,7 +56,7 @@ func (a *api) discovery(ctx context.Context) (server string, hashes []string, er
 	return server, hashes, nil
 }
 
-// address gives host:port of a server's URL.
+// address returns host:port of a server's URL.
 func address(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Hostname() == "" {
@@ -69,7 +69,7 @@ func address(server string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// fingerprints gives the hashes of the public keys of certificates, as kubeadm takes them (RFC 7469 §2.4, in hex).
+// fingerprints returns the hashes of the public keys of certificates, as kubeadm takes them (RFC 7469 §2.4, in hex).
 func fingerprints(bundle []byte) []string {
 	var hashes []string
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {

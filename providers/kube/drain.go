@@ -149,7 +149,7 @@ func (a *api) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	}
 }
 
-// leaves says whether a drain makes a pod leave.
+// leaves reports whether a drain makes a pod leave.
 func leaves(p *corev1.Pod) bool {
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false

@@ -46,7 +46,7 @@ func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Mac
 	return nil
 }
 
-// prepared gives the script of a join, with a token that is good.
+// prepared returns the script of a join, with a token that is good.
 func (j *Joiner) prepared(ctx context.Context, attempt string, m providers.Machine, s providers.JoinSpec) (string, error) {
 	j.mu.Lock()
 	ready, ok := j.scripts[attempt]
@@ -123,7 +123,7 @@ func (a *api) joining(ctx context.Context, m providers.Machine, s providers.Join
 	return c, nil
 }
 
-// certificateKey gives what opens the certificates that control planes share, where they are to be had.
+// certificateKey returns what opens the certificates that control planes share, where they are to be had.
 func (a *api) certificateKey(ctx context.Context, op string) (string, error) {
 	const again = "run kubeadm init phase upload-certs --upload-certs on a control plane, and register the cluster again with its key (holdfast cluster-ref add --certificate-key-file)"
 	if a.certKey == "" {
@@ -153,7 +153,7 @@ func (j *Joiner) JoinStatus(ctx context.Context, m providers.Machine, token stri
 	return st.State, "", nil
 }
 
-// said gives the end of what a command wrote, its errors if there are any.
+// said returns the end of what a command wrote, its errors if there are any.
 func said(output []providers.Output) string {
 	streams := map[string]string{}
 	for _, o := range output {

@@ -30,7 +30,7 @@ func NodeNames(m providers.Machine) []string {
 	return names
 }
 
-// whose says whether a node is the machine's: proved, or why it is another's. Neither: nothing is known but its name.
+// whose reports whether a node is the machine's: proved, or why it is another's. Neither: nothing is known but its name.
 func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
 	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
 		if id == m.GetMachineId() {
@@ -89,7 +89,7 @@ func canonUUID(s string) string {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// swapped gives a UUID with its first three fields in the other byte order: SMBIOS has them little-endian since 2.6, and not all who read it do.
+// swapped returns a UUID with its first three fields in the other byte order: SMBIOS has them little-endian since 2.6, and not all who read it do.
 func swapped(u string) string {
 	b, err := hex.DecodeString(strings.ReplaceAll(u, "-", ""))
 	if err != nil || len(b) != 16 {

@@ -30,7 +30,7 @@ type MediumConfig struct {
 // MediumImager installs machines by virtual media: it inserts a boot medium that is made for the session, boots the machine from it once, and takes it out as
 // soon as the installer runs. It implements providers.Imager and providers.InstallEnder.
 //
-// What is to be done next shows in the drive, in the boot device and in the power; that the machine was off is on record before it goes on. So a new leader
+// What is to be done next shows in the drive, in the boot device and in the power; that the machine was off is recorded before it goes on. So a new leader
 // finds out where the last one has stopped. What it cannot know is the secret of a medium that was made and not inserted: it makes another.
 type MediumImager struct {
 	*Imager

@@ -20,11 +20,11 @@ import (
 
 // Sessions keeps install sessions where the next leader finds them.
 type Sessions interface {
-	// Session gives the last session of a machine, nil for none. It answers at once.
+	// Session returns the last session of a machine, nil for none. It answers at once.
 	Session(machineID string) *holdfastv1.Install
 	// Open opens the session of an attempt, unless it has.
 	Open(ctx context.Context, op providers.Op, spec providers.InstallSpec) error
-	// Note puts on record what was seen of the machine of a session.
+	// Note records what was seen of the machine of a session.
 	Note(ctx context.Context, i *holdfastv1.Install, seen Seen) error
 }
 
@@ -48,7 +48,7 @@ type Buttons interface {
 type Config struct {
 	Boot    time.Duration // until the machine asks for its boot script; default 15 min: servers test their memory first
 	Start   time.Duration // until the installer reports after that; default 5 min
-	Silence time.Duration // between two signs of life of the installer; default 5 min
+	Silence time.Duration // between two heartbeats of the installer; default 5 min
 	Disk    time.Duration // until the installed system answers; default 15 min
 }
 
@@ -86,7 +86,7 @@ func token(i *holdfastv1.Install) string {
 	return providers.Op{RunID: i.GetRunId(), Step: i.GetStep(), Attempt: i.GetAttempt()}.Token()
 }
 
-// session gives the open session of a token, nil for none.
+// session returns the open session of a token, nil for none.
 func (p *Imager) session(m providers.Machine, tok string) *holdfastv1.Install {
 	if i := p.sessions.Session(m.GetMachineId()); i != nil && token(i) == tok {
 		return i
@@ -123,7 +123,7 @@ const (
 	dueOn  = "power on"
 )
 
-// due says which button is next; "" for none. It converges: what was pressed shows in the power state, and that it was off is on record before it is
+// due says which button is next; "" for none. It converges: what was pressed shows in the power state, and that it was off is recorded before it is
 // pressed on.
 func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
 	if i.GetAttempt() < 2 || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || i.GetPowerOnSeen() {

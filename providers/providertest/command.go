@@ -122,7 +122,7 @@ func text(out []providers.Output, stream string) string {
 	return b.String()
 }
 
-// elapsed gives how long f took.
+// elapsed returns how long f took.
 func elapsed(f func()) time.Duration {
 	start := time.Now()
 	f()

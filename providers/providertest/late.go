@@ -41,7 +41,7 @@ func lateTests() map[string]func(*harness) {
 	}
 }
 
-// calm gives what was done against the rules a moment to show.
+// calm waits for a moment, in which an effect against the rules would show.
 func (h *harness) calm() {
 	for range 5 {
 		h.pause()

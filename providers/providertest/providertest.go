@@ -191,7 +191,7 @@ func (h *harness) counted(op providers.Op, name string, want int) {
 	}
 }
 
-// need gives a capability, or skips the test.
+// need returns a capability, or skips the test.
 func need[C any](h *harness, c providers.Capability) C {
 	h.Helper()
 	p, ok := h.Provider.(C)

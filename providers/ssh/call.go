@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// place gives where a machine's host is.
+// place returns where a machine's host is.
 func (p *Provider) place(op string, m providers.Machine) (place, error) {
 	address, err := parseEndpoint(m.GetSpec().GetSshEndpoint())
 	if err != nil {
@@ -114,7 +114,7 @@ func use[T any](ctx context.Context, p *Provider, l *link, do func(context.Conte
 	}
 }
 
-// shell gives one that has just answered.
+// shell returns one that has just answered.
 func (l *link) shell(cfg Config) (*shell, error) {
 	for {
 		l.mu.Lock()
@@ -149,7 +149,7 @@ func (l *link) giveBack(sh *shell, err error) {
 	l.idle = append(l.idle, sh)
 }
 
-// translate gives an error its class.
+// translate returns an error its class.
 func (p *Provider) translate(ctx context.Context, op string, err error) error {
 	var he *hostError
 	var b *broken

@@ -45,7 +45,7 @@ type Config struct {
 	// HostKeys says what is done about a host without a pinned key: "first-sight" (the default) pins the one that is seen, "pinned" refuses.
 	HostKeys string `json:"host_keys"`
 
-	KeepAlive   Duration `json:"keepalive"`    // between two signs of life that are asked for; default 5s
+	KeepAlive   Duration `json:"keepalive"`    // between two heartbeats that are asked for; default 5s
 	DeadAfter   Duration `json:"dead_after"`   // a host that does not answer one for so long has its connection closed; default 15s
 	Idle        Duration `json:"idle"`         // a connection nobody uses is closed after that; default 1m
 	MaxAge      Duration `json:"max_age"`      // no connection is given out that is older: secrets change; default 15m

@@ -51,7 +51,7 @@ type Credentials interface {
 	Login(ctx context.Context, ref string) (Login, error)
 }
 
-// methods gives how to log in: certificate, key, password. now decides whether the certificate is still good. A secret that is common to all machines which name none
+// methods returns how to log in: certificate, key, password. now decides whether the certificate is still good. A secret that is common to all machines which name none
 // sends no password: whoever may register a machine says where its host is, and would be told it. A key proves itself and stays here.
 func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 	var ms []ssh.AuthMethod

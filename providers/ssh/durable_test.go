@@ -256,7 +256,7 @@ func killedBeforeItStarted(t *testing.T, h host) {
 	}
 }
 
-// claimOf gives the words of a command's claim: directory, boot id, mode, supervisor's pid and so on.
+// claimOf returns the words of a command's claim: directory, boot id, mode, supervisor's pid and so on.
 func (h host) claimOf(t *testing.T, token string) []string {
 	t.Helper()
 	c := strings.Fields(h.file(t, h.state+"/t-"+token))

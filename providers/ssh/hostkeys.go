@@ -14,7 +14,7 @@ import (
 // HostKeys keeps the keys that hosts are known by, from the inventory, an installer's report, or first sight. A host is a machine's id, or "jump/"
 // and the address of a jump host. Keys are as in authorized_keys: "ssh-ed25519 AAAA…".
 type HostKeys interface {
-	// Get gives the pinned keys of a host; none is no error.
+	// Get returns the pinned keys of a host; none is no error.
 	Get(ctx context.Context, host string) ([]string, error)
 	// Pin records the first key of a host. It is an error when the host has another one by then.
 	Pin(ctx context.Context, host, key string) error
@@ -165,7 +165,7 @@ func NewPinnedInMemory(known map[string][]string) *PinnedInMemory {
 	return p
 }
 
-// Get gives the keys of a host.
+// Get returns the keys of a host.
 func (p *PinnedInMemory) Get(_ context.Context, host string) ([]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -113,7 +113,7 @@ func dialTCP(ctx context.Context, address string, via *link) (net.Conn, error) {
 	return via.client.DialContext(ctx, "tcp", address)
 }
 
-// watch asks for signs of life, closes a connection that gives none, and one that nobody uses. It ends with the connection.
+// watch asks for heartbeats, closes a connection that gives none, and one that nobody uses. It ends with the connection.
 func (l *link) watch(cfg Config) {
 	tick := time.NewTicker(min(time.Duration(cfg.KeepAlive), time.Duration(cfg.Idle)))
 	defer tick.Stop()
@@ -214,7 +214,7 @@ func (p *pool) remove(l *link) {
 
 var errClosed = errors.New("the provider is closed")
 
-// link gives the connection to a place, and makes it when there is none: then it is fresh. The caller releases it.
+// link returns the connection to a place, and makes it when there is none: then it is fresh. The caller releases it.
 func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, fresh bool, err error) {
 	for {
 		p.pool.mu.Lock()

@@ -152,7 +152,7 @@ func (s *shell) ended(err error) error {
 	return &broken{err}
 }
 
-// refused says whether sudo did not let the user begin, or is not there. What else it says may be a warning: that it cannot resolve the name of the host, for
+// refused reports whether sudo did not let the user begin, or is not there. What else it says may be a warning: that it cannot resolve the name of the host, for
 // one, and a shell then broke for another reason.
 func refused(said string) bool {
 	said = strings.ToLower(said)
@@ -179,7 +179,7 @@ func (s *shell) ask(request string, parse func(words []string) error) error {
 	return s.ended(err)
 }
 
-// ping asks for a sign of life, and for the time.
+// ping asks for a heartbeat, and for the time.
 func (s *shell) ping() error {
 	return s.ask("hf_ping\n", func(words []string) error {
 		if len(words) != 2 || words[0] != "pong" {
@@ -203,7 +203,7 @@ func (s *shell) until(ctx context.Context) int64 {
 	return max(0, s.clock+int64(left/(10*time.Millisecond)))
 }
 
-// confirmed gives until when, by the host's clock, what was staged may begin. Staging may take a slow host longer than any effect may wait, and is
+// confirmed returns until when, by the host's clock, what was staged may begin. Staging may take a slow host longer than any effect may wait, and is
 // no effect: what counts is the time after it. What must not begin any more is dropped.
 func (s *shell) confirmed(ctx context.Context, op, nonce string) (until int64, err error) {
 	if err := s.ping(); err != nil { // two clocks are compared: not over the time that staging took

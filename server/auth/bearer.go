@@ -15,7 +15,7 @@ const (
 	maxJWT   = 16 << 10 // those of some issuers name every group
 )
 
-// parseBearer reads the values of an Authorization header: "Bearer X", or X alone, as agents in the field send it (specs/README.md,
+// parseBearer reads the values of an Authorization header: "Bearer X", or X alone, as agents in the field send it (docs/clients.md,
 // 000). Nothing at all gives an empty token.
 func parseBearer(values []string) (string, *Error) {
 	if len(values) == 0 {
@@ -45,7 +45,7 @@ func parseBearer(values []string) (string, *Error) {
 	return v, nil
 }
 
-// token68 says whether a byte may stand in a bearer token (RFC 6750 §2.1).
+// token68 reports whether a byte may stand in a bearer token (RFC 6750 §2.1).
 func token68(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
@@ -72,7 +72,7 @@ func alive(t *holdfastv1.Token, now time.Time) *Error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// fromToken gives the identity that a token on record stands for.
+// fromToken returns the identity that a token on record stands for.
 func fromToken(t *holdfastv1.Token) *holdfastv1.Identity {
 	id := &holdfastv1.Identity{
 		Principal: "token:" + t.GetName(), Role: t.GetRole(), Pools: t.GetPools(), TokenId: t.GetTokenId(), Method: MethodToken,

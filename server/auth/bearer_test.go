@@ -144,7 +144,7 @@ func TestSecondLook(t *testing.T) {
 	}
 }
 
-// TestSecrets: 64 random bytes, base64url (specs/README.md, 000).
+// TestSecrets: 64 random bytes, base64url (docs/clients.md, 000).
 func TestSecrets(t *testing.T) {
 	a, hash := NewSecret()
 	b, _ := NewSecret()

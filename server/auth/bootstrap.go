@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// secretBytes is the length of tokens before they are spelled in base64url (specs/README.md, 000).
+// secretBytes is the length of tokens before they are spelled in base64url (docs/clients.md, 000).
 const secretBytes = 64
 
 // NewSecret makes the value of a token, and the hash that is kept of it.
@@ -74,13 +74,13 @@ func (b *Bootstrap) Run(ctx context.Context, _ cluster.Term) error {
 	}
 }
 
-// retryable says whether another try may do better.
+// retryable reports whether another try may do better.
 func retryable(err error) bool {
 	_, refused := errors.AsType[*fsm.Error](err)
 	return !refused
 }
 
-// try makes the token unless there is one, and shows it when it is on record.
+// try makes the token unless there is one, and shows it when it is recorded.
 func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done bool, err error) {
 	v, err := b.node.View(ctx)
 	if err != nil {

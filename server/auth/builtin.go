@@ -79,7 +79,7 @@ func foreign(err error) error {
 	return err
 }
 
-// signingKey gives the key of the built-in issuer that a token names, until it retires.
+// signingKey returns the key of the built-in issuer that a token names, until it retires.
 func signingKey(r Records, id string) *internalv1.SigningKey {
 	for _, k := range r.SigningKeys() {
 		if k.GetKeyId() == id && id != "" {
@@ -89,7 +89,7 @@ func signingKey(r Records, id string) *internalv1.SigningKey {
 	return nil
 }
 
-// verify gives the claims of an access token.
+// verify returns the claims of an access token.
 func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) (*AccessClaims, *Error) {
 	if k.GetRetiresAt() != nil && now.After(k.GetRetiresAt().AsTime()) {
 		return nil, unauthenticated(ReasonTokenExpired, "the access token was signed with a key that has retired: get a new one")
@@ -125,7 +125,7 @@ func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) 
 	return &c, nil
 }
 
-// ofClient gives the identity of the client that an access token was made for, as it is on record now.
+// ofClient returns the identity of the client that an access token was made for, as it is recorded now.
 func (g *Gate) ofClient(ctx context.Context, c *AccessClaims, source string) (*holdfastv1.Identity, error) {
 	t, ok := g.deps.Records().Token(c.TokenID)
 	if !ok {

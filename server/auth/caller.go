@@ -25,23 +25,23 @@ type seen struct {
 	expires time.Time // zero: never
 }
 
-// lasts says whether the token has not expired yet.
+// lasts reports whether the token has not expired yet.
 func (s *seen) lasts(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
 
 type callerKey struct{}
 
-// NewContext gives a context for calls of that caller. Nothing that comes over the network can do so.
+// NewContext returns a context for calls of that caller. Nothing that comes over the network can do so.
 func NewContext(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom gives the caller; nil when nobody has been authenticated, as on public routes.
+// CallerFrom returns the caller; nil when nobody has been authenticated, as on public routes.
 func CallerFrom(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
 
-// From gives who makes the call; nil, which has no role, when nobody has been authenticated.
+// From returns the identity of the caller; nil, which has no role, if nobody was authenticated.
 func From(ctx context.Context) *holdfastv1.Identity {
 	if c := CallerFrom(ctx); c != nil {
 		return c.Identity
@@ -64,7 +64,7 @@ func isPeer(id *holdfastv1.Identity) bool {
 	return id.GetMethod() == MethodCertificate && strings.HasPrefix(id.GetPrincipal(), peerPrefix)
 }
 
-// InScope says whether somebody may see what is in a pool: he is scoped to it, or to none at all. A machine's agent sees no pool.
+// InScope reports whether somebody may see what is in a pool: he is scoped to it, or to none at all. A machine's agent sees no pool.
 func InScope(id *holdfastv1.Identity, pool string) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT:
@@ -75,7 +75,7 @@ func InScope(id *holdfastv1.Identity, pool string) bool {
 	return len(id.GetPools()) == 0 || slices.Contains(id.GetPools(), pool)
 }
 
-// Scoped says whether somebody sees only some of what there is.
+// Scoped reports whether somebody sees only some of what there is.
 func Scoped(id *holdfastv1.Identity) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT, holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:

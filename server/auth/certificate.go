@@ -14,7 +14,7 @@ import (
 // maxName bounds the names of principals, in bytes.
 const maxName = 128
 
-// certificateOf gives who is at the other end of a connection, when it presented a certificate. The listener has verified
+// certificateOf returns the identity at the other end of a connection, if it presented a certificate. The listener has verified
 // it; it may have ended since.
 func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) {
 	if cs == nil || len(cs.PeerCertificates) == 0 {
@@ -32,8 +32,8 @@ func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) 
 	return nil, unauthenticated(ReasonBadCredentials, "the client certificate was not verified: use one of this cluster's CA")
 }
 
-// fromCertificate gives the identity in a certificate: the common name is the user, the organizational units are roles
-// (DESIGN §9), see highest for what becomes of several.
+// fromCertificate returns the identity in a certificate: the common name is the user, the organizational units are roles
+// (docs/security.md), see highest for what becomes of several.
 func fromCertificate(c *peertls.Caller) (*holdfastv1.Identity, *Error) {
 	if c.Peer != "" {
 		return &holdfastv1.Identity{Principal: peerPrefix + c.Peer, Method: MethodCertificate}, nil
@@ -50,7 +50,7 @@ func fromSubject(cert *x509.Certificate) (*holdfastv1.Identity, *Error) {
 	return &holdfastv1.Identity{Principal: "user:" + name, Role: g.role, Pools: g.pools, Method: MethodCertificate}, nil
 }
 
-// goodName says whether a name can stand in the audit trail.
+// goodName reports whether a name can stand in the audit trail.
 func goodName(name string) bool {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return false

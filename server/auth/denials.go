@@ -22,7 +22,7 @@ const (
 	failedPause   = time.Second            // failed authentications wait so long for others
 	mergedPause   = time.Minute            // merged refusals wait so long
 	reportTimeout = 5 * time.Second
-	waitRecorded  = 2 * time.Second // a refusal waits no longer to be on record
+	waitRecorded  = 2 * time.Second // a refusal waits no longer to be recorded
 	maxPrincipals = 4096
 
 	// The audit trail keeps so many events and no more: who is refused all the time must not push the others out of it. Beyond

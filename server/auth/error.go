@@ -43,10 +43,10 @@ type Error struct {
 	Retry   time.Duration // of ResourceExhausted and Unavailable: how long to wait
 }
 
-// Error gives the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// GRPCStatus gives the status with its details.
+// GRPCStatus returns the status with its details.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Code, e.Message)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: e.Reason, Domain: cluster.ErrorDomain}}

@@ -49,7 +49,7 @@ func forwarded(values []string) (*Caller, *Error) {
 	return &Caller{Identity: id, Source: f.GetSource(), Peer: f.GetPeer(), Method: f.GetMethod()}, nil
 }
 
-// stripped gives a context without the metadata that only peers may send.
+// stripped returns a context without the metadata that only peers may send.
 func stripped(ctx context.Context, md metadata.MD) context.Context {
 	if len(md[headerIdentity]) == 0 && len(md[headerHop]) == 0 {
 		return ctx

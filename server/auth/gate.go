@@ -37,15 +37,15 @@ type Records interface {
 	TokenByHash(sum []byte) (*holdfastv1.Token, bool)
 	Token(id string) (*holdfastv1.Token, bool)
 	SigningKeys() []*internalv1.SigningKey
-	// TokensMark gives a value that is another one after any change of a token.
+	// TokensMark returns a value that is another one after any change of a token.
 	TokensMark() any
 }
 
 // Deps are what a Gate needs of its peer.
 type Deps struct {
-	// Records gives this peer's own state.
+	// Records returns this peer's own state.
 	Records func() Records
-	// Fresh gives a state that includes all that was acknowledged before the call.
+	// Fresh returns a state that includes all that was acknowledged before the call.
 	Fresh func(context.Context) (Records, error)
 	// Report takes refusals to the audit trail.
 	Report func(context.Context, *internalv1.RecordDenials) error
@@ -96,10 +96,10 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 	return g, err
 }
 
-// Denials gives what takes refusals to the audit trail.
+// Denials returns what takes refusals to the audit trail.
 func (g *Gate) Denials() *Denials { return g.denials }
 
-// rule gives the rule of a method. One that is not in the table refuses everybody.
+// rule returns the rule of a method. One that is not in the table refuses everybody.
 func (g *Gate) rule(method string) (methodRule, *Error) {
 	r, ok := g.rules[method]
 	if !ok || !r.set() {
@@ -108,7 +108,7 @@ func (g *Gate) rule(method string) (methodRule, *Error) {
 	return r, nil
 }
 
-// readOnly says whether a method is marked so in its proto, or is gRPC's own.
+// readOnly reports whether a method is marked so in its proto, or is gRPC's own.
 func readOnly(name string) bool {
 	service, method, _ := strings.Cut(name, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -126,7 +126,7 @@ func readOnly(name string) bool {
 	return true
 }
 
-// Open gives a gate that takes everybody for anonymous, an admin: that of a server that was told of no other one.
+// Open returns a gate that takes everybody for anonymous, an admin: that of a server that was told of no other one.
 func Open() *Gate {
 	g, err := New(Config{Insecure: true}, Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
 	if err != nil {

@@ -13,7 +13,7 @@ type grant struct {
 	pools []string
 }
 
-// goodPool says whether a pool can be called so: visible ASCII, no comma, as the FSM has it.
+// goodPool reports whether a pool can be called so: visible ASCII, no comma, as the FSM has it.
 func goodPool(s string) bool {
 	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' })
 }

@@ -116,7 +116,7 @@ func newGate(t testing.TB, f *fakeRecords, cfg Config) *Gate {
 	return g
 }
 
-// reasonOf gives the reason of a refusal; of other errors, their text.
+// reasonOf returns the reason of a refusal; of other errors, their text.
 func reasonOf(err error) string {
 	if err == nil {
 		return ""

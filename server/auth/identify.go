@@ -25,10 +25,10 @@ type presented struct {
 	method    string // as the audit trail names it
 }
 
-// peer says whether a call came over a connection of another peer of this cluster.
+// peer reports whether a call came over a connection of another peer of this cluster.
 func (p *presented) peer() bool { return p.cert != nil && p.cert.Peer != "" }
 
-// fromGRPC gives what came with a gRPC call, and its metadata.
+// fromGRPC returns what came with a gRPC call, and its metadata.
 func (g *Gate) fromGRPC(ctx context.Context, method string) (presented, metadata.MD) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p := presented{bearer: md[headerToken], forwarded: md[headerIdentity], method: method}
@@ -41,7 +41,7 @@ func (g *Gate) fromGRPC(ctx context.Context, method string) (presented, metadata
 	return p, md
 }
 
-// fromHTTP gives what came with a request. Headers that name an address of the client are not believed: anybody can set them.
+// fromHTTP returns what came with a request. Headers that name an address of the client are not believed: anybody can set them.
 func (g *Gate) fromHTTP(r *http.Request, method string) presented {
 	p := presented{source: sourceOf(r.RemoteAddr), bearer: r.Header.Values("Authorization"), method: method}
 	p.cert, p.certError = g.certificateOf(r.TLS)
@@ -51,7 +51,7 @@ func (g *Gate) fromHTTP(r *http.Request, method string) presented {
 // Source returns what counts as one address of a client: see sourceKey. Limits of a route of its own go by it.
 func Source(r *http.Request) string { return sourceKey(sourceOf(r.RemoteAddr)) }
 
-// sourceOf gives an address without its port.
+// sourceOf returns an address without its port.
 func sourceOf(addr string) string {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		return host
@@ -146,7 +146,7 @@ func errUnknownToken() *Error {
 	return unauthenticated(ReasonTokenUnknown, "the token is not known: is it one of this cluster, and complete? An admin makes one with `holdfast token create`")
 }
 
-// lookAgain gives a fresh state for credentials that the local one does not know, if that is worth the work.
+// lookAgain returns a fresh state for credentials that the local one does not know, if that is worth the work.
 func (g *Gate) lookAgain(ctx context.Context, hash []byte, source string) (Records, error) {
 	if g.second.seen(hash) {
 		return nil, errUnknownToken()
@@ -157,7 +157,7 @@ func (g *Gate) lookAgain(ctx context.Context, hash []byte, source string) (Recor
 	return g.deps.Fresh(ctx)
 }
 
-// still says whether the token that a caller came with is good where the call is served, and at the time. Identities without one were
+// still reports whether the token that a caller came with is good where the call is served, and at the time. Identities without one were
 // judged at the edge for good: a certificate or an access token cannot be taken back. It gives what was seen, for the next time.
 func (g *Gate) still(id *holdfastv1.Identity, before seen) (seen, *Error) {
 	if id.GetTokenId() == "" {
@@ -182,7 +182,7 @@ func sawToken(r Records, t *holdfastv1.Token) seen {
 	return s
 }
 
-// isRefusal says whether an error is the gate's word on the caller, not a failure to find out.
+// isRefusal reports whether an error is the gate's word on the caller, not a failure to find out.
 func isRefusal(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
 	return e, ok

@@ -134,7 +134,7 @@ func (t *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// ready gives the verifier. Who comes first fetches it, others that come meanwhile wait for the same try: nobody else does.
+// ready returns the verifier. Who comes first fetches it, others that come meanwhile wait for the same try: nobody else does.
 func (i *issuer) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
 	if i.verifier != nil || i.failed != nil && time.Since(i.tried) < issuerPause {
@@ -176,7 +176,7 @@ func asymmetric() []string {
 	return []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
 }
 
-// verify gives the identity in an access token.
+// verify returns the identity in an access token.
 func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, issuerTimeout)
 	defer cancel()

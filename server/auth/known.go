@@ -24,7 +24,7 @@ type knownCaller struct {
 	seen     seen
 }
 
-// get gives whom a token stands for, if it was looked up among the tokens of that mark and has not expired since.
+// get returns whom a token stands for, if it was looked up among the tokens of that mark and has not expired since.
 func (k *known) get(mark any, hash [sha256.Size]byte, now time.Time) (knownCaller, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

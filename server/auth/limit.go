@@ -55,7 +55,7 @@ func (l *limits) allow(id *holdfastv1.Identity) *Error {
 	return tooMany(perSecond, "%s makes more than %g calls a second on this peer", id.GetPrincipal(), perSecond)
 }
 
-// rate gives the calls a second of a role. Many agents share a pool's token.
+// rate returns the calls a second of a role. Many agents share a pool's token.
 func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	switch r {
 	case holdfastv1.Role_AGENT:

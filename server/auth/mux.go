@@ -62,7 +62,7 @@ func (g *Gate) NewMux() *Mux {
 	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), twin: http.NewServeMux()}
 }
 
-// WithCookie gives a way to add routes for people in a browser: there a request without an Authorization header may bring its token in
+// WithCookie returns a way to add routes for people in a browser: there a request without an Authorization header may bring its token in
 // that cookie. A browser sends cookies whoever asked for the request, so these routes see to it themselves that it was one of their own pages.
 // Token returns the token that a cookie stands for, and reports whether the cookie is good.
 func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *Mux {
@@ -197,7 +197,7 @@ func refuse(w http.ResponseWriter, r *http.Request, words Words, e *Error) {
 	words(w, r, status, e)
 }
 
-// StatusOf gives the HTTP status of a refusal.
+// StatusOf returns the HTTP status of a refusal.
 func StatusOf(c codes.Code) int {
 	switch c {
 	case codes.Unauthenticated:
@@ -214,7 +214,7 @@ func plainWords(w http.ResponseWriter, _ *http.Request, status int, err *Error) 
 	http.Error(w, err.Message, status)
 }
 
-// TooLarge says whether reading a body failed because it has more than MaxBody bytes: the answer is 413.
+// TooLarge reports whether reading a body failed because it has more than MaxBody bytes: the answer is 413.
 func TooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok

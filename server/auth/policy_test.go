@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// methods gives every method of every service that a peer could serve.
+// methods returns every method of every service that a peer could serve.
 func methods(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -34,7 +34,7 @@ type Rule struct {
 	Own func(id *holdfastv1.Identity, req proto.Message) bool
 }
 
-// set says whether the rule says anything.
+// set reports whether the rule says anything.
 func (r *Rule) set() bool {
 	return r.Public || r.Anyone || r.Peers || r.Least != holdfastv1.Role_ROLE_UNSPECIFIED || len(r.Also) > 0
 }
@@ -77,7 +77,7 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 	return nil
 }
 
-// Lets says whether somebody may call, as far as his role goes: what a user interface offers him. Whether the resource is his is said when he calls.
+// Lets reports whether somebody may call, as far as his role goes: what a user interface offers him. Whether the resource is his is said when he calls.
 func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
 
 // Needs words who may call, for errors and docs/security.md.

@@ -38,7 +38,7 @@ func newLRU[V any](size int) *lru.Cache[string, V] {
 	return c
 }
 
-// seen says whether a hash was looked for in vain. The state is asked first, so one that comes up after all is known.
+// seen reports whether a hash was looked for in vain. The state is asked first, so one that comes up after all is known.
 func (s *secondLooks) seen(hash []byte) bool { return s.vain.Contains(string(hash)) }
 
 func (s *secondLooks) remember(hash []byte) { s.vain.Add(string(hash), struct{}{}) }

@@ -37,7 +37,7 @@ type edgeStream struct {
 // Context implements grpc.ServerStream.
 func (s *edgeStream) Context() context.Context { return s.ctx }
 
-// enter gives the context of a call whose caller is known, and counts it against his limit. Calls that this process makes of
+// enter returns the context of a call whose caller is known, and counts it against his limit. Calls that this process makes of
 // itself, for the HTTP APIs, have a caller already.
 func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
 	rule, refusal := g.rule(method)
@@ -164,7 +164,7 @@ func (s *tokenStream) still() error {
 	return nil
 }
 
-// Authorize says whether the caller of a method, by its full name, may call it with this request; nil where it has not been read yet. What
+// Authorize reports whether the caller of a method, by its full name, may call it with this request; nil where it has not been read yet. What
 // serves a call without Unary asks it.
 func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) error {
 	rule, refusal := g.rule(method)

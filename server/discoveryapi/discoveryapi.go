@@ -76,7 +76,7 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 
 func fail(w http.ResponseWriter, err error) {
 	code := httpjson.Status(err)
-	if code == http.StatusConflict { // never said here (specs/README.md, 003): clients try again after this one
+	if code == http.StatusConflict { // never said here (docs/clients.md, 003): clients try again after this one
 		code = http.StatusServiceUnavailable
 	}
 	refuse(w, code, httpjson.Message(err))

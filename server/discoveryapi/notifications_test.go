@@ -70,7 +70,7 @@ func (b *browser) stick() {
 	b.stuck = true
 }
 
-// read gives what came since the last time, and the status.
+// read returns what came since the last time, and the status.
 func (b *browser) read() (string, int) {
 	synctest.Wait()
 	b.mu.Lock()
@@ -114,7 +114,7 @@ func open(l *apitest.Lab, token, last string) *browser {
 	return b
 }
 
-// named gives a registration.
+// named returns a registration.
 func named(id int, name string) (serviceID, body string) {
 	serviceID = fmt.Sprintf("00000000-0000-4000-8000-%012d", id)
 	return serviceID, `{"id":"` + serviceID + `","serviceName":"` + name + `","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker"}`
@@ -174,10 +174,10 @@ func TestNotifications(t *testing.T) {
 		again.want(t, "what was missed", told(3, "update", one, "one", state("03", healthyAt("01")+`,{"timestamp":"2025-01-15T10:30:00Z","healthy":false,"reason":"no database"}`))+
 			told(4, "deregister", two, "two", `"lastSeen":"2026-01-29T15:10:02Z","active":false,"states":[`+healthyAt("02")+`,{"timestamp":"2026-01-29T15:10:04Z","healthy":false,"reason":"deregistered"}]`))
 		pass(10 * time.Second)
-		again.want(t, "the first sign of life", alive)
+		again.want(t, "the first heartbeat", alive)
 		for range 4 {
 			pass(15 * time.Second)
-			again.want(t, "a sign of life", alive)
+			again.want(t, "a heartbeat", alive)
 		}
 		l.Server.Drain()
 		if !again.ended() {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// services gives all that are registered now.
+// services returns all that are registered now.
 func (a *api) services(r *http.Request) ([]*holdfastv1.Service, error) {
 	req := &holdfastv1.ListServicesRequest{PageSize: 1000}
 	var all []*holdfastv1.Service

@@ -1,5 +1,5 @@
 // Package filter is the filter language of list and watch requests: AIP-160 over protobuf messages
-// (specs/README.md, 002).
+// (docs/clients.md, 002).
 //
 // It owns the grammar, the lookup of fields and the comparison of values. It must not know which
 // messages there are: a Schema tells it. The one parser at hand for this language splits an unquoted

@@ -33,17 +33,17 @@ func Compile(schema *Schema, text string) (*Filter, error) {
 	return &Filter{root: root}, nil
 }
 
-// Match says whether a message of the schema's type matches.
+// Match reports whether a message of the schema's type matches.
 func (f *Filter) Match(m proto.Message) bool { return f.root.eval(m.ProtoReflect(), false) == yes }
 
-// Possible says whether the message could match at another time of its life: only comparisons of
+// Possible reports whether the message could match at another time of its life: only comparisons of
 // fields that never change are decided.
 func (f *Filter) Possible(m proto.Message) bool { return f.root.eval(m.ProtoReflect(), true) != no }
 
-// Fixed says whether a message that matches does so for its whole life.
+// Fixed reports whether a message that matches does so for its whole life.
 func (f *Filter) Fixed() bool { return f.root.fixed() }
 
-// Pinned gives the one value that a field must have for a message to match, if the filter says so.
+// Pinned returns the one value that a field must have for a message to match, if the filter says so.
 func (f *Filter) Pinned(path string) (string, bool) { return f.root.pinned(path) }
 
 // truth has a value for what cannot be told.

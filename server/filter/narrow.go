@@ -14,23 +14,23 @@ type Terms struct {
 
 // narrowing says what can be told of all messages that match, without a look at one.
 type narrowing interface {
-	// terms gives some that all matches have; false: there are none.
+	// terms returns some that all matches have; false: there are none.
 	terms(indexed func(path, value string) bool) (Terms, bool)
 	// texts appends texts that the strings of all matches have in them.
 	needs(stored func(path string) bool, texts []string) []string
-	// only says whether nothing else is compared.
+	// only reports whether nothing else is compared.
 	only(stored func(path string) bool) bool
 }
 
-// Terms gives terms that every message which matches has, as far as an index knows them; false when all messages have to be looked at.
+// Terms returns terms that every message which matches has, as far as an index knows them; false when all messages have to be looked at.
 func (f *Filter) Terms(indexed func(path, value string) bool) (Terms, bool) {
 	return f.root.terms(indexed)
 }
 
-// Texts gives texts that each stand in one of the strings, at a path that is stored, of every message which matches.
+// Texts returns texts that each stand in one of the strings, at a path that is stored, of every message which matches.
 func (f *Filter) Texts(stored func(path string) bool) []string { return f.root.needs(stored, nil) }
 
-// Only says whether the filter compares nothing but what is stored.
+// Only reports whether the filter compares nothing but what is stored.
 func (f *Filter) Only(stored func(path string) bool) bool { return f.root.only(stored) }
 
 func (a and) terms(indexed func(path, value string) bool) (Terms, bool) {
@@ -71,7 +71,7 @@ func (c *comparison) terms(indexed func(path, value string) bool) (Terms, bool) 
 	return t, indexed(t.Path, t.Value)
 }
 
-// termPath gives the path with the keys of a map's entry or of an element.
+// termPath returns the path with the keys of a map's entry or of an element.
 func (c *comparison) termPath() string {
 	var names []string
 	for i, s := range c.steps {

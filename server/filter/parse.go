@@ -30,7 +30,7 @@ type Error struct {
 	Msg string
 }
 
-// Error gives the position as people count, from 1.
+// Error returns the position as people count, from 1.
 func (e *Error) Error() string { return fmt.Sprintf("at character %d: %s", e.At+1, e.Msg) }
 
 // parser is a recursive descent over the text. It reads words differently on the two sides of an

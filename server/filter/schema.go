@@ -52,7 +52,7 @@ type step struct {
 	unknown protoreflect.FieldDescriptor // says that the element has no known value; may be nil
 }
 
-// mayBeUnknown says whether the path leads to a value that an element may not know.
+// mayBeUnknown reports whether the path leads to a value that an element may not know.
 func (f *field) mayBeUnknown() bool {
 	return len(f.steps) > 1 && f.steps[len(f.steps)-2].unknown != nil
 }

@@ -16,7 +16,7 @@ import (
 // askerKey is where a context has the writer of the request that it belongs to.
 type askerKey struct{}
 
-// asks says whether a request may be answered from this peer's own state: ?consistency=stale of one that reads (DESIGN §5).
+// asks reports whether a request may be answered from this peer's own state: ?consistency=stale of one that reads (docs/concepts.md).
 func asks(r *http.Request) (stale bool, err *auth.Error) {
 	if !reads(r) || r.URL.RawQuery == "" {
 		return false, nil
@@ -33,10 +33,10 @@ func asks(r *http.Request) (stale bool, err *auth.Error) {
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// makesCalls says whether a route is served by calls. Signs of life are not: they go the short way (server.Heartbeats).
+// makesCalls reports whether a route is served by calls. Heartbeats are not: they go the short way (server.Heartbeats).
 func (r *Route) makesCalls() bool { return !strings.HasPrefix(r.RPC, "HeartbeatService/") }
 
-// Conn gives the connection that routes make their calls on. A call asks for what the request asks for, and the answer to the request
+// Conn returns the connection that routes make their calls on. A call asks for what the request asks for, and the answer to the request
 // says of this peer what that of the call does.
 func Conn(rpc grpc.ClientConnInterface) grpc.ClientConnInterface { return conn{rpc} }
 

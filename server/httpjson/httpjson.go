@@ -26,7 +26,7 @@ type Bad struct {
 	Message  string
 }
 
-// Status gives the status of the answer, unless the document of an API says otherwise.
+// Status returns the status of the answer, unless the document of an API says otherwise.
 func (b *Bad) Status() int {
 	if b.TooLarge {
 		return http.StatusRequestEntityTooLarge
@@ -165,7 +165,7 @@ func unsaid(w http.ResponseWriter, err error) {
 	http.Error(w, e.Message, http.StatusInternalServerError)
 }
 
-// Finite gives a number as JSON can say it: one that is none counts as not said.
+// Finite returns a number as JSON can say it: one that is none counts as not said.
 func Finite(f float64) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
@@ -190,7 +190,7 @@ func writeHeader(w http.ResponseWriter, code int) {
 	w.WriteHeader(code)
 }
 
-// OrNull gives a text for a member that is null when there is none.
+// OrNull returns a text for a member that is null when there is none.
 func OrNull(s string) *string {
 	if s == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Status gives the HTTP status of a call's error, unless the document of an API says otherwise.
+// Status returns the HTTP status of a call's error, unless the document of an API says otherwise.
 func Status(err error) int {
 	switch status.Code(err) {
 	case codes.OK:
@@ -33,10 +33,10 @@ func Status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// Message gives the message of a call's error.
+// Message returns the message of a call's error.
 func Message(err error) string { return status.Convert(err).Message() }
 
-// Reason gives the reason in a call's error: ErrorInfo.reason; empty when there is none.
+// Reason returns the reason in a call's error: ErrorInfo.reason; empty when there is none.
 func Reason(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if i, ok := d.(*errdetails.ErrorInfo); ok {
@@ -46,7 +46,7 @@ func Reason(err error) string {
 	return ""
 }
 
-// Fields gives the violations in a call's error: those of its BadRequest.
+// Fields returns the violations in a call's error: those of its BadRequest.
 func Fields(err error) []*errdetails.BadRequest_FieldViolation {
 	for _, d := range status.Convert(err).Details() {
 		if b, ok := d.(*errdetails.BadRequest); ok {

@@ -47,7 +47,7 @@ type Cluster interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
-	// View gives a state that is not older than the call.
+	// View returns a state that is not older than the call.
 	View(ctx context.Context) (*fsm.View, error)
 }
 
@@ -222,7 +222,7 @@ func (d *Depot) note(sum string, err error) {
 	t.next = time.Now().Add(t.pause)
 }
 
-// status says whether a file is being fetched, and why the last fetch failed.
+// status reports whether a file is being fetched, and why the last fetch failed.
 func (d *Depot) status(sum string) (fetching bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -24,7 +24,7 @@ var errLeft = errors.New("it is on its way to another peer first")
 // permanentError is one that another try now does not mend.
 type permanentError struct{ error }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e permanentError) Unwrap() error { return e.error }
 
 // bring fetches a file, and tries again for as long as more of it comes.
@@ -76,7 +76,7 @@ func (d *Depot) said(f file, err error) {
 	}
 }
 
-// sleep says whether the time has passed.
+// sleep reports whether the time has passed.
 func sleep(ctx context.Context, t time.Duration) bool {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
@@ -127,7 +127,7 @@ func (d *Depot) once(ctx context.Context, f file, prefer string) error {
 	return err
 }
 
-// mayAsk says whether this peer asks the URL: the leader does, others when that takes too long and nobody is at it.
+// mayAsk reports whether this peer asks the URL: the leader does, others when that takes too long and nobody is at it.
 func (d *Depot) mayAsk(sum string, fetching bool) bool {
 	if _, self, ok := d.cluster.Leader(); ok && self {
 		return true
@@ -187,14 +187,14 @@ func (d *Depot) fromPeer(ctx context.Context, id string, f file, r *blob.Receive
 // errStalled is a source that sends nothing any more.
 var errStalled = errors.New("nothing has come for too long")
 
-// lifeline gives a context that ends when alive has not been called for a while.
+// lifeline returns a context that ends when alive has not been called for a while.
 func (d *Depot) lifeline(ctx context.Context) (_ context.Context, alive, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := time.AfterFunc(d.cfg.Stall, func() { cancel(errStalled) })
 	return ctx, func() { t.Reset(d.cfg.Stall) }, func() { t.Stop(); cancel(nil) }
 }
 
-// why gives the reason of a context that has ended in place of an error that only says so.
+// why returns the reason of a context that has ended in place of an error that only says so.
 func why(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		return cause

@@ -78,7 +78,7 @@ func (d *Depot) find(ctx context.Context, look func(*fsm.View) (*holdfastv1.Imag
 	return look(v)
 }
 
-// serve gives out a file of an image as it is.
+// serve writes a file of an image as it is.
 func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File) {
 	h := w.Header()
 	d.hand(w, r, f, func(open *os.File) (io.ReadSeeker, error) {
@@ -90,7 +90,7 @@ func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Imag
 	})
 }
 
-// hand gives out what is made of a file that this peer has whole, and waits a while for one that is on its way.
+// hand serves what is made of a file that this peer has whole, and waits a while for one that is on its way.
 func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File, with func(*os.File) (io.ReadSeeker, error)) {
 	from := auth.Source(r)
 	if err := d.downloads.take(from); err != nil {

@@ -40,7 +40,7 @@ func listen(ctx context.Context, stream uploadStream, stall time.Duration) *inco
 	return in
 }
 
-// next gives the next message.
+// next returns the next message.
 func (in *incoming) next() (*holdfastv1.UploadFileRequest, error) {
 	t := time.NewTimer(in.stall)
 	defer t.Stop()

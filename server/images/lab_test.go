@@ -218,7 +218,7 @@ func (l *lab) until(ok func() bool, what string, args ...any) {
 	}
 }
 
-// put gives a peer a file, as if it had been fetched before.
+// put returns a peer a file, as if it had been fetched before.
 func (p *peer) put(b []byte) string {
 	p.lab.t.Helper()
 	r, err := p.store.Receive(p.lab.t.Context(), sumOf(b), 0)

@@ -35,7 +35,7 @@ func (d *Depot) look(ctx context.Context) {
 	}
 }
 
-// lookFor says whether the peer has a file, and begins to fetch it if not.
+// lookFor reports whether the peer has a file, and begins to fetch it if not.
 func (d *Depot) lookFor(ctx context.Context, f file) bool {
 	_, ok, err := d.store.Has(ctx, f.sum)
 	if ok {

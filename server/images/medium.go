@@ -73,7 +73,7 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 	d.hand(w, r, f, func(open *os.File) (io.ReadSeeker, error) { return d.filled(open, f.GetSha256(), line) })
 }
 
-// filled gives a medium with a line in the places that have room for it.
+// filled returns a medium with a line in the places that have room for it.
 func (d *Depot) filled(open *os.File, sum, line string) (io.ReadSeeker, error) {
 	d.mu.Lock()
 	at, known := d.blanks[sum]

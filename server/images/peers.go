@@ -73,7 +73,7 @@ func (d *Depot) ask(ctx context.Context, ids []string, r *internalv1.StatBlobReq
 	return answers
 }
 
-// StatBlob says whether this peer has a file, or how far it is.
+// StatBlob reports whether this peer has a file, or how far it is.
 func (d *Depot) StatBlob(ctx context.Context, r *internalv1.StatBlobRequest) (*internalv1.StatBlobResponse, error) {
 	a := &internalv1.StatBlobResponse{PeerId: d.cfg.PeerID}
 	size, ok, err := d.store.Has(ctx, r.GetSha256())

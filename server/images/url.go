@@ -47,7 +47,7 @@ func (d *Depot) fromURL(ctx context.Context, f file, r *blob.Receiver) error {
 	return nil
 }
 
-// goOn says whether the body of an answer is what comes next of a file.
+// goOn reports whether the body of an answer is what comes next of a file.
 func goOn(resp *http.Response, f file, r *blob.Receiver) error {
 	var total int64 // -1: not said
 	switch code := resp.StatusCode; {

@@ -1,5 +1,5 @@
 // Package inproc calls the gRPC services of this process without a network, through the same interceptors as calls that come
-// over it: HTTP APIs are gRPC clients of their own peer, but for signs of life (server.Heartbeats).
+// over it: HTTP APIs are gRPC clients of their own peer, but for heartbeats (server.Heartbeats).
 //
 // It owns how a call gets from a client's stub to a handler and back. It must not know services, nor let anything by the
 // interceptors. Streams have no way through it: an HTTP route that streams reads the state itself.
@@ -101,7 +101,7 @@ func (s *Server) NewStream(_ context.Context, _ *grpc.StreamDesc, fullMethod str
 	return nil, status.Errorf(codes.Unimplemented, "call %s in this process: streams are not supported", fullMethod)
 }
 
-// move gives one message the fields of another one of its type, which is not used any more. What has lists or maps shares them: they may be
+// move returns one message the fields of another one of its type, which is not used any more. What has lists or maps shares them: they may be
 // long. What has none is copied, which is several times as fast.
 func move(into, from any) error {
 	dst, ok := into.(proto.Message)
@@ -123,7 +123,7 @@ func move(into, from any) error {
 	return nil
 }
 
-// collects says whether messages of a type have fields that hold many values.
+// collects reports whether messages of a type have fields that hold many values.
 func collects(d protoreflect.MessageDescriptor) bool {
 	for i := range d.Fields().Len() {
 		if d.Fields().Get(i).Cardinality() == protoreflect.Repeated {

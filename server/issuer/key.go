@@ -47,7 +47,7 @@ func newKey(keys *seal.Keyring, now, from time.Time) (*internalv1.SigningKey, er
 	return &internalv1.SigningKey{KeyId: jwk.KeyID, Sealed: sealed, PublicJwk: public, CreatedAt: timestamppb.New(now), SignsFrom: timestamppb.New(from)}, nil
 }
 
-// openSigner gives what signs with a key.
+// openSigner returns what signs with a key.
 func openSigner(keys *seal.Keyring, k *internalv1.SigningKey) (jose.Signer, error) {
 	der, err := keys.Open(seal.SigningKeys, k.GetKeyId(), 0, k.GetSealed())
 	if err != nil {

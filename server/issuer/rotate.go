@@ -112,7 +112,7 @@ func (r *Rotator) turn(ctx context.Context, t cluster.Term, now time.Time, lost 
 	return nil
 }
 
-// usable says whether the newest key can be opened here, or might be soon: when its secrets key is gone for good, another takes its place.
+// usable reports whether the newest key can be opened here, or might be soon: when its secrets key is gone for good, another takes its place.
 func (r *Rotator) usable(k *internalv1.SigningKey, now time.Time, lost *time.Time) bool {
 	if _, err := openSigner(r.keys, k); err == nil {
 		*lost = time.Time{}

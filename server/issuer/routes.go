@@ -52,7 +52,7 @@ func refused(w http.ResponseWriter, _ *http.Request, status int, err *auth.Error
 	refuse(w, status, code, err.Message)
 }
 
-// base gives scheme and host that a request was sent to, or those of the issuer's URL. It is empty when the request names none that
+// base returns scheme and host that a request was sent to, or those of the issuer's URL. It is empty when the request names none that
 // could be one.
 func (i *Issuer) base(r *http.Request) string {
 	if i.url != nil {
@@ -73,7 +73,7 @@ func (i *Issuer) base(r *http.Request) string {
 	return scheme + "://" + host
 }
 
-// name gives the issuer's own URL, for "iss".
+// name returns the issuer's own URL, for "iss".
 func (i *Issuer) name(r *http.Request) string {
 	if i.url != nil {
 		return i.url.String()

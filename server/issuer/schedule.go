@@ -16,7 +16,7 @@ type schedule struct {
 // maxKeys bounds the keys that have not retired, below what the state takes.
 const maxKeys = 12
 
-// signing gives the key that signs at a time: the last one whose time has come, or nil. Keys are newest last.
+// signing returns the key that signs at a time: the last one whose time has come, or nil. Keys are newest last.
 func signing(keys []*internalv1.SigningKey, now time.Time) *internalv1.SigningKey {
 	var current *internalv1.SigningKey
 	for _, k := range keys {
@@ -27,7 +27,7 @@ func signing(keys []*internalv1.SigningKey, now time.Time) *internalv1.SigningKe
 	return current
 }
 
-// retired says whether a key verifies nothing any more.
+// retired reports whether a key verifies nothing any more.
 func retired(k *internalv1.SigningKey, now time.Time) bool {
 	return k.GetRetiresAt() != nil && !now.Before(k.GetRetiresAt().AsTime())
 }

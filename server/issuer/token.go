@@ -114,7 +114,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *oauthError) 
 	return form, nil
 }
 
-// clientOf gives what a client says of itself: in the Authorization header or in the form (RFC 6749 §2.3.1), not both.
+// clientOf returns what a client says of itself: in the Authorization header or in the form (RFC 6749 §2.3.1), not both.
 func clientOf(h http.Header, form url.Values) (credentials, *oauthError) {
 	c := credentials{id: form.Get("client_id"), secret: form.Get("client_secret")}
 	if headers := h.Values("Authorization"); len(headers) > 0 {

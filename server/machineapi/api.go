@@ -61,7 +61,7 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 
 func invalidToken() failure { return failure{Message: "Invalid token", ErrorCode: "invalid_token"} }
 
-// agentOnly refuses the tokens of people: a valid token of another kind is 403 (specs/README.md, 000).
+// agentOnly refuses the tokens of people: a valid token of another kind is 403 (docs/clients.md, 000).
 func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 	switch id := auth.From(r.Context()); {
 	case id.GetMethod() == auth.MethodInsecure, id.GetRole() == holdfastv1.Role_AGENT, id.GetRole() == holdfastv1.Role_POOL_AGENT,

@@ -83,7 +83,7 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 	k.text = httpjson.WriteIn(w, http.StatusOK, &k.out, k.text)
 }
 
-// unix gives seconds as the text that agents expect; empty for none.
+// unix returns seconds as the text that agents expect; empty for none.
 func unix(seconds int64) string {
 	if seconds == 0 {
 		return ""

@@ -101,7 +101,7 @@ func BenchmarkKeepalive(b *testing.B) {
 	}
 }
 
-// keepaliveOnce gives what makes one keepalive.
+// keepaliveOnce returns what makes one keepalive.
 func keepaliveOnce(tb testing.TB) func() {
 	tb.Helper()
 	h := hotHandler(tb)

@@ -77,7 +77,7 @@ func (s *scanner) space() {
 	}
 }
 
-// end says whether nothing follows.
+// end reports whether nothing follows.
 func (s *scanner) end() bool {
 	s.space()
 	return s.at == len(s.b)
@@ -123,7 +123,7 @@ func (s *scanner) quoted() ([]byte, bool) {
 	return nil, false
 }
 
-// literal says whether a character stands for itself in a string.
+// literal reports whether a character stands for itself in a string.
 func literal(c byte) bool { return c >= ' ' && c <= '~' && c != '\\' && c != '"' }
 
 func (s *scanner) text(into *text) bool {

@@ -43,7 +43,7 @@ type hardware struct {
 	MACAddress   extra `json:"mac_address"`
 }
 
-// record gives what is said; nil when nothing is.
+// record returns what is said; nil when nothing is.
 func (h hardware) record() *holdfastv1.NodeRecord {
 	h.MACAddress = ""
 	if h == (hardware{}) {
@@ -55,7 +55,7 @@ func (h hardware) record() *holdfastv1.NodeRecord {
 	}
 }
 
-// mac gives the MAC address, or "" where there is none.
+// mac returns the MAC address, or "" where there is none.
 func (h hardware) mac() string {
 	if a, err := net.ParseMAC(string(h.MACAddress)); err == nil && len(a) == 6 {
 		return a.String()

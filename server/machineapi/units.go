@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// millicores reads "8000m"; a bare "8" is 8 millicores too (specs/README.md, 000).
+// millicores reads "8000m"; a bare "8" is 8 millicores too (docs/clients.md, 000).
 func millicores(s string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSuffix(s, "m"), 10, 64)
 	if err != nil || n < 0 || n > maxCount {

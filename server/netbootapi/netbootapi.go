@@ -130,7 +130,7 @@ func (a *api) program(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusNotFound, failure{"there is no " + strconv.Quote(name) + " in --netboot-dir of this peer: it may hold " + strings.Join(Programs(), ", ")})
 }
 
-// baseOf gives the URL that the client has reached this peer by. What is no host and port is not repeated to anybody.
+// baseOf returns the URL that the client has reached this peer by. What is no host and port is not repeated to anybody.
 func baseOf(r *http.Request) string {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -146,7 +146,7 @@ func baseOf(r *http.Request) string {
 	return scheme + host
 }
 
-// plainHost says whether a Host header is a name or an address, with a port or without one.
+// plainHost reports whether a Host header is a name or an address, with a port or without one.
 func plainHost(host string) bool {
 	return host != "" && len(host) <= 255 && strings.Trim(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]") == ""
 }
@@ -202,7 +202,7 @@ func fail(w http.ResponseWriter, err error) {
 	httpjson.Write(w, code, failure{httpjson.Message(err)})
 }
 
-// token gives the bearer token of a request; without one the answer is 401.
+// token returns the bearer token of a request; without one the answer is 401.
 func token(w http.ResponseWriter, r *http.Request) (string, bool) {
 	t, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if t = strings.TrimSpace(t); !ok || t == "" {

@@ -71,7 +71,7 @@ func metaData(i *holdfastv1.Install, hostname string) string {
 	return "instance-id: " + i.GetMachineId() + "-" + i.GetRunId() + "\nlocal-hostname: " + string(quoted) + "\n"
 }
 
-// servers gives the base URLs of all peers, the one that was asked first.
+// servers returns the base URLs of all peers, the one that was asked first.
 func (a *api) servers(r *http.Request, addrs []string) []string {
 	own := baseOf(r)
 	all := []string{own}
@@ -159,7 +159,7 @@ func inventory(raw json.RawMessage) (*holdfastv1.NodeRecord, *holdfastv1.Hardwar
 	return facts, h
 }
 
-// line gives a text as one line that is not too long.
+// line returns a text as one line that is not too long.
 func line(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, unicode.IsControl), " ")
 	return strings.ToValidUTF8(s[:min(len(s), 255)], "")

@@ -26,7 +26,7 @@ func write(w http.ResponseWriter, lines ...string) {
 	_, _ = w.Write([]byte("#!ipxe\n" + strings.Join(lines, "\n") + "\n")) // the client is gone: nobody to tell
 }
 
-// quiet gives a text that can stand behind echo: what iPXE would read otherwise is a question mark.
+// quiet returns a text that can stand behind echo: what iPXE would read otherwise is a question mark.
 func quiet(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune(".,:_/()=@+-", r) {
@@ -36,7 +36,7 @@ func quiet(s string) string {
 	}, s)
 }
 
-// words gives the words of a kernel command line that can stand in a script; the others are left out.
+// words returns the words of a kernel command line that can stand in a script; the others are left out.
 func words(s string) string {
 	var ok []string
 	for _, word := range strings.Fields(s) {

@@ -58,7 +58,7 @@ func shown(message string, changes ...string) string {
 	return strings.NewReplacer(changes...).Replace(text)
 }
 
-// made gives a lab with the node of these tests.
+// made returns a lab with the node of these tests.
 func made(t testing.TB) *apitest.Lab {
 	l := lab(t)
 	if a := l.Send(apitest.Expect("", "operator", "POST", nodes, `{"mac_address":"AA-BB-CC-DD-EE-01","hostname":"n1","arch":"x86_64","boot_mode":"uefi"}`, 0, "")); a.Status != 201 {

@@ -34,7 +34,7 @@ func (a *api) transition(w http.ResponseWriter, r *http.Request) {
 	a.move(w, r, &holdfastv1.TransitionNodeRequest{Id: r.PathValue("id"), State: to, Comment: in.Comment, Force: in.Force}, "Node transitioned to "+*in.State)
 }
 
-// retire is DELETE: the node stays on record.
+// retire is DELETE: the node stays recorded.
 func (a *api) retire(w http.ResponseWriter, r *http.Request) {
 	a.move(w, r, &holdfastv1.TransitionNodeRequest{Id: r.PathValue("id"), State: holdfastv1.Node_RETIRED}, "Node retired")
 }

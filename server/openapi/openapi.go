@@ -18,7 +18,7 @@ var file []byte
 // Pattern is the route of the file.
 const Pattern = "GET /openapi.yaml"
 
-// File gives the file.
+// File returns the file.
 func File() []byte { return slices.Clone(file) }
 
 // Register adds the route to a mux. Anybody may read it: it says what is in this repository.

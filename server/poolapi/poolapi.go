@@ -198,7 +198,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, map[string]any{"pools": all, "total": len(all)})
 }
 
-// registration is a marketplace provider's (specs/README.md, 001).
+// registration is a marketplace provider's (docs/clients.md, 001).
 type registration struct {
 	ProviderID string `json:"provider_id"`
 	Endpoint   string `json:"endpoint"`

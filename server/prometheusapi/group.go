@@ -23,7 +23,7 @@ func addresses() map[string]func(*holdfastv1.Machine) string {
 	return map[string]func(*holdfastv1.Machine) string{"": hostAddress, "host": hostAddress, "bmc": bmcAddress}
 }
 
-// hostAddress gives the address of a machine's system: what its agent says, else what its installer reported, else where operators reach it.
+// hostAddress returns the address of a machine's system: what its agent says, else what its installer reported, else where operators reach it.
 func hostAddress(m *holdfastv1.Machine) string {
 	for _, s := range []string{m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress(), hostOf(m.GetSpec().GetSshEndpoint())} {
 		if s != "" {
@@ -53,7 +53,7 @@ func hostOf(endpoint string) string {
 	return strings.Trim(endpoint, "[]")
 }
 
-// groupOf gives the target of a machine. Every label is always there, empty where nothing is known: rules need not ask.
+// groupOf returns the target of a machine. Every label is always there, empty where nothing is known: rules need not ask.
 func groupOf(m *holdfastv1.Machine, host string, port int) group {
 	labels := map[string]string{
 		prefix + "machine_id":      m.GetMachineId(),

@@ -73,10 +73,10 @@ func programs(a iana.Arch) []string {
 	return nil
 }
 
-// isUEFI says whether firmware is UEFI, which wants to be told the file on port 4011: several makers' pass over an offer that names it at once.
+// isUEFI reports whether firmware is UEFI, which wants to be told the file on port 4011: several makers' pass over an offer that names it at once.
 func isUEFI(a iana.Arch) bool { return a != iana.INTEL_X86PC }
 
-// program gives the first file of an architecture that is there.
+// program returns the first file of an architecture that is there.
 func (s *Server) program(a iana.Arch) (string, error) {
 	for _, name := range programs(a) {
 		if info, err := os.Stat(filepath.Join(s.cfg.Dir, name)); err == nil && info.Mode().IsRegular() {
@@ -90,7 +90,7 @@ func (s *Server) url(path string) string {
 	return fmt.Sprintf("http://%s:%d%s", s.cfg.Host, s.cfg.BootPort, path)
 }
 
-// file gives what firmware is to fetch: iPXE the boot script of its machine, all others iPXE.
+// file returns what firmware is to fetch: iPXE the boot script of its machine, all others iPXE.
 func (s *Server) file(f firmware) (string, error) {
 	if f.ipxe {
 		return s.url("/api/v1/boot?mac=" + url.QueryEscape(f.mac)), nil
@@ -102,7 +102,7 @@ func (s *Server) file(f firmware) (string, error) {
 	return name, err
 }
 
-// answer gives what to answer a packet with; nil: nothing, it is not for us. At says that it came to port 4011.
+// answer returns what to answer a packet with; nil: nothing, it is not for us. At says that it came to port 4011.
 func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, at bool) (*dhcpv4.DHCPv4, error) {
 	f, is := read(p)
 	kind := dhcpv4.MessageTypeOffer

@@ -48,7 +48,7 @@ func NewGuard(state State, keys *Keyring, log *slog.Logger) *Guard {
 	return &Guard{state: state, keys: keys, log: log}
 }
 
-// Missing gives the ids of keys that something is sealed under and that this peer does not have, sorted.
+// Missing returns the ids of keys that something is sealed under and that this peer does not have, sorted.
 func (g *Guard) Missing() []string {
 	v := g.state.View()
 	seen := map[string]bool{}
@@ -108,7 +108,7 @@ func (g *Guard) words(missing []string) string {
 	return fmt.Sprintf("secrets are sealed under key %s, which is not in %s", strings.Join(missing, ", "), file)
 }
 
-// giveAway says whether to give the leadership away once more, and counts that.
+// giveAway reports whether to give the leadership away once more, and counts that.
 func (g *Guard) giveAway(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

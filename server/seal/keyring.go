@@ -106,7 +106,7 @@ func (k *Keyring) look(atMost time.Duration) {
 	k.changed = make(chan struct{})
 }
 
-// File gives the name of the file; empty when there is none.
+// File returns the name of the file; empty when there is none.
 func (k *Keyring) File() string {
 	if k == nil {
 		return ""
@@ -114,7 +114,7 @@ func (k *Keyring) File() string {
 	return k.file
 }
 
-// Primary gives the id of the key that seals; ok is false when there is no key.
+// Primary returns the id of the key that seals; ok is false when there is no key.
 func (k *Keyring) Primary() (id string, ok bool) {
 	if p := k.primary(); p != nil {
 		return p.id, true
@@ -122,7 +122,7 @@ func (k *Keyring) Primary() (id string, ok bool) {
 	return "", false
 }
 
-// IDs gives the ids of all keys, the primary one first.
+// IDs returns the ids of all keys, the primary one first.
 func (k *Keyring) IDs() []string {
 	var ids []string
 	for _, key := range k.all() {
@@ -131,10 +131,10 @@ func (k *Keyring) IDs() []string {
 	return ids
 }
 
-// Has says whether a key is here. Before it says no it looks at the file once more.
+// Has reports whether a key is here. Before it says no it looks at the file once more.
 func (k *Keyring) Has(id string) bool { return k.find(id) != nil }
 
-// Changed gives a channel that is closed when other keys come into use.
+// Changed returns a channel that is closed when other keys come into use.
 func (k *Keyring) Changed() <-chan struct{} {
 	if k == nil {
 		return nil

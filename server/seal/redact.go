@@ -8,7 +8,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Sensitive says whether a field is marked (holdfast.v1.sensitive).
+// Sensitive reports whether a field is marked (holdfast.v1.sensitive).
 func Sensitive(f protoreflect.FieldDescriptor) bool {
 	o, ok := f.Options().(*descriptorpb.FieldOptions)
 	if !ok || o == nil {
@@ -18,7 +18,7 @@ func Sensitive(f protoreflect.FieldDescriptor) bool {
 	return marked
 }
 
-// Redact gives a copy of a message for logs and for people: fields marked (holdfast.v1.sensitive) show Redacted
+// Redact returns a copy of a message for logs and for people: fields marked (holdfast.v1.sensitive) show Redacted
 // in the place of a text, and nothing otherwise. Fields that this build does not know are left out: nobody can tell
 // what is in them.
 func Redact[M proto.Message](m M) M {

@@ -63,7 +63,7 @@ func harmless() map[protoreflect.FullName]string {
 	}
 }
 
-// looksSecret says whether a field's name is that of something that opens something.
+// looksSecret reports whether a field's name is that of something that opens something.
 func looksSecret(f protoreflect.FieldDescriptor) bool {
 	switch f.Kind() {
 	case protoreflect.StringKind, protoreflect.BytesKind:

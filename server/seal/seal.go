@@ -28,7 +28,7 @@ func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("key %s is not in %s: add its line there (it is read again by itself)", e.ID, e.File)
 }
 
-// Unwrap gives ErrNoKey when there is no file.
+// Unwrap returns ErrNoKey when there is no file.
 func (e *UnknownKeyError) Unwrap() error {
 	if e.File == "" {
 		return ErrNoKey
@@ -51,7 +51,7 @@ func (k *Keyring) Seal(p Purpose, name string, version uint64, plain []byte) (*i
 	return &internalv1.Sealed{KeyId: primary.id, Nonce: out[:nonceSize], Ciphertext: out[nonceSize:]}, nil
 }
 
-// Open gives the value of what was sealed. The error is an *UnknownKeyError when the key is not here; a seal that is not of this
+// Open returns the value of what was sealed. The error is an *UnknownKeyError when the key is not here; a seal that is not of this
 // purpose, name and version, or that somebody has changed, does not open.
 func (k *Keyring) Open(p Purpose, name string, version uint64, s *internalv1.Sealed) ([]byte, error) {
 	key := k.find(s.GetKeyId())

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Put seals the values of a secret for the version that it has. What is on record of the values is their names.
+// Put seals the values of a secret for the version that it has. What is recorded of the values is their names.
 func (k *Keyring) Put(s *holdfastv1.Secret, values map[string]string) (*internalv1.StoredSecret, error) {
 	plain, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.SecretValues{Values: values})
 	if err != nil {

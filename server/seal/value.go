@@ -16,7 +16,7 @@ type Value struct{ text *string } // behind a pointer: fmt prints what it finds 
 // NewValue makes a Value.
 func NewValue(text string) Value { return Value{&text} }
 
-// Reveal gives the text, to whom it opens something for. Do not keep it, and never put it into an error.
+// Reveal returns the text, to whom it opens something for. Do not keep it, and never put it into an error.
 func (v Value) Reveal() string {
 	if v.text == nil {
 		return ""
@@ -24,26 +24,26 @@ func (v Value) Reveal() string {
 	return *v.text
 }
 
-// Empty says whether there is no text.
+// Empty reports whether there is no text.
 func (v Value) Empty() bool { return v.Reveal() == "" }
 
-// String gives Redacted.
+// String returns Redacted.
 func (Value) String() string { return Redacted }
 
-// GoString gives Redacted.
+// GoString returns Redacted.
 func (Value) GoString() string { return Redacted }
 
 // Format writes Redacted for every verb: some of them, such as %d, look past String.
 func (Value) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, Redacted) }
 
-// LogValue gives Redacted.
+// LogValue returns Redacted.
 func (Value) LogValue() slog.Value { return slog.StringValue(Redacted) }
 
-// MarshalText gives Redacted, also as the key of a map and in XML.
+// MarshalText returns Redacted, also as the key of a map and in XML.
 func (Value) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
-// MarshalJSON gives Redacted.
+// MarshalJSON returns Redacted.
 func (Value) MarshalJSON() ([]byte, error) { return []byte(`"` + Redacted + `"`), nil }
 
-// MarshalYAML gives Redacted.
+// MarshalYAML returns Redacted.
 func (Value) MarshalYAML() (any, error) { return Redacted, nil }

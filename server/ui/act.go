@@ -53,7 +53,7 @@ func (v *visit) form() (url.Values, error) {
 	return v.r.PostForm, nil
 }
 
-// typed says whether the word was typed that what cannot be undone takes.
+// typed reports whether the word was typed that what cannot be undone takes.
 func (b actBody) typed() error {
 	if b.Typed != "" && strings.TrimSpace(b.Form.Get("typed")) != b.Typed {
 		return status.Errorf(codes.InvalidArgument, "nothing was done: type %s to confirm", b.Typed)

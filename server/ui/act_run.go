@@ -71,7 +71,7 @@ func planRank(p *holdfastv1.Plan) int {
 	return 2
 }
 
-// typeOf gives the run type that a plan is the default of.
+// typeOf returns the run type that a plan is the default of.
 func typeOf(plan string) string {
 	for _, t := range []string{"REPAVE", "RMA", "REBOOT", "UPGRADE", "NET_RECONFIG"} {
 		if fsm.DefaultPlanID(t) == plan {

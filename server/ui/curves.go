@@ -89,8 +89,8 @@ func hourOf(samples []history.Sample, now time.Time) *lastHour {
 	draw := func(id, title, now string, word func(float64) string, lines ...drawnLine) {
 		h.Curves = append(h.Curves, drawCurve(curve{ID: id, Title: title, Now: now, Marks: marks}, points, word, lines))
 	}
-	draw("signs", "Signs of life a second", perSecond(last.Signs), perSecond,
-		drawnLine{"p-half", "signs of life", func(p point) (float64, bool) { return p.signs / max(p.n, 1), p.leader != "" }})
+	draw("signs", "Heartbeats a second", perSecond(last.Signs), perSecond,
+		drawnLine{"p-half", "heartbeats", func(p point) (float64, bool) { return p.signs / max(p.n, 1), p.leader != "" }})
 	draw("commands", "Commands a second", perSecond(last.Commands), perSecond,
 		drawnLine{"p-half", "commands", func(p point) (float64, bool) { return p.commands / max(p.rated, 1), p.known }})
 	draw("commits", "How long a command takes", inTime(last.Half)+" / "+inTime(last.Most), func(v float64) string {
@@ -182,7 +182,7 @@ func drawLine(points []point, value func(point) (float64, bool), top float64) st
 	return b.String()
 }
 
-// round gives the least of 1, 2, 5, 10, … that is not less than v.
+// round returns the least of 1, 2, 5, 10, … that is not less than v.
 func round(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -35,7 +35,7 @@ func TestHour(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s: %d parts, now %s, %d marks", c.ID, l.Name, strings.Count(l.D, "M"), c.Now, len(c.Marks)))
 		}
 	}
-	want := []string{"signs signs of life: 2 parts, now 30, 1 marks", "commands commands: 2 parts, now 4, 1 marks", "commits 99 in 100: 2 parts, now 2 ms / 9 ms, 1 marks", "commits half: 2 parts, now 2 ms / 9 ms, 1 marks"}
+	want := []string{"signs heartbeats: 2 parts, now 30, 1 marks", "commands commands: 2 parts, now 4, 1 marks", "commits 99 in 100: 2 parts, now 2 ms / 9 ms, 1 marks", "commits half: 2 parts, now 2 ms / 9 ms, 1 marks"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("curves (-want +got):\n%s", diff)
 	}

@@ -95,7 +95,7 @@ func (d *dashboard) greeting(ctx context.Context, r *http.Request, read *clients
 	return h
 }
 
-// stillIn says whether who reads a stream would still be let in.
+// stillIn reports whether who reads a stream would still be let in.
 func stillIn(ctx context.Context, read *clients) bool {
 	_, err := read.access.WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 	return status.Code(err) != codes.Unauthenticated && status.Code(err) != codes.PermissionDenied

@@ -167,7 +167,7 @@ func newFleets(now func() time.Time) *fleets {
 	return &fleets{start: now(), now: now, all: map[string]*fleet{}}
 }
 
-// of gives the fleet that a caller sees.
+// of returns the fleet that a caller sees.
 func (s *fleets) of(ctx context.Context, id *holdfastv1.Identity, c holdfastv1.MachineServiceClient) (*fleet, error) {
 	key := id.GetRole().String() + " " + strings.Join(id.GetPools(), " ")
 	s.mu.Lock()

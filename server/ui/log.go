@@ -38,7 +38,7 @@ func piece(c *holdfastv1.LogChunk) logPiece {
 // escapes are what programs send a terminal to move and to paint.
 var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-_])`)
 
-// clean gives what a log says, without what it would do to a terminal.
+// clean returns what a log says, without what it would do to a terminal.
 func clean(s string) string {
 	s = escapes.ReplaceAllString(strings.ReplaceAll(s, "\r\n", "\n"), "")
 	return strings.Map(func(r rune) rune {

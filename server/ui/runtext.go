@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ended says whether a run has ended.
+// ended reports whether a run has ended.
 func ended(r *holdfastv1.Run) bool { return r.GetPhase() >= holdfastv1.Run_SUCCEEDED }
 
 // attempts is how many attempts of a step were made, of how many: "2/3". A step that waits has "".

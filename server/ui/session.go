@@ -66,7 +66,7 @@ func (d *dashboard) keep(w http.ResponseWriter, r *http.Request, token string, s
 	})
 }
 
-// ours gives a path of the dashboard to go to: never another host, nor what only leads back here.
+// ours returns a path of the dashboard to go to: never another host, nor what only leads back here.
 func ours(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || strings.HasPrefix(u.Path, "/ui/sign") || strings.Contains(u.Path, "..") || strings.ContainsAny(next, "\\\r\n") {
@@ -75,7 +75,7 @@ func ours(next string) string {
 	return u.RequestURI()
 }
 
-// printable says whether a token can stand in a cookie as it is.
+// printable reports whether a token can stand in a cookie as it is.
 func printable(s string) bool {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f || strings.ContainsRune("\"\\,;", rune(c)) {

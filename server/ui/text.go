@@ -74,7 +74,7 @@ type stretch struct {
 	Text, Since string // Since only while it goes on
 }
 
-// span gives the stretch between two times; nil before it begins.
+// span returns the stretch between two times; nil before it begins.
 func span(from, to *timestamppb.Timestamp) *stretch {
 	if from == nil {
 		return nil

@@ -88,7 +88,7 @@ func (v *visit) page(name, title, nav string, body any, shown error) error {
 	return nil
 }
 
-// unsure says whether what was asked for may have been done all the same: a leader died in between, or it took too long.
+// unsure reports whether what was asked for may have been done all the same: a leader died in between, or it took too long.
 func (v *visit) unsure(err error) bool {
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Canceled:

@@ -36,7 +36,7 @@ func messageID(clusterID string, cursor uint64) string {
 	return clusterID + "-" + strconv.FormatUint(cursor, 10)
 }
 
-// encode gives the body that tells of an event.
+// encode returns the body that tells of an event.
 func encode(clusterID string, e *holdfastv1.Event) ([]byte, error) {
 	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(e)
 	if err != nil {
@@ -66,7 +66,7 @@ func subject(e *holdfastv1.Event) string {
 	return "machines/" + e.GetMachineId()
 }
 
-// sign gives what proves to the receiver who sent a body and when (Standard Webhooks 1.0: v1, HMAC-SHA256 of id.timestamp.body in base64).
+// sign returns what proves to the receiver who sent a body and when (Standard Webhooks 1.0: v1, HMAC-SHA256 of id.timestamp.body in base64).
 func sign(key []byte, id string, at time.Time, body []byte) string {
 	h := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(h, "%s.%d.", id, at.Unix())

@@ -44,7 +44,7 @@ type post struct {
 	filter *filter.Filter
 
 	cursor    uint64 // the last event that it was told, or does not want
-	noted     uint64 // what of that is on record
+	noted     uint64 // what of that is recorded
 	notedAt   time.Time
 	told      bool   // something since then
 	missed    uint64 // events that the record does not count yet
@@ -62,7 +62,7 @@ func (s *Sender) start(ctx context.Context, t cluster.Term, name string) *post {
 	return p
 }
 
-// tells says whether it tells a webhook as that is now. One that has ended because its webhook was changed does not, also when that was changed back since.
+// tells reports whether it tells a webhook as that is now. One that has ended because its webhook was changed does not, also when that was changed back since.
 func (p *post) tells(w *holdfastv1.Webhook) bool {
 	select {
 	case <-p.done:
@@ -90,7 +90,7 @@ func (p *post) run() {
 			break
 		}
 	}
-	if p.lead.Err() == nil && p.failures == 0 { // the next post begins with what is on record; another leader would refuse it, and each failure was recorded
+	if p.lead.Err() == nil && p.failures == 0 { // the next post begins with what is recorded; another leader would refuse it, and each failure was recorded
 		p.note("")
 	}
 }

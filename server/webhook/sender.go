@@ -55,7 +55,7 @@ type Sender struct {
 	tries   *prometheus.CounterVec
 }
 
-// NewSender gives a Sender; Run it in each term.
+// NewSender returns a Sender; Run it in each term.
 func NewSender(cfg Config, node Proposer, state State, secrets Secrets) *Sender {
 	for d, otherwise := range map[*time.Duration]time.Duration{
 		&cfg.Timeout: 10 * time.Second, &cfg.FirstRetry: time.Second, &cfg.LastRetry: 5 * time.Minute, &cfg.NoteEvery: time.Second, &cfg.LookEvery: 250 * time.Millisecond,
@@ -112,7 +112,7 @@ func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// sameHook says whether nobody has changed a webhook: how far it is does not count.
+// sameHook reports whether nobody has changed a webhook: how far it is does not count.
 func sameHook(a, b *holdfastv1.Webhook) bool {
 	return a.GetUrl() == b.GetUrl() && a.GetFilter() == b.GetFilter() && a.GetSecretRef() == b.GetSecretRef() &&
 		a.GetCreatedAt().AsTime().Equal(b.GetCreatedAt().AsTime())

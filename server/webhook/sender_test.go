@@ -174,7 +174,7 @@ func (r *receiver) all() []received {
 	return slices.Clone(r.took)
 }
 
-// machines gives the machines of what was taken, in order.
+// machines returns the machines of what was taken, in order.
 func (r *receiver) machines() []string {
 	var ids []string
 	for _, m := range r.all() {

@@ -142,7 +142,7 @@ func (l *lab) serve(ctx context.Context, t *testing.T) {
 	})
 }
 
-// dial gives a client of one peer alone.
+// dial returns a client of one peer alone.
 func (l *lab) dial(t *testing.T, p *localcluster.Peer) *client.Client {
 	t.Helper()
 	api, err := client.Dial(client.Config{Addrs: []string{p.GRPCAddr}, TLS: l.cluster.TLS(), Timeout: time.Minute})
@@ -184,7 +184,7 @@ func (l *lab) log(ctx context.Context, t *testing.T, api *client.Client, id stri
 	return log
 }
 
-// read gives the log of a run that has ended.
+// read returns the log of a run that has ended.
 func read(ctx context.Context, api *client.Client, id string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()

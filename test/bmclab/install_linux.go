@@ -14,7 +14,7 @@ func programs() map[string]string {
 	return map[string]string{"qemu-system-x86_64": "qemu-system-x86", "ipmi_sim": "openipmi", "ipmitool": "ipmitool", "gcc": "gcc"}
 }
 
-// missing gives the packages of programs that are not there.
+// missing returns the packages of programs that are not there.
 func missing(ctx context.Context) (packages []string) {
 	for program, pkg := range programs() {
 		if _, err := exec.LookPath(program); err != nil {

@@ -57,7 +57,7 @@ func Open(ctx context.Context) (*Bench, error) {
 	return b, nil
 }
 
-// Holdfast gives the binary under test. It is built when it is first asked for; HOLDFAST_TEST_BINARY names one that was built before.
+// Holdfast returns the binary under test. It is built when it is first asked for; HOLDFAST_TEST_BINARY names one that was built before.
 func (b *Bench) Holdfast(ctx context.Context) (string, error) {
 	if binary := os.Getenv("HOLDFAST_TEST_BINARY"); binary != "" {
 		return binary, nil
@@ -167,7 +167,7 @@ type Machine struct {
 	skip   int // effects that the lab itself had
 }
 
-// Done gives what BMCs had done, and what happened by itself.
+// Done returns what BMCs had done, and what happened by itself.
 func (m *Machine) Done() []chassis.Effect { return m.Effects()[m.skip:] }
 
 // Is waits until the machine is as wanted.

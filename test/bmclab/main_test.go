@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// open gives a test its lab, or skips it and says why.
+// open returns a test its lab, or skips it and says why.
 func open(t *testing.T) *Lab {
 	t.Helper()
 	if bench == nil {

@@ -104,7 +104,7 @@ func openSite(t *testing.T) *site {
 	return s
 }
 
-// in gives the same site for a subtest.
+// in returns the same site for a subtest.
 func (s *site) in(t *testing.T) *site {
 	same := *s
 	same.t = t
@@ -143,7 +143,7 @@ func (s *site) ended(id string) *holdfastv1.Run {
 	return run
 }
 
-// log gives what a run said.
+// log returns what a run said.
 func (s *site) log(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -182,7 +182,7 @@ func (s *site) restart(p *localcluster.Peer) {
 	}
 }
 
-// changes gives what became of the machine's power, in order: off and on, each once for a machine that was cycled once.
+// changes returns what became of the machine's power, in order: off and on, each once for a machine that was cycled once.
 func changes(effects []chassis.Effect) (all []string) {
 	for _, e := range effects {
 		switch {

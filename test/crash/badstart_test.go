@@ -36,7 +36,7 @@ func alone(t *testing.T) *localcluster.Cluster {
 	return c
 }
 
-// stoppedPeer gives a peer that had a cluster of its own and was stopped in order.
+// stoppedPeer returns a peer that had a cluster of its own and was stopped in order.
 func stoppedPeer(t *testing.T) *localcluster.Peer {
 	t.Helper()
 	c := alone(t)

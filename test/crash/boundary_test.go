@@ -169,7 +169,7 @@ func (r *crasher) at(t *testing.T, k crashCase, b executor.Boundary) {
 // leaders is how many leaders an attempt has had when the first one died at a boundary.
 func leaders(b executor.Boundary) int {
 	if b == executor.BeforeIntent {
-		return 1 // nothing of it was on record
+		return 1 // nothing of it was recorded
 	}
 	return 2
 }

@@ -38,7 +38,7 @@ func startHost(t *testing.T) *sshd.Server {
 }
 
 // A command on a real host survives the leader that started it, and the one that took over from that: it is one process from start to
-// end, and what it prints is on record in full, each line once. HOLDFAST_SLEEP=60s makes it last as long as you like.
+// end, and what it prints is recorded in full, each line once. HOLDFAST_SLEEP=60s makes it last as long as you like.
 func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 	long(t)
 	lasts := 20 * time.Second

@@ -8,7 +8,7 @@ import (
 )
 
 // A leader that is stopped at a boundary and goes on when another one has done the work must do nothing more: it asks a
-// majority right before each effect, and its outcome is refused (DESIGN §2.4).
+// majority right before each effect, and its outcome is refused (docs/reliability.md).
 func TestStopLeaderAtBoundaries(t *testing.T) {
 	long(t)
 	t.Parallel()

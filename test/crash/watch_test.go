@@ -207,7 +207,7 @@ func checkWatchers(t *testing.T, c *harness.Cluster, watchers []*watcher) {
 
 const currentState = "current state" // the message of the events that a watch begins with
 
-// words gives the events after a cursor as what has to be the same wherever they come from.
+// words returns the events after a cursor as what has to be the same wherever they come from.
 func words(es []*holdfastv1.RunEvent, after uint64) []string {
 	var all []string
 	for _, e := range es {
@@ -220,7 +220,7 @@ func words(es []*holdfastv1.RunEvent, after uint64) []string {
 	return all
 }
 
-// checkTransitions checks that runs and steps only move forward (DESIGN §2.3).
+// checkTransitions checks that runs and steps only move forward (docs/reliability.md).
 func checkTransitions(t *testing.T, es []*holdfastv1.RunEvent) {
 	t.Helper()
 	last := map[string]*holdfastv1.Run{}

@@ -58,7 +58,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// heard gives the messages as who knows their ids sees them: each once, as they first came.
+// heard returns the messages as who knows their ids sees them: each once, as they first came.
 func (r *receiver) heard() []message {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -57,7 +57,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// script gives a script that prints so many lines.
+// script returns a script that prints so many lines.
 func script(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -121,7 +121,7 @@ func bmcSeen(ctx context.Context, t *testing.T, l *lab.Lab) (m *holdfastv1.Machi
 	return m
 }
 
-// runsOf gives the runs of a machine.
+// runsOf returns the runs of a machine.
 func runsOf(ctx context.Context, l *lab.Lab, machine string) []*holdfastv1.Run {
 	all, err := l.Client.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: "machine_id=" + machine})
 	if err != nil {

@@ -45,13 +45,13 @@ func (s Switches) StopEnvironment(names ...string) string {
 // Arm makes the next peer that comes to a point die there, or stop.
 func (s Switches) Arm(name string) error { return os.Remove(s.file(name)) }
 
-// Fired says whether somebody has died or stopped at a point since it was armed.
+// Fired reports whether somebody has died or stopped at a point since it was armed.
 func (s Switches) Fired(name string) bool {
 	st, err := os.Stat(s.file(name))
 	return err == nil && st.Size() > 0
 }
 
-// PID gives the id of the process that has died or stopped at a point since it was armed.
+// PID returns the id of the process that has died or stopped at a point since it was armed.
 func (s Switches) PID(name string) (pid int, ok bool) {
 	b, err := os.ReadFile(s.file(name))
 	if err != nil {

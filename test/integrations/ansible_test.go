@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ansible gives the environment that has Ansible take the collection from this repository.
+// ansible returns the environment that has Ansible take the collection from this repository.
 func ansible(t *testing.T, l *lab) []string {
 	t.Helper()
 	collection, err := filepath.Abs("../../deploy/ansible")

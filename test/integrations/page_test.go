@@ -16,7 +16,7 @@ type command struct {
 	want []string // all that it has to print, when that is said: "…" stands for anything, in a line or as lines
 }
 
-// mayFail says whether it is shown as what fails.
+// mayFail reports whether it is shown as what fails.
 func (c command) mayFail() bool {
 	for _, line := range c.want {
 		if strings.HasPrefix(line, "error: ") {
@@ -98,7 +98,7 @@ func typed(block string) []command {
 	return all
 }
 
-// prints says whether a text is what a page shows. How wide columns are does not count.
+// prints reports whether a text is what a page shows. How wide columns are does not count.
 func prints(want []string, text string) bool {
 	var pattern strings.Builder
 	for _, line := range want {

@@ -240,7 +240,7 @@ func (p *Plane) write(name, text string) {
 	}
 }
 
-// ownAddress gives an address of this machine that is not loopback: kubeadm takes no other.
+// ownAddress returns an address of this machine that is not loopback: kubeadm takes no other.
 func ownAddress() (string, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -166,7 +166,7 @@ func (s *site) ended(id string, want holdfastv1.Run_Phase) *holdfastv1.Run {
 	return r
 }
 
-// log gives what a run said.
+// log returns what a run said.
 func (s *site) log(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -152,7 +152,7 @@ func Until(ctx context.Context, what string, cond func() bool) error {
 	return nil
 }
 
-// Follower gives a peer that does not lead.
+// Follower returns a peer that does not lead.
 func (l *Lab) Follower(ctx context.Context) (*localcluster.Peer, error) {
 	leader, err := l.Leader(ctx)
 	if err != nil {

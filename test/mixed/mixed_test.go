@@ -22,7 +22,7 @@ import (
 // patience bounds the test, without the builds.
 const patience = 8 * time.Minute
 
-// builds gives the binary of a git reference and that of this tree. HOLDFAST_TEST_PREVIOUS and HOLDFAST_TEST_BINARY name ones that were built before.
+// builds returns the binary of a git reference and that of this tree. HOLDFAST_TEST_PREVIOUS and HOLDFAST_TEST_BINARY name ones that were built before.
 func builds(t *testing.T) (previous, now string) {
 	t.Helper()
 	root, err := overlay.Root(".")
@@ -134,7 +134,7 @@ type mixture struct {
 	runs     []string
 }
 
-// dial gives a client of one peer.
+// dial returns a client of one peer.
 func (m *mixture) dial(t *testing.T, addr string) *client.Client {
 	t.Helper()
 	cl, err := client.Dial(client.Config{Addrs: []string{addr}, TLS: m.c.TLS(), Timeout: 30 * time.Second})

@@ -23,7 +23,7 @@ type Overlay struct {
 	files map[string]string // path below root → content
 }
 
-// New gives an Overlay without changes for the module at root.
+// New returns an Overlay without changes for the module at root.
 func New(root string) *Overlay { return &Overlay{root: root, files: map[string]string{}} }
 
 // Root finds the root of the module that dir is in.
@@ -40,7 +40,7 @@ func Root(dir string) (string, error) {
 	return "", fmt.Errorf("find the root of the module: %w", err)
 }
 
-// Read gives a file as it is with the changes so far. The path is below the module's root.
+// Read returns a file as it is with the changes so far. The path is below the module's root.
 func (o *Overlay) Read(path string) (string, error) {
 	if text, ok := o.files[path]; ok {
 		return text, nil

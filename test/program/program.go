@@ -29,7 +29,7 @@ type Build struct {
 	Overlay *overlay.Overlay // sources that stand in for others, as mutants do. Nor is such a one
 }
 
-// Into gives the path of the program in dir, built from the sources as they are now. It stays as it is when they change.
+// Into returns the path of the program in dir, built from the sources as they are now. It stays as it is when they change.
 func (b Build) Into(ctx context.Context, dir string) (string, error) {
 	if b.Package == "" {
 		b.Package = "cmd/holdfast"
@@ -55,7 +55,7 @@ func (b Build) Into(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// Holdfast gives the path of a holdfast that lasts as long as the test. HOLDFAST_TEST_BINARY names one that was built before.
+// Holdfast returns the path of a holdfast that lasts as long as the test. HOLDFAST_TEST_BINARY names one that was built before.
 func Holdfast(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv("HOLDFAST_TEST_BINARY"); given != "" {
@@ -95,7 +95,7 @@ func (b Build) build(ctx context.Context, out string) error {
 	return nil
 }
 
-// shared gives the place of all tests for this kind of program, and holds it for this process until unlock.
+// shared returns the place of all tests for this kind of program, and holds it for this process until unlock.
 func (b Build) shared() (path string, unlock func(), err error) {
 	root, err := overlay.Root(".")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
-// snippet gives the indented lines of docs/netboot.md behind the paragraph that begins like this.
+// snippet returns the indented lines of docs/netboot.md behind the paragraph that begins like this.
 func snippet(t *testing.T, begins string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "netboot.md"))

@@ -146,7 +146,7 @@ func (s *site) bootsNothing(b *box) {
 	}
 }
 
-// pressed gives what its BMC did to the power of a box, in order.
+// pressed returns what its BMC did to the power of a box, in order.
 func pressed(b *box) []string {
 	return presses(slices.DeleteFunc(slices.Clone(b.Done()), func(e chassis.Effect) bool { return e.By == "the lab" }))
 }

@@ -44,7 +44,7 @@ func network(t *testing.T, boxes int) {
 	}
 }
 
-// ownDHCP says whether the peers answer firmware themselves; else dnsmasq does.
+// ownDHCP reports whether the peers answer firmware themselves; else dnsmasq does.
 func ownDHCP() bool { return os.Getenv("E2E_REPAVE_DHCP") != "dnsmasq" }
 
 // addresses starts dnsmasq, which gives the boxes their addresses. What they boot is for it to say only when the peers do not: then as docs/netboot.md has it.

@@ -216,7 +216,7 @@ func (s *site) until(ctx context.Context, what string, boxes []*box, ok func(*ho
 	}
 }
 
-// console gives the end of what a box has said on its serial line.
+// console returns the end of what a box has said on its serial line.
 func (s *site) console(b *box) string {
 	text, err := os.ReadFile(filepath.Join(s.dir, b.id+"-serial.log"))
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *site) succeeded(ctx context.Context, b *box) {
 	}
 }
 
-// check compares a box with what is on record of it.
+// check compares a box with what is recorded of it.
 func (s *site) check(b *box) {
 	s.t.Helper()
 	i := s.install(b)
@@ -285,7 +285,7 @@ func (s *site) checkBootEntry(b *box) {
 	s.t.Logf("%s: boot entries: %s", b.id, strings.Join(strings.Split(out, "\n"), ", "))
 }
 
-// presses gives what became of the power, in order.
+// presses returns what became of the power, in order.
 func presses(effects []chassis.Effect) (all []string) {
 	for _, e := range effects {
 		switch e.What {

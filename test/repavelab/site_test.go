@@ -165,7 +165,7 @@ func (s *site) machine(id string) *holdfastv1.Machine {
 	return m
 }
 
-// log gives what a run said.
+// log returns what a run said.
 func (s *site) log(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -109,7 +109,7 @@ type executables struct {
 	leases          workload.Leases
 }
 
-// build gives what is tested: what the environment names, or new executables, of which holdfast has short leases.
+// build returns what is tested: what the environment names, or new executables, of which holdfast has short leases.
 func build(t *testing.T, race bool) executables {
 	t.Helper()
 	front := os.Getenv(frontVar)
@@ -147,7 +147,7 @@ func build(t *testing.T, race bool) executables {
 	return e
 }
 
-// inPrivate says whether the test is to go on in this process: a private one, or the only one where there can be none.
+// inPrivate reports whether the test is to go on in this process: a private one, or the only one where there can be none.
 func inPrivate(t *testing.T, race bool) bool {
 	t.Helper()
 	if private.Missing() != "" || private.Inside() {

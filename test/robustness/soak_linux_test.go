@@ -23,7 +23,7 @@ const (
 	// soakMultiplier gives the soak the timeouts that users have. With the shorter ones of chaos a machine that does
 	// other things at the same time shows how slow it is, and nothing else.
 	soakMultiplier = 1
-	soakClients    = 5 // half as many as in chaos: what they make stays on record
+	soakClients    = 5 // half as many as in chaos: what they make stays recorded
 )
 
 // soak is what is known of a cluster that is broken for hours.
@@ -40,7 +40,7 @@ func TestSoak(t *testing.T) {
 	if minutes == 0 {
 		t.Skip("it takes as long as it is told to: run make soak MINUTES=60, or set SOAK_MINUTES")
 	}
-	// An hour of runs stays on record, and with the race detector a peer takes ten times as long to read it when it starts.
+	// An hour of runs stays recorded, and with the race detector a peer takes ten times as long to read it when it starts.
 	if !inPrivate(t, os.Getenv("SOAK_RACE") != "") {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *soak) report(t *testing.T, took time.Duration) {
 		took.Round(time.Second), len(all), round3(all[len(all)/2]), round3(all[len(all)*9/10]), round3(all[len(all)-1]), len(s.ended))
 }
 
-// flat holds the largest peer of each round against the first one's. Runs stay on record, so that the state grows, and the heap
+// flat holds the largest peer of each round against the first one's. Runs stay recorded, so that the state grows, and the heap
 // with it: several times, because it is there as messages, as a snapshot that is written, and as garbage.
 func flat(sizes []harness.Size) error {
 	first := sizes[0]

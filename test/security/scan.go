@@ -24,7 +24,7 @@ type Finding struct{ What, Spelling, Where string }
 
 func (f Finding) String() string { return fmt.Sprintf("%s (%s) in %s", f.What, f.Spelling, f.Where) }
 
-// spellings gives how a secret may be written. Base64 depends on what stands before it: all three positions are tried, without
+// spellings returns how a secret may be written. Base64 depends on what stands before it: all three positions are tried, without
 // what its neighbours have a part in.
 func spellings(secret string) map[string][]byte {
 	b := []byte(secret)

@@ -86,7 +86,7 @@ func (w *world) shell(t *testing.T, curl, dir string, p *localcluster.Peer, comm
 	return status, strings.TrimSpace(string(out[:at]))
 }
 
-// promised says whether a body is what a document shows: all that is between the dots, in that order, from its beginning to its end.
+// promised reports whether a body is what a document shows: all that is between the dots, in that order, from its beginning to its end.
 func promised(want, body string) bool {
 	parts := strings.Split(want, "...")
 	rest, ok := strings.CutPrefix(body, parts[0])

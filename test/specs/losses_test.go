@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// late is how long after its TTL a loss may be declared (DESIGN §6), and early how much the clocks of this test may be off: an answer is noted when it
+// late is how long after its TTL a loss may be declared (docs/decisions/0012-leases-have-a-clock-of-their-own.md), and early how much the clocks of this test may be off: an answer is noted when it
 // has come.
 const (
 	late  = time.Minute
@@ -42,7 +42,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// wantLoss waits until a loss is declared, and checks that this happens within the window after the last sign of life. The TTL is one of those between
+// wantLoss waits until a loss is declared, and checks that this happens within the window after the last heartbeat. The TTL is one of those between
 // least and most.
 func wantLoss(t *testing.T, what string, last time.Time, least, most time.Duration, declared func(ctx context.Context) (bool, error)) {
 	t.Helper()
@@ -53,7 +53,7 @@ func wantLoss(t *testing.T, what string, last time.Time, least, most time.Durati
 		lost, err = declared(ctx)
 		cancel()
 		if after := time.Since(last); lost {
-			t.Logf("%s was declared lost %v after its last sign of life", what, after.Round(time.Millisecond))
+			t.Logf("%s was declared lost %v after its last heartbeat", what, after.Round(time.Millisecond))
 			if after < least-early || after > most+late {
 				t.Errorf("%s was declared lost after %v, want %v to %v", what, after, least, most+late)
 			}

@@ -159,7 +159,7 @@ func scrub(b []byte) string {
 	return string(b)
 }
 
-// example is one request of a document, or of specs/README.md, with what has to be answered.
+// example is one request of a document, or of docs/clients.md, with what has to be answered.
 type example struct {
 	name, token, method, path, body string
 	status                          int

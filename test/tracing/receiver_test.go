@@ -66,7 +66,7 @@ func (r *receiver) Export(_ context.Context, in *collector.ExportTraceServiceReq
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// attributes gives texts, and numbers that are not zero as "set".
+// attributes returns texts, and numbers that are not zero as "set".
 func attributes(kvs []*common.KeyValue) map[string]string {
 	all := map[string]string{}
 	for _, kv := range kvs {
@@ -78,7 +78,7 @@ func attributes(kvs []*common.KeyValue) map[string]string {
 	return all
 }
 
-// got gives what has come.
+// got returns what has come.
 func (r *receiver) got() (spans []span, raw []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

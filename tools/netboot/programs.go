@@ -103,7 +103,7 @@ func resolve(at map[string]string, base string) (string, error) {
 	return "", fmt.Errorf("find %s: %w", base, errors.New("its links lead in a circle"))
 }
 
-// linked gives the libraries that a program or library needs, and what loads it.
+// linked returns the libraries that a program or library needs, and what loads it.
 func linked(name string) (libs []string, loader string, err error) {
 	f, err := elf.Open(name)
 	if err != nil {

@@ -60,7 +60,7 @@ func names() map[string]string {
 	}
 }
 
-// series gives the lines of the plot, by name: milliseconds by the number of machines.
+// series returns the lines of the plot, by name: milliseconds by the number of machines.
 func series(all []figure) (map[string]plotter.XYs, error) {
 	lines := map[string]plotter.XYs{}
 	for _, f := range all {

@@ -70,7 +70,7 @@ func run(ctx context.Context, cert, key, dir string) error {
 	return serve(ctx, mux, cert, key, pid)
 }
 
-// freeAddr gives an address that nobody listens on. Somebody may take it before Redis does: then Redis says so, and ends.
+// freeAddr returns an address that nobody listens on. Somebody may take it before Redis does: then Redis says so, and ends.
 func freeAddr(ctx context.Context) (string, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

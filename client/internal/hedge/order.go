@@ -11,7 +11,7 @@ type Order struct {
 	list []int // never changed, only replaced
 }
 
-// NewOrder gives n targets, by number from 0, beginning with first.
+// NewOrder returns n targets, by number from 0, beginning with first.
 func NewOrder(n, first int) *Order {
 	o := &Order{}
 	for i := range n {
@@ -20,7 +20,7 @@ func NewOrder(n, first int) *Order {
 	return o
 }
 
-// List gives the order as it is. It must not be changed.
+// List returns the order as it is. It must not be changed.
 func (o *Order) List() []int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

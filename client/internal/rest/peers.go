@@ -146,7 +146,7 @@ func parseBase(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Plaintext says whether what is sent to a URL can be read on a network.
+// Plaintext reports whether what is sent to a URL can be read on a network.
 func Plaintext(u *url.URL) bool {
 	if u.Scheme != "http" || u.Hostname() == "localhost" {
 		return false

@@ -35,10 +35,10 @@ type Answer struct {
 	RetryAfter time.Duration // what it asked for; zero: nothing
 }
 
-// OK says whether the status is one of success.
+// OK reports whether the status is one of success.
 func (a *Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// Err gives nil for an answer of success, and otherwise what it says. The text of the server is cut and quoted.
+// Err returns nil for an answer of success, and otherwise what it says. The text of the server is cut and quoted.
 func (a *Answer) Err() error {
 	if a.OK() {
 		return nil
@@ -62,7 +62,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s answered %d: %q", e.URL, e.Status, e.Message)
 }
 
-// Status gives the status of the answer behind an error, 0 when there was no answer.
+// Status returns the status of the answer behind an error, 0 when there was no answer.
 func Status(err error) int {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Status
@@ -248,7 +248,7 @@ func retryAfter(h http.Header) time.Duration {
 	return min(time.Duration(n)*time.Second, maxRetryAfter)
 }
 
-// RetryAfter gives how long the answer behind an error asked to wait, zero when it did not.
+// RetryAfter returns how long the answer behind an error asked to wait, zero when it did not.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.RetryAfter

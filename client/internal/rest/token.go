@@ -10,7 +10,7 @@ import (
 
 // Tokens says which bearer token a request carries. Implementations are safe for concurrent use.
 type Tokens interface {
-	// Token gives the token to send, "" for none.
+	// Token returns the token to send, "" for none.
 	Token(ctx context.Context) (string, error)
 	// Refused is told which token a server answered 401 to, and says whether Token may give
 	// another one now.
@@ -37,7 +37,7 @@ type FileToken struct {
 	token string
 }
 
-// NewFileToken gives the tokens of a file. It is not read before the first use.
+// NewFileToken returns the tokens of a file. It is not read before the first use.
 func NewFileToken(path string) *FileToken { return &FileToken{path: path} }
 
 // Token implements Tokens.

@@ -1,6 +1,6 @@
 // Package issue makes certificate authorities and certificates: of peers, and of the people and tools that call them.
 //
-// It owns what is in a certificate (DESIGN §9). It must not read or write files, and a peer that serves never calls
+// It owns what is in a certificate (docs/security.md). It must not read or write files, and a peer that serves never calls
 // it: keys of CAs have no business there.
 package issue
 
@@ -68,7 +68,7 @@ func LoadCA(p Pair) (*CA, error) {
 	return &CA{Pair: p, Cert: pair.Leaf, key: pair.PrivateKey}, nil
 }
 
-// Cluster gives the cluster that the CA was made for; empty when it was made by other tools.
+// Cluster returns the cluster that the CA was made for; empty when it was made by other tools.
 func (ca *CA) Cluster() string {
 	c, _ := peertls.ClusterOf(ca.Cert)
 	return c
@@ -160,7 +160,7 @@ func sign(t, parent *x509.Certificate, key *ecdsa.PrivateKey, by any) (p Pair, c
 	return p, c, nil
 }
 
-// hostname says whether s can be the name of a host in a certificate, which may begin with "*.".
+// hostname reports whether s can be the name of a host in a certificate, which may begin with "*.".
 func hostname(s string) bool {
 	u, err := url.Parse("https://" + s)
 	return err == nil && s != "" && u.Host == s && u.Port() == "" && u.Hostname() == s

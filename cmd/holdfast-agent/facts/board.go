@@ -47,7 +47,7 @@ func firstKnown(values ...string) string {
 	return ""
 }
 
-// Known gives "" for what vendors write where they had nothing to write: many machines share it, so that it tells
+// Known returns "" for what vendors write where they had nothing to write: many machines share it, so that it tells
 // nothing of one.
 func Known(s string) string {
 	s = strings.TrimSpace(s)

@@ -16,7 +16,7 @@ import (
 // maxFile is more than any file of /proc or /sys that is read here.
 const maxFile = 4 << 20
 
-// read gives the text of a file.
+// read returns the text of a file.
 func read(fsys fs.FS, name string) (string, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -29,7 +29,7 @@ func read(fsys fs.FS, name string) (string, error) {
 	return string(b), nil
 }
 
-// line gives the one line of a file, "" when it cannot be read. Device trees end their text with a NUL.
+// line returns the one line of a file, "" when it cannot be read. Device trees end their text with a NUL.
 func line(fsys fs.FS, name string) string {
 	text, err := read(fsys, name)
 	if err != nil {

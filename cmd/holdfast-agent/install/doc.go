@@ -21,7 +21,7 @@ import (
 type Machine interface {
 	// Disks lists what there is at the moment.
 	Disks() ([]diskrule.Disk, error)
-	// Look gives the rest of the inventory, and the address of the machine.
+	// Look returns the rest of the inventory, and the address of the machine.
 	Look() (peers.Inventory, string)
 	// Open opens a disk for writing.
 	Open(name string) (Disk, error)

@@ -80,7 +80,7 @@ func (m *machine) Finish(_ context.Context, disk string, o peers.Order) ([]strin
 	return []string{"ssh-ed25519 AAAA" + o.MachineID}, nil
 }
 
-// untouched says whether no disk was written to.
+// untouched reports whether no disk was written to.
 func (m *machine) untouched() bool {
 	for _, d := range m.media {
 		if d.writes > 0 || !bytes.Equal(d.b, bytes.Repeat([]byte{0xaa}, diskSize)) {

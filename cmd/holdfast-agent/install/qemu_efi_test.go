@@ -12,7 +12,7 @@ import (
 	"unicode/utf16"
 )
 
-// uefi gives a machine UEFI firmware: OVMF, with variables of its own, whose file it gives.
+// uefi returns a machine UEFI firmware: OVMF, with variables of its own, whose file it gives.
 func uefi(t *testing.T) (vars string, args []string) {
 	t.Helper()
 	code, empty := "/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_VARS.fd"

@@ -69,7 +69,7 @@ func TestTarBoots(t *testing.T) {
 	}
 }
 
-// rootArchive gives the archive that test/repavelab makes, and has it made if need be.
+// rootArchive returns the archive that test/repavelab makes, and has it made if need be.
 func rootArchive(t *testing.T) []byte {
 	t.Helper()
 	dir := os.Getenv("E2E_REPAVE_CACHE")

@@ -29,7 +29,7 @@ func labPeer(t *testing.T, plain []byte, rule string) *installtest.Peer {
 	return p
 }
 
-// rootFS gives the root of a disk that was installed, as a file of its own: debugfs and e2fsck look at that.
+// rootFS returns the root of a disk that was installed, as a file of its own: debugfs and e2fsck look at that.
 func rootFS(t *testing.T, disk []byte, end int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "root.img")

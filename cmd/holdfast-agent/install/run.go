@@ -131,7 +131,7 @@ func (w *work) start(ctx context.Context) error {
 	return w.Client.Report(ctx, w.order.ReportURL, peers.Report{Status: peers.Started, Stage: stageDisk, Inventory: &inv, IPAddress: ip})
 }
 
-// reportProgress gives an error when the session is over, and no other. A report that is on its way when the end comes is waited for: it must not arrive after the last one.
+// reportProgress returns an error when the session is over, and no other. A report that is on its way when the end comes is waited for: it must not arrive after the last one.
 func (w *work) reportProgress(ctx context.Context, end <-chan struct{}) error {
 	t := time.NewTicker(w.Every)
 	defer t.Stop()

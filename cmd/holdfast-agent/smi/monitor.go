@@ -26,7 +26,7 @@ const (
 // Ask runs nvidia-smi with these arguments and gives what it writes.
 type Ask func(ctx context.Context, args ...string) (string, error)
 
-// Find gives an Ask for the nvidia-smi of this machine, false when it has none.
+// Find returns an Ask for the nvidia-smi of this machine, false when it has none.
 func Find() (Ask, bool) {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -126,7 +126,7 @@ func (m *Monitor) Look(ctx context.Context) {
 	}
 }
 
-// GPUs gives what was last seen, unless that is too old.
+// GPUs returns what was last seen, unless that is too old.
 func (m *Monitor) GPUs() ([]GPU, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

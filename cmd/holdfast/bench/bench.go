@@ -42,7 +42,7 @@ func (s *session) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
 }
 
-// chosen gives the parts that are to run.
+// chosen returns the parts that are to run.
 func (b *benchmark) chosen(only []string) ([]part, error) {
 	var names []string
 	for _, p := range b.parts {

@@ -17,7 +17,7 @@ const long = `Measure how fast Holdfast is on this machine, against something th
 peers are started as processes on loopback, with TLS, tokens and fsync as they are by default; the load comes from this process. What
 is compared takes turns in short slices, and a ratio is the median over the rounds: other work on the machine slows both sides down.`
 
-// Command gives the command "bench" with all benchmarks. Version is the build's.
+// Command returns the command "bench" with all benchmarks. Version is the build's.
 func Command(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Measure how fast it is on this machine, side by side with others", Long: long,
@@ -85,7 +85,7 @@ func goalsCommand(version string) *cobra.Command {
 	return cmd
 }
 
-// take gives a command the flags of those names.
+// take adds the flags of those names to a command.
 func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 	for _, name := range names {
 		if cmd.Flags().Lookup(name) == nil {
@@ -127,7 +127,7 @@ func (b *benchmark) run(ctx context.Context, o options, version string, notes io
 	return r, err
 }
 
-// makeDir gives the directory for all data, and what removes it if it is to be removed.
+// makeDir returns the directory for all data, and what removes it if it is to be removed.
 func (o *options) makeDir() (dir string, remove func() error, err error) {
 	keep := func() error { return nil }
 	if o.dir != "" {

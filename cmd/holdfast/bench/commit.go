@@ -17,12 +17,12 @@ import (
 // etcdValue is the size of what etcd is given to keep under a key, in bytes: about that of a run.
 const etcdValue = 256
 
-// commitGoals are those of DESIGN §11 for runs started a second, against etcd 3.6, by the number of clients.
+// commitGoals are those of docs/performance.md for runs started a second, against etcd 3.6, by the number of clients.
 func commitGoals() map[int]float64 {
 	return map[int]float64{1: 0.85, 16: 0.85, 64: 1.9, 256: 2.6, 1024: 3.5}
 }
 
-// The other goals of DESIGN §11 for StartRun: at 256 clients against the engine alone, processor time there, and p99 at 1024.
+// The other goals of docs/performance.md for StartRun: at 256 clients against the engine alone, processor time there, and p99 at 1024.
 const (
 	goalVsEngine, engineClients = 0.75, 256
 	goalCommitCPU               = 1.0 / 3
@@ -203,7 +203,7 @@ func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etc
 	return nil
 }
 
-// stillLed says whether the same member leads. Without etcd it is true.
+// stillLed reports whether the same member leads. Without etcd it is true.
 func (e *etcd) stillLed(ctx context.Context, m *etcdMember) (bool, error) {
 	if e == nil {
 		return true, nil
@@ -262,7 +262,7 @@ func (r *report) commits(n int, out map[string]*outcome, rival *etcd) {
 	r.add(id+".engine_rate", "commands that change nothing"+with, median(engine.rate), "/s", nil)
 }
 
-// counts says whether the goals are about this version: they are about 3.6.
+// counts reports whether the goals are about this version: they are about 3.6.
 func (e *etcd) counts() bool {
 	return !strings.HasPrefix(e.version, "3.4.") && !strings.HasPrefix(e.version, "3.5.")
 }

@@ -35,7 +35,7 @@ type etcdMember struct {
 	start   func() error
 }
 
-// findEtcd gives the program, or why there is none.
+// findEtcd returns the program, or why there is none.
 func (s *session) findEtcd() (program, why string) {
 	if s.etcd != "" {
 		return s.etcd, ""
@@ -146,7 +146,7 @@ func (e *etcd) ended() error {
 	return nil
 }
 
-// pids gives the processes of all members.
+// pids returns the processes of all members.
 func (e *etcd) pids() []int {
 	var all []int
 	for _, m := range e.members {

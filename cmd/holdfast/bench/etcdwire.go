@@ -23,7 +23,7 @@ type asBytes struct{}
 // Name is that of the encoding, which is protobuf's.
 func (asBytes) Name() string { return "proto" }
 
-// Marshal gives the bytes that v points to.
+// Marshal returns the bytes that v points to.
 func (asBytes) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil } //nolint:forcetypeassert // etcdCall gives nothing else
 
 // Unmarshal keeps them.
@@ -110,7 +110,7 @@ func etcdGet(ctx context.Context, conn grpc.ClientConnInterface, key string) err
 	return err
 }
 
-// etcdLeads says whether a member leads, and which version it is.
+// etcdLeads reports whether a member leads, and which version it is.
 func etcdLeads(ctx context.Context, conn grpc.ClientConnInterface) (leads bool, version string, err error) {
 	fields, err := etcdCall(ctx, conn, etcdStatus, nil)
 	if err != nil {

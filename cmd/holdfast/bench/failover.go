@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goals of DESIGN §11 for writes after the leader was killed, against etcd, and for a leader that is asked to stop.
+// The goals of docs/performance.md for writes after the leader was killed, against etcd, and for a leader that is asked to stop.
 const (
 	goalBackP50, goalBackMax = 1.0 / 20, 1.0 / 5
 	goalHandover             = 50 // ms

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// goalGrowth is of DESIGN §11: get and a filtered page at 1,000,000 machines against 10,000.
+// goalGrowth is of docs/performance.md: get and a filtered page at 1,000,000 machines against 10,000.
 const (
 	goalGrowth             = 2 // x
 	goalMemory             = 3 // GiB a peer, at a million
@@ -101,7 +101,7 @@ func (g *growing) compare() {
 	}
 }
 
-// memory gives what a peer holds, the median of all.
+// memory returns what a peer holds, the median of all.
 func (g *growing) memory() (float64, error) {
 	var all []float64
 	for _, p := range g.cluster.Peers() {

@@ -161,7 +161,7 @@ func (i *ironic) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// take gives a node that nobody was given before. It fails with errEnough when there is none.
+// take returns a node that nobody was given before. It fails with errEnough when there is none.
 func (i *ironic) take() (string, error) {
 	k := int(i.taken.Add(1)) - 1
 	if k >= len(i.nodes) {

@@ -2,7 +2,7 @@ package bench
 
 import "time"
 
-// What the goals of DESIGN §11 and of the reconnect storm are about.
+// What the goals of docs/performance.md and of the reconnect storm are about.
 const (
 	fleetAgents = 100_000
 	fleetBeat   = time.Minute

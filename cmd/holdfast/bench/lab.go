@@ -66,7 +66,7 @@ func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func
 	}
 }
 
-// roles gives the leader and the others. Figures are of a leadership that lasts: ask again at the end.
+// roles returns the leader and the others. Figures are of a leadership that lasts: ask again at the end.
 func (l *lab) roles(ctx context.Context) (leader *localcluster.Peer, followers []*localcluster.Peer, err error) {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
@@ -90,7 +90,7 @@ func (l *lab) stillLeads(ctx context.Context, p *localcluster.Peer) error {
 	return err
 }
 
-// target gives a peer's HTTP, as agents see it.
+// target returns a peer's HTTP, as agents see it.
 func (l *lab) target(p *localcluster.Peer) load.Target {
 	cfg := l.plain.Clone()
 	cfg.ServerName = "127.0.0.1"
@@ -112,7 +112,7 @@ func (l *lab) machineAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	return agents, err
 }
 
-// poolAgents gives agents that share the token of their pool; their machines are made when they register.
+// poolAgents returns agents that share the token of their pool; their machines are made when they register.
 func (l *lab) poolAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	made, err := l.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "bench", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{poolName}})
 	if err != nil {

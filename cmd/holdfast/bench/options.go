@@ -64,7 +64,7 @@ func commonFlags() []string {
 	return []string{"only", "json", "output", "goals", "dir", "keep-dir", "raft-multiplier", "log-store"}
 }
 
-// define gives all flags, each with what is set as its default.
+// define returns all flags, each with what is set as its default.
 func (o *options) define() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	fs.StringSliceVar(&o.only, "only", nil, "run these `parts` only")
@@ -131,5 +131,5 @@ func (o *options) check() error {
 	return nil
 }
 
-// against says whether to compare with something.
+// against reports whether to compare with something.
 func (o *options) against(name string) bool { return slices.Contains(o.vs, name) }

@@ -13,7 +13,7 @@ import (
 // tick is the unit of processor time in /proc: USER_HZ, which is 100 on all that Go runs on.
 const tick = 10 * time.Millisecond
 
-// processorTime gives what processes have used of the processor so far, in user and system mode.
+// processorTime returns what processes have used of the processor so far, in user and system mode.
 func processorTime(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -45,7 +45,7 @@ func parseStat(b []byte) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-// family gives a process and those it has started, in whatever order; what those have started is not in it.
+// family returns a process and those it has started, in whatever order; what those have started is not in it.
 func family(pid int) ([]int, error) {
 	all := []int{pid}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -70,7 +70,7 @@ func family(pid int) ([]int, error) {
 	return all, nil
 }
 
-// heldMiB gives the memory that a process holds itself, in MiB: its files that are mapped, such as the log that bolt keeps, are the cache of the system, which takes them back when it likes.
+// heldMiB returns the memory that a process holds itself, in MiB: its files that are mapped, such as the log that bolt keeps, are the cache of the system, which takes them back when it likes.
 func heldMiB(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

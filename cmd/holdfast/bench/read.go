@@ -19,7 +19,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goals of DESIGN §11 for linearizable reads on a follower.
+// The goals of docs/performance.md for linearizable reads on a follower.
 const (
 	goalRead, goalReadWrites = 0.6, 0.5 // against stale reads, without and with writes
 	goalReadP50              = 3        // ms, with writes

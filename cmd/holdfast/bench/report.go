@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 )
 
-// goal is a bound of DESIGN §11. Exactly one side is set.
+// goal is a bound of docs/performance.md. Exactly one side is set.
 type goal struct {
 	AtLeast *float64 `json:"at_least,omitempty"`
 	AtMost  *float64 `json:"at_most,omitempty"`
@@ -22,7 +22,7 @@ type goal struct {
 func atLeast(v float64) *goal { return &goal{AtLeast: &v} }
 func atMost(v float64) *goal  { return &goal{AtMost: &v} }
 
-// met says whether a value is on the right side. What is no number is not.
+// met reports whether a value is on the right side. What is no number is not.
 func (g *goal) met(v float64) bool {
 	switch {
 	case math.IsNaN(v):

@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goals of DESIGN §11 for runs on fake machines. The first two are ratios: to what OpenStack Ironic with its fake hardware and one conductor
+// The goals of docs/performance.md for runs on fake machines. The first two are ratios: to what OpenStack Ironic with its fake hardware and one conductor
 // deploys, and answers of reads of a node, on the same machine in the same run.
 const (
 	goalRuns, goalGets = 50, 150
@@ -59,7 +59,7 @@ type ends struct {
 	wait map[string]chan *holdfastv1.Run // by machine
 }
 
-// of gives what gets the end of the machine's next run. Ask before it is started.
+// of returns what gets the end of the machine's next run. Ask before it is started.
 func (e *ends) of(machine string) <-chan *holdfastv1.Run {
 	e.mu.Lock()
 	defer e.mu.Unlock()

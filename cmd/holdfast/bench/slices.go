@@ -37,7 +37,7 @@ type outcome struct {
 // driverCPU is the name for this process.
 const driverCPU = "driver"
 
-// interleave gives each contender a slice in turn, round after round. A first round is for warming up and does not count.
+// interleave returns each contender a slice in turn, round after round. A first round is for warming up and does not count.
 func interleave(ctx context.Context, rounds int, slice time.Duration, all []*contender) (map[string]*outcome, error) {
 	out := map[string]*outcome{}
 	for _, c := range all {
@@ -93,7 +93,7 @@ func (c *contender) turn(ctx context.Context, slice time.Duration, o *outcome, c
 	return nil
 }
 
-// rate gives operations a second.
+// rate returns operations a second.
 func (c *contender) rate(latencies []time.Duration, took time.Duration) float64 {
 	if c.clients == 0 {
 		return float64(len(latencies)) / took.Seconds()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 )
 
-// The goals of DESIGN §11 for 100,000 agents at a 60 s beat.
+// The goals of docs/performance.md for 100,000 agents at a 60 s beat.
 const (
 	goalEntries = 1  // a second
 	goalLeader  = 15 // % of one core

@@ -72,7 +72,7 @@ func (s *stock) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// take gives a machine that nobody was given before. It fails with errEnough when there is none.
+// take returns a machine that nobody was given before. It fails with errEnough when there is none.
 func (s *stock) take() (string, error) {
 	i := int(s.taken.Add(1)) - 1
 	if i >= s.made {

@@ -25,7 +25,7 @@ import (
 // targetCommand runs the empty handler that peers are compared with: it is this binary, with a command that no help shows.
 const targetCommand = "bench-target"
 
-// TargetCommand gives the command that runs the empty handler that the product is compared with. It ends with its standard input, so that
+// TargetCommand returns the command that runs the empty handler that the product is compared with. It ends with its standard input, so that
 // nothing is left behind when a benchmark is killed.
 func TargetCommand() *cobra.Command {
 	var cert, key string

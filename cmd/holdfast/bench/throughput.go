@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// The goals of DESIGN §11 for keepalives taken by a follower.
+// The goals of docs/performance.md for keepalives taken by a follower.
 const (
 	goalVsEmpty = 0.75
 	goalVsRedis = 7
@@ -90,7 +90,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	return nil
 }
 
-// redis gives the gateway that keeps its machines in Redis, or why there is none.
+// redis returns the gateway that keeps its machines in Redis, or why there is none.
 func (l *lab) redis() (program, why string) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return "", "there is no redis-server on this machine (apt-get install redis-server)"

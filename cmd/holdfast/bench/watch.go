@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goal of DESIGN §11 for watchers on one peer.
+// The goal of docs/performance.md for watchers on one peer.
 const (
 	goalWatch     = 1000 // ms, p99 of the last one that hears of an event
 	watchWatchers = 5000

@@ -110,7 +110,7 @@ func (v *verification) add(e *holdfastv1.AuditEvent) error {
 	return nil
 }
 
-// done says whether a trail has come to where it must have been before.
+// done reports whether a trail has come to where it must have been before.
 func (v *verification) done() error {
 	if v.chain.Sequence < v.sequence {
 		return &brokenError{v.chain.Count, fmt.Sprintf("it ends with event %d, but event %d was verified before", v.chain.Sequence, v.sequence)}

@@ -64,7 +64,7 @@ func (o *output) register(cmd *cobra.Command) {
 
 func (o *output) wide() bool { return o.format == formatWide }
 
-// structured tells whether whole messages are printed, or what an expression makes of them.
+// structured reports whether whole messages are printed, or what an expression makes of them.
 func (o *output) structured() bool { return !o.table() && o.format != formatName }
 
 func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }

@@ -51,7 +51,7 @@ func imageKind() kind[*holdfastv1.Image] {
 	}
 }
 
-// imageFiles gives the files of an image, by what they are.
+// imageFiles returns the files of an image, by what they are.
 func imageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	return func(yield func(string, *holdfastv1.Image_File) bool) {
 		_ = (i.GetDisk() == nil || yield("disk", i.GetDisk())) &&

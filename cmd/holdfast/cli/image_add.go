@@ -245,7 +245,7 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 	return format, compression
 }
 
-// upload gives a file of this machine to the cluster. Head is how it begins.
+// upload sends a file of this machine to the cluster. Head is how it begins.
 func (a *app) upload(ctx context.Context, c *client.Client, path, want string) (_ *holdfastv1.Image_File, head []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -70,7 +70,7 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 	}
 }
 
-// nextInstall gives the session that is to be watched where the last one is over: that of the run which is under way, once it has opened it, or
+// nextInstall returns the session that is to be watched where the last one is over: that of the run which is under way, once it has opened it, or
 // the last one when there is no such run.
 func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
@@ -119,7 +119,7 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(first(why, "it was over at "+installStage(i).Value))}
 }
 
-// attemptOf gives the attempt that has opened a session, nil if it is not on record.
+// attemptOf returns the attempt that has opened a session, nil if it is not on record.
 func attemptOf(r *holdfastv1.Run, i *holdfastv1.Install) *holdfastv1.Attempt {
 	for _, s := range r.GetSteps() {
 		for _, attempt := range s.GetAttempts() {

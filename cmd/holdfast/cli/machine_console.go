@@ -109,7 +109,7 @@ type escape struct {
 	tilde bool // one was typed there, and is held back
 }
 
-// filter gives what is to be passed on, and whether to leave.
+// filter returns what is to be passed on, and whether to leave.
 func (e *escape) filter(in []byte) (out []byte, leave bool) {
 	for _, b := range in {
 		if e.tilde {

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What operators do to one machine by hand is a run of a built-in plan: it is on record, nothing else happens to the machine
+// What operators do to one machine by hand is a run of a built-in plan: it is recorded, nothing else happens to the machine
 // meanwhile, and the same request id does it once.
 
 // deed is such a run.
@@ -25,7 +25,7 @@ type deed struct {
 	show func(ctx context.Context, c *client.Client, r *holdfastv1.Run) error
 }
 
-// value gives the run a parameter.
+// value sets a parameter of the run.
 func (d *deed) value(name, value string) {
 	if d.values == nil {
 		d.values = map[string]string{}

@@ -45,7 +45,7 @@ func (s *specFlags) register(f *pflag.FlagSet) {
 	}
 }
 
-// given tells whether any of the flags is on the command line.
+// given reports whether any of the flags is on the command line.
 func (s *specFlags) given(f *pflag.FlagSet) bool { return len(s.paths(f)) > 0 }
 
 // paths is the field mask of the flags that are on the command line. Labels are masked one by one, so

@@ -35,13 +35,13 @@ func terminalSize(w io.Writer) (width, height int, ok bool) {
 	return width, height, err == nil && width > 0
 }
 
-// terminal tells whether a writer is one that a block can be redrawn on.
+// terminal reports whether a writer is one that a block can be redrawn on.
 func (a *app) terminal(w io.Writer) bool {
 	_, _, ok := a.Size(w)
 	return ok && a.Getenv("TERM") != "dumb"
 }
 
-// colour tells whether to colour what goes to a writer (https://no-color.org).
+// colour reports whether to colour what goes to a writer (https://no-color.org).
 func (a *app) colour(w io.Writer) bool {
 	return a.terminal(w) && a.Getenv("NO_COLOR") == ""
 }

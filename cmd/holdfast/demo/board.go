@@ -224,7 +224,7 @@ func (b *board) leader(id string) {
 	}
 }
 
-// progress gives the steps that are done, and all there are.
+// progress returns the steps that are done, and all there are.
 func (b *board) progress() (done, total int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,7 +237,7 @@ func (b *board) elapsed() time.Duration { return b.now().Sub(b.started) }
 // settle is how long the count of attempts taken over must stand still before it is told where it cannot be corrected.
 const settle = 1500 * time.Millisecond
 
-// view gives what is to be seen now. The caller owns it.
+// view returns what is to be seen now. The caller owns it.
 func (b *board) view() view {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -34,7 +34,7 @@ const example = `  holdfast demo
 // maxMachines is as many as one process can play in a time that somebody watches.
 const maxMachines = 5000
 
-// Command gives the command "demo" (DESIGN §4).
+// Command returns the command "demo" (docs/operating.md).
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{

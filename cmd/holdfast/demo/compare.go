@@ -21,7 +21,7 @@ const (
 	wipe     = "wipe"
 )
 
-// isPower says whether an effect is a press of a power button, or as good as one.
+// isPower reports whether an effect is a press of a power button, or as good as one.
 func isPower(effect string) bool {
 	return slices.Contains([]string{powerOff, powerOn, reboot, poweroff}, effect)
 }
@@ -34,7 +34,7 @@ const (
 	atMostOne                 // the record leaves open whether it happened: the attempt failed on the way, or is not over
 )
 
-// needs reads from an attempt on record which effects it stands for (DESIGN §7; executor/step_*.go). What is not named
+// needs reads from an attempt on record which effects it stands for (docs/concepts.md; executor/step_*.go). What is not named
 // must not have happened.
 func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 	before, after := a.GetEvidenceBefore(), a.GetEvidenceAfter()
@@ -193,7 +193,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// inOrder gives the effects that were counted: power first, then the disk, then what else there is.
+// inOrder returns the effects that were counted: power first, then the disk, then what else there is.
 func (c *comparison) inOrder() []string {
 	order := []string{powerOff, powerOn, reboot, poweroff, install, wipe}
 	rank := func(e string) int {

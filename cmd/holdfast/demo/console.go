@@ -40,7 +40,7 @@ func newConsole(out, err io.Writer, json bool, getenv func(string) string) *cons
 	return c
 }
 
-// glyphsFor gives signs that the terminal can show, as its locale says. Most that say nothing can show all.
+// glyphsFor returns signs that the terminal can show, as its locale says. Most that say nothing can show all.
 func glyphsFor(getenv func(string) string) glyphs {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(getenv(name)); v != "" {
@@ -56,7 +56,7 @@ func glyphsFor(getenv func(string) string) glyphs {
 	return unicodeGlyphs()
 }
 
-// display gives what shows progress: a picture on a terminal, lines elsewhere.
+// display returns what shows progress: a picture on a terminal, lines elsewhere.
 func (c *console) display() display {
 	if _, _, ok := c.size(); ok {
 		return &screen{console: c}

@@ -66,7 +66,7 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 	return f, nil
 }
 
-// others gives the addresses of the peers besides one.
+// others returns the addresses of the peers besides one.
 func (s *story) others(but *localcluster.Peer) []string {
 	var addrs []string
 	for _, p := range s.cluster.Peers() {

@@ -84,7 +84,7 @@ func ended(dead []*localcluster.Peer) error {
 	return &diedError{error: fmt.Errorf("a peer has ended by itself: %w", err), peers: dead}
 }
 
-// dead gives the peers that have ended and should not have.
+// dead returns the peers that have ended and should not have.
 func (s *story) dead() []*localcluster.Peer {
 	var dead []*localcluster.Peer
 	for _, p := range s.cluster.Peers() {

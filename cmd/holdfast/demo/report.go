@@ -148,7 +148,7 @@ func (r *report) write(w io.Writer) error {
 	return nil
 }
 
-// phases gives the phases of the runs, the good one first.
+// phases returns the phases of the runs, the good one first.
 func (r *report) phases() []string {
 	rank := func(phase string) int {
 		if phase == holdfastv1.Run_SUCCEEDED.String() {

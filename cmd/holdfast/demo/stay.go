@@ -52,7 +52,7 @@ func (s *story) stay(ctx context.Context, binary string, c *console) {
 	c.println("", "stopping")
 }
 
-// onPath says whether "holdfast" in a shell is this very program.
+// onPath reports whether "holdfast" in a shell is this very program.
 func onPath(binary string) bool {
 	found, err := exec.LookPath("holdfast")
 	if err != nil {
@@ -63,7 +63,7 @@ func onPath(binary string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// pass gives a token to sign in to the dashboard with, as long as the demo lasts; "" where none is needed, or none could be made.
+// pass returns a token to sign in to the dashboard with, as long as the demo lasts; "" where none is needed, or none could be made.
 func (s *story) pass(ctx context.Context) string {
 	if s.cluster.Files() == nil {
 		return ""

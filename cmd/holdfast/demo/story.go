@@ -201,7 +201,7 @@ func (s *story) makeDir() (remove func() error, err error) {
 	return func() error { return nil }, nil
 }
 
-// kept says whether data and logs stay.
+// kept reports whether data and logs stay.
 func (s *story) kept() bool { return s.keepDir || s.options.dir != "" }
 
 // stop ends all peers. What is thrown away needs no graceful end.

@@ -123,7 +123,7 @@ func (m memory) Remember(ctx context.Context, name string, memo bmc.Memo) error 
 	return m.h.notes.Put(ctx, "bmc/"+name, note)
 }
 
-// urgent says whether the next leader does harm without what was learned: a session that nobody ends, an account that is locked, a BMC that is reset
+// urgent reports whether the next leader does harm without what was learned: a session that nobody ends, an account that is locked, a BMC that is reset
 // again. That a session was ended, which driver works, and that a BMC is silent it finds out by itself.
 func urgent(before, now bmc.Memo) bool {
 	return now.Session != "" && now.Session != before.Session || now.LoggingIn && !before.LoggingIn ||

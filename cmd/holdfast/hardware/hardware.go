@@ -63,13 +63,13 @@ type Hardware struct {
 	over chan struct{} // a term has ended
 }
 
-// New gives a Hardware without providers.
+// New returns a Hardware without providers.
 func New(log *slog.Logger) *Hardware { return &Hardware{log: log, over: make(chan struct{}, 1)} }
 
 // Attach is called once, before any provider is used.
 func (h *Hardware) Attach(s Secrets, n Notes, i Inventory) { h.secrets, h.notes, h.inventory = s, n, i }
 
-// Factories gives the kinds that a configuration may name.
+// Factories returns the kinds that a configuration may name.
 func (h *Hardware) Factories() map[string]providers.Factory {
 	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh, "datacenter": h.datacenter, "ironic": h.ironic}
 }

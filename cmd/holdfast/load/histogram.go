@@ -41,7 +41,7 @@ func (h *Histogram) Count() int64 {
 // Most is the longest time; zero when there is none.
 func (h *Histogram) Most() time.Duration { return time.Duration(h.most.Load()) }
 
-// Quantile gives a time that a share q of all does not exceed, at most 5 % too long; zero when there is none.
+// Quantile returns a time that a share q of all does not exceed, at most 5 % too long; zero when there is none.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank, seen := max(int64(math.Ceil(q*float64(h.Count()))), 1), int64(0)
 	for i := range h.counts {

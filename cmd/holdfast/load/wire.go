@@ -50,7 +50,7 @@ func (t Target) Dial(ctx context.Context) (*Wire, error) {
 	return &Wire{conn: conn, in: bufio.NewReaderSize(conn, 1024)}, nil
 }
 
-// Stale says whether a call failed for nothing but that the server had closed the connection while nobody used it: it is to be made again on a
+// Stale reports whether a call failed for nothing but that the server had closed the connection while nobody used it: it is to be made again on a
 // new one, as any client of HTTP does. A keepalive may come twice. A server that takes too long is not meant.
 func (w *Wire) Stale(err error) bool {
 	return w.kept && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
@@ -100,7 +100,7 @@ type Wires struct {
 	all  int
 }
 
-// borrow gives a connection that was used before, or else a new one.
+// borrow returns a connection that was used before, or else a new one.
 func (p *Wires) borrow(ctx context.Context) (*Wire, error) {
 	p.mu.Lock()
 	if n := len(p.idle); n > 0 {

@@ -101,7 +101,7 @@ func environment(more []string) []string {
 	return append(env, more...)
 }
 
-// arguments gives a peer's command line, and writes the file that holds what no flag can say.
+// arguments returns a peer's command line, and writes the file that holds what no flag can say.
 func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	dir := filepath.Dir(p.DataDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -150,14 +150,14 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	return args, nil
 }
 
-// Peers gives all peers, by id.
+// Peers returns all peers, by id.
 func (c *Cluster) Peers() []*Peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.peers)
 }
 
-// Peer gives the peer of that id, or nil.
+// Peer returns the peer of that id, or nil.
 func (c *Cluster) Peer(id string) *Peer {
 	peers := c.Peers()
 	i := slices.IndexFunc(peers, func(p *Peer) bool { return p.ID == id })
@@ -167,7 +167,7 @@ func (c *Cluster) Peer(id string) *Peer {
 	return peers[i]
 }
 
-// Addrs gives the gRPC addresses of all peers.
+// Addrs returns the gRPC addresses of all peers.
 func (c *Cluster) Addrs() []string {
 	var addrs []string
 	for _, p := range c.Peers() {

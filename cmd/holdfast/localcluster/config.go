@@ -27,7 +27,7 @@ type Config struct {
 	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
 	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
 	Args           []string // more arguments of each peer
-	// ArgsOf gives more arguments of peer i (from 0), after Args. Nil for none.
+	// ArgsOf returns more arguments of peer i (from 0), after Args. Nil for none.
 	ArgsOf func(i int) []string
 
 	// Spare is how many more peers Cluster.Add can add later; their ids, hosts and certificates follow on those of the first.

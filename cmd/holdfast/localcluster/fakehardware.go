@@ -14,7 +14,7 @@ import (
 )
 
 // FakeHardware is a fleet of fake machines in a process of its own: it outlives peers, and can be asked at
-// Endpoint + "/effects" what was done to it (DESIGN §8).
+// Endpoint + "/effects" what was done to it (docs/operating.md).
 type FakeHardware struct {
 	Endpoint string // "http://127.0.0.1:port", for Config.FakeEndpoint
 	LogFile  string
@@ -77,7 +77,7 @@ func (f *FakeHardware) wait(ctx context.Context) error {
 	}
 }
 
-// State says whether the fleet's process runs, or how it has ended and what it said last.
+// State reports whether the fleet's process runs, or how it has ended and what it said last.
 func (f *FakeHardware) State() string {
 	if f.proc.running() {
 		return "it is running"

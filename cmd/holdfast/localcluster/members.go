@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// All gives the peers, and those to spare that are not among them, by id.
+// All returns the peers, and those to spare that are not among them, by id.
 func (c *Cluster) All() []*Peer { return slices.Clone(c.all) }
 
 // Add starts the next peer to spare. It is one of Peers from now on, and has to join the others.

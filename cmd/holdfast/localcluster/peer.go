@@ -60,17 +60,17 @@ func (p *Peer) Add(args ...string) {
 	p.args = append(p.args, args...)
 }
 
-// running says whether there is a process. The caller holds mu.
+// running reports whether there is a process. The caller holds mu.
 func (p *Peer) running() bool { return p.now != nil && p.now.running() }
 
-// Running says whether the peer has a process, stopped by Pause or not.
+// Running reports whether the peer has a process, stopped by Pause or not.
 func (p *Peer) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running()
 }
 
-// awake says whether there is a process that can answer.
+// awake reports whether there is a process that can answer.
 func (p *Peer) awake() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *Peer) Done() <-chan struct{} {
 	return p.now.done
 }
 
-// PID gives the id of the peer's process, or 0 when it has none.
+// PID returns the id of the peer's process, or 0 when it has none.
 func (p *Peer) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,5 +201,5 @@ func (p *Peer) Wipe() error {
 	return nil
 }
 
-// LogTail gives at most the last n bytes of the peer's log, from the start of a line on.
+// LogTail returns at most the last n bytes of the peer's log, from the start of a line on.
 func (p *Peer) LogTail(n int) string { return tail(p.LogFile, n) }

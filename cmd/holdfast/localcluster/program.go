@@ -30,13 +30,13 @@ func StartProgram(binary string, args, env []string, logFile string) (*Program, 
 	return p, nil
 }
 
-// PID gives the id of the process, also after it has ended.
+// PID returns the id of the process, also after it has ended.
 func (p *Program) PID() int { return p.proc.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Program) Done() <-chan struct{} { return p.proc.done }
 
-// LogTail gives at most the last n bytes of what it has written, from the start of a line on.
+// LogTail returns at most the last n bytes of what it has written, from the start of a line on.
 func (p *Program) LogTail(n int) string { return tail(p.LogFile, n) }
 
 // Kill ends the process, and those that it has started, with SIGKILL and waits until it is gone. It is no error that it has ended, or was killed, before.

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Readiness is what a peer says at /readyz (DESIGN §8).
+// Readiness is what a peer says at /readyz (docs/operating.md).
 type Readiness struct {
 	Ready        bool   `json:"-"`             // it answered 200
 	Role         string `json:"role"`          // leader, follower or candidate

@@ -78,7 +78,7 @@ func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
 // HTTP is a client for the peers' HTTP: an admin too.
 func (c *Cluster) HTTP() *http.Client { return c.http }
 
-// URL gives the address of a path of the peer's HTTP.
+// URL returns the address of a path of the peer's HTTP.
 func (p *Peer) URL(path string) string {
 	if p.secure {
 		return "https://" + p.HTTPAddr + path

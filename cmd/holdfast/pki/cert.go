@@ -106,7 +106,7 @@ func (f *certFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// units gives the organizational units of a client: its roles, by pool where they are scoped.
+// units returns the organizational units of a client: its roles, by pool where they are scoped.
 func (f *certFlags) units() []string {
 	if len(f.pools) == 0 {
 		return f.roles

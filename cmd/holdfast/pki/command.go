@@ -27,7 +27,7 @@ func usagef(cmd *cobra.Command, format string, args ...any) error {
 	return &usageError{fmt.Sprintf("%s: %s: see: %s --help", cmd.CommandPath(), fmt.Sprintf(format, args...), cmd.CommandPath())}
 }
 
-// TLSCommand gives "tls": certificate authorities and certificates.
+// TLSCommand returns "tls": certificate authorities and certificates.
 func TLSCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "tls", GroupID: groupSetup,
@@ -44,7 +44,7 @@ that does not use a token. Files are written 0600, and none is ever overwritten.
 		inspect())
 }
 
-// GossipCommand gives "gossip": the keys of gossip.
+// GossipCommand returns "gossip": the keys of gossip.
 func GossipCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "gossip", GroupID: groupSetup,
@@ -73,7 +73,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// end gives when something ends that is made now.
+// end returns when something ends that is made now.
 func end(cmd *cobra.Command, days int) (time.Time, error) {
 	if days < 1 || days > 36500 {
 		return time.Time{}, usagef(cmd, "--days %d: want 1 to 36500", days)

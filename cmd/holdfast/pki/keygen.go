@@ -10,7 +10,7 @@ import (
 // gossipKeySize makes memberlist take AES-256.
 const gossipKeySize = 32
 
-// gossipKey gives a line for a file of gossip keys.
+// gossipKey returns a line for a file of gossip keys.
 func gossipKey() string {
 	key := make([]byte, gossipKeySize)
 	_, _ = rand.Read(key) // crypto/rand.Read never fails

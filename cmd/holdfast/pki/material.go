@@ -57,18 +57,18 @@ func Material(dir, cluster string, peers []string, hosts ...string) (Files, erro
 	return f, create(files...)
 }
 
-// Peer gives the files of a peer.
+// Peer returns the files of a peer.
 func (f Files) Peer(id string) (cert, key string) {
 	return filepath.Join(f.dir, "peer-"+id+".pem"), filepath.Join(f.dir, "peer-"+id+"-key.pem")
 }
 
-// Shared gives the files of a peer that say the same for all of them: the CAs that it trusts, and the keys of gossip. Each peer
+// Shared returns the files of a peer that say the same for all of them: the CAs that it trusts, and the keys of gossip. Each peer
 // has its own, as on a host of its own.
 func (f Files) Shared(id string) (ca, gossip string) {
 	return filepath.Join(f.dir, "peer-"+id+"-ca.pem"), filepath.Join(f.dir, "peer-"+id+"-gossip.key")
 }
 
-// ServerArgs gives the flags of a peer's "holdfast server".
+// ServerArgs returns the flags of a peer's "holdfast server".
 func (f Files) ServerArgs(id string) []string {
 	cert, key := f.Peer(id)
 	ca, gossip := f.Shared(id)

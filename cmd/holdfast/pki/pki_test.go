@@ -125,7 +125,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-// contents gives all files of the directory.
+// contents returns all files of the directory.
 func contents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -18,7 +18,7 @@ import (
 )
 
 // Config is all that a peer can be told. Each field is a flag, an environment variable and a key of the
-// configuration file (DESIGN §4): --node-id, HOLDFAST_NODE_ID, node_id.
+// configuration file (docs/operating.md): --node-id, HOLDFAST_NODE_ID, node_id.
 type Config struct {
 	File string // --config
 
@@ -147,7 +147,7 @@ func (c *Config) settle() error {
 	return c.checkLoopback()
 }
 
-// checkLoopback keeps an unprotected peer from being reached from elsewhere (DESIGN §4).
+// checkLoopback keeps an unprotected peer from being reached from elsewhere (docs/operating.md).
 func (c *Config) checkLoopback() error {
 	for _, a := range []struct{ flag, addr string }{
 		{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"raft-addr", c.RaftAddr}, {"gossip-addr", c.GossipAddr},

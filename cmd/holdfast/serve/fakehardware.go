@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// FakeHardwareCommand gives the command that runs a fake fleet as a process of its own, so that it
+// FakeHardwareCommand returns the command that runs a fake fleet as a process of its own, so that it
 // outlives the peers and can be asked afterwards what was done to it.
 func FakeHardwareCommand() *cobra.Command {
 	var addr, file string

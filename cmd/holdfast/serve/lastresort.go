@@ -20,7 +20,7 @@ type lastResort struct {
 	timer atomic.Pointer[time.Timer]
 }
 
-// after gives the process hungTime more, if it is the disk that has ended the node.
+// after lets the process run for hungTime more, if it is the disk that has ended the node.
 func (l *lastResort) after(err error) {
 	if !errors.Is(err, cluster.ErrStalled) && !errors.Is(err, cluster.ErrDisk) {
 		return

@@ -119,7 +119,7 @@ func (c *Config) parseArchive(fs *pflag.FlagSet, given map[string]bool, n *yaml.
 	return c.parse(fs, given, b)
 }
 
-// scalar gives a value as the flag would take it: lists are joined by commas.
+// scalar returns a value as the flag would take it: lists are joined by commas.
 func scalar(n *yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:

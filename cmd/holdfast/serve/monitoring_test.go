@@ -57,7 +57,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// lacks gives what is asked for and not among the metrics.
+// lacks returns what is asked for and not among the metrics.
 func lacks(t *testing.T, body []byte, asked map[string][]string) []string {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -82,7 +82,7 @@ func lacks(t *testing.T, body []byte, asked map[string][]string) []string {
 	return missing
 }
 
-// known says whether a series of that name is scraped, from metrics and their types.
+// known reports whether a series of that name is scraped, from metrics and their types.
 func known(all map[string]string, name string) bool {
 	if kind, ok := all[name]; ok {
 		return kind != "HISTOGRAM"
@@ -251,7 +251,7 @@ type dashboard struct {
 	} `json:"panels"`
 }
 
-// queries gives what dashboards and alerts ask, by where it stands.
+// queries returns what dashboards and alerts ask, by where it stands.
 func queries(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -42,7 +42,7 @@ func (c *netbootConfig) api() netbootapi.Config {
 	return api
 }
 
-// firmware gives what answers firmware, nil for nobody.
+// firmware returns what answers firmware, nil for nobody.
 func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server, error) {
 	if c.Netboot == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
@@ -67,7 +67,7 @@ func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server
 	return pxe.New(pxe.Config{Interface: c.Netboot, Host: host.Unmap(), BootPort: uint16(number), Dir: c.NetbootDir, Logger: log}, boots)
 }
 
-// addressOf gives the first IPv4 address of an interface.
+// addressOf returns the first IPv4 address of an interface.
 func addressOf(name string) (netip.Addr, error) {
 	i, err := net.InterfaceByName(name)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *netbootConfig) serve(ctx context.Context, site *http.Server, ln net.Lis
 	return nil
 }
 
-// listen gives the listener for machines, nil for none.
+// listen returns the listener for machines, nil for none.
 func (c *netbootConfig) listen(ctx context.Context) (net.Listener, error) {
 	if c.NetbootAddr == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error

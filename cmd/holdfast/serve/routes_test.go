@@ -39,7 +39,7 @@ type who struct {
 	roles []string
 }
 
-// nobody says whether a caller is not known at all.
+// nobody reports whether a caller is not known at all.
 func (w who) nobody() bool { return len(w.roles) == 0 }
 
 func callers() []who {
@@ -156,7 +156,7 @@ func ways() map[string]way {
 	}
 }
 
-// equipped gives a lab with all the HTTP APIs, and something for each of them to be about.
+// equipped returns a lab with all the HTTP APIs, and something for each of them to be about.
 func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux

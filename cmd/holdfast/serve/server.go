@@ -34,7 +34,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
-// Command gives the command that runs a peer. Version is the build's.
+// Command returns the command that runs a peer. Version is the build's.
 func Command(version string) *cobra.Command {
 	var cfg Config
 	cmd := &cobra.Command{
@@ -310,7 +310,7 @@ func (p *peer) beforeHandover(ctx context.Context) {
 	}
 }
 
-// cancelsRuns says whether a stop is meant to cancel active runs, or no other peer could go on with them (bare-metal API §Context lifecycle, DESIGN §7).
+// cancelsRuns reports whether a stop is meant to cancel active runs, or no other peer could go on with them (bare-metal API §Context lifecycle, docs/concepts.md).
 func (p *peer) cancelsRuns(ctx context.Context) bool {
 	p.stopping.Do(func() { // to ask all peers takes a moment: once a stop
 		voters := 0

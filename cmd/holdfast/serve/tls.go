@@ -67,7 +67,7 @@ func secured(store *peertls.Store, l net.Listener) (net.Listener, []grpc.ServerO
 	return peertls.Listen(l), []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}
 }
 
-// clusterOf gives the cluster in the peer's certificate.
+// clusterOf returns the cluster in the peer's certificate.
 func clusterOf(store *peertls.Store) string {
 	if store == nil {
 		return ""

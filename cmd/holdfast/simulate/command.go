@@ -32,7 +32,7 @@ It talks to the peers that the global flags name (--addr, --token, --ca, --cert,
 It ends with Ctrl-C or after --duration, and says then what it has seen. Services and pool managers sign off at the end. Agents cannot: the cluster
 misses them when their time to live is over (300 s), and shows their machines as EXPIRED. What is killed signs nobody off.`
 
-// Command gives the command "simulate". Connect gives how its global flags say to connect.
+// Command returns the command "simulate". Connect gives how its global flags say to connect.
 func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command {
 	o := Options{Rate: 500, Ping: 10 * time.Second, Connections: 4096, Prefix: "sim", Provider: "fake", Every: 10 * time.Second}
 	output := "text"
@@ -133,7 +133,7 @@ func (r *Report) write(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Kinds)) {
 		k := r.Kinds[name]
 		row(name, fmt.Sprintf("registered, of %d", k.Members), k.Registered)
-		row(name, "signs of life", k.Beats)
+		row(name, "heartbeats", k.Beats)
 		t.Row(plain(name), plain("made late by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)), plain(""))
 		for _, why := range slices.Sorted(maps.Keys(k.Failures)) {
 			count(name, "tries that failed: "+why, k.Failures[why])

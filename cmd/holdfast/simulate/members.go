@@ -16,7 +16,7 @@ import (
 const (
 	firstBackoff = time.Second // of a member whose every server has failed, then twice as long each time, as real ones do (docs/clients.md)
 	lastBackoff  = 30 * time.Second
-	leastWait    = 500 * time.Millisecond // between two signs of life, whatever the server says
+	leastWait    = 500 * time.Millisecond // between two heartbeats, whatever the server says
 )
 
 // kind is members of one kind: how they make themselves known, and how they say that they live.
@@ -25,7 +25,7 @@ type kind struct {
 	register func(i int, host string) []byte
 	beat     func(i int, host string) []byte
 	leave    func(i int, host string) []byte // nil: they have no way to sign off
-	// gone says whether an answer to a beat means that the server does not know the member any more.
+	// gone reports whether an answer to a beat means that the server does not know the member any more.
 	gone func(status int, answer []byte) bool
 	// every is the time between two beats where the server says nothing of it.
 	every time.Duration
@@ -67,7 +67,7 @@ func (k *kind) call(ctx context.Context, peers []*load.Wires, i int, due time.Ti
 		m.fails = 0
 		if !m.known {
 			m.known = true
-			return since // the first sign of life follows at once
+			return since // the first heartbeat follows at once
 		}
 		return max(since, k.wait(answer))
 	case err == nil && m.known && k.gone(status, answer):
@@ -86,7 +86,7 @@ func (k *kind) call(ctx context.Context, peers []*load.Wires, i int, due time.Ti
 	return since + backoff(int(m.fails)/len(peers))
 }
 
-// wait is until the next sign of life: what the server wants, shortened by up to a tenth by chance.
+// wait is until the next heartbeat: what the server wants, shortened by up to a tenth by chance.
 func (k *kind) wait(answer []byte) time.Duration {
 	every := k.every
 	var a struct {

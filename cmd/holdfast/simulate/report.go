@@ -28,7 +28,7 @@ type Kind struct {
 	Members     int              `json:"members"`
 	Known       int              `json:"known"`            // at the end: they have registered and were not forgotten
 	Registered  Latency          `json:"registered"`       // registrations
-	Beats       Latency          `json:"beats"`            // signs of life that were taken
+	Beats       Latency          `json:"beats"`            // heartbeats that were taken
 	Forgotten   int64            `json:"forgotten"`        // how often the cluster did not know one any more
 	Failures    map[string]int64 `json:"failures"`         // tries that were of no use, by status; they were made again
 	LateSeconds float64          `json:"late_p99_seconds"` // the simulator's own: from when a call was due until it was made

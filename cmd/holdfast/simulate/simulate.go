@@ -218,7 +218,7 @@ func (f *fleet) live(ctx context.Context) error {
 	return g.Wait()
 }
 
-// schedules gives each kind a schedule and calls of its own, so that a few pool managers do not wait behind all agents. Members make themselves
+// schedules returns each kind a schedule and calls of its own, so that a few pool managers do not wait behind all agents. Members make themselves
 // known one after the other, pools first: agents want them.
 func (f *fleet) schedules() []*load.Schedule {
 	gap := time.Duration(float64(time.Second) / f.Rate)

@@ -101,7 +101,7 @@ func (s *runs) apply(m runsMsg) {
 	}
 }
 
-// find gives a run, active or ended; nil for one that is not known any more.
+// find returns a run, active or ended; nil for one that is not known any more.
 func (s *runs) find(id string) *holdfastv1.Run {
 	if r := s.active[id]; r != nil {
 		return r

@@ -55,7 +55,7 @@ func (l *list[T]) set(all []T, group func(a, b T) int, now time.Time) {
 	l.move(0)
 }
 
-// holds says whether a cell of the row has the text in it.
+// holds reports whether a cell of the row has the text in it.
 func (l *list[T]) holds(x T, want string, now time.Time) bool {
 	return slices.ContainsFunc(l.columns, func(c column[T]) bool {
 		return strings.Contains(strings.ToLower(c.cell(x, now).Value), want)

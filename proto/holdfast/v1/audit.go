@@ -12,7 +12,7 @@ import (
 // auditDomain begins what is hashed, so that the hash of an event is the hash of nothing else. Another layout gets another number.
 const auditDomain = "holdfast audit event 1"
 
-// AuditHash gives what the hash of an audit event must be (DESIGN §9): SHA-256 over these fields, in this order, each with its length in
+// AuditHash returns what the hash of an audit event must be (docs/security.md): SHA-256 over these fields, in this order, each with its length in
 // bytes in front as four bytes, most significant first:
 //
 //	"holdfast audit event 1", previous_hash, sequence, at (unix seconds), at (nanoseconds), principal, source, peer, method, resource,

@@ -445,7 +445,7 @@ func (x *Peer) GetLoad() *PeerLoad {
 type PeerLoad struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leases        uint64                 `protobuf:"varint,1,opt,name=leases,proto3" json:"leases,omitempty"`                                     // live leases that it keeps as the leader
-	LeaseRate     float64                `protobuf:"fixed64,2,opt,name=lease_rate,json=leaseRate,proto3" json:"lease_rate,omitempty"`             // signs of life a second that it takes as the leader
+	LeaseRate     float64                `protobuf:"fixed64,2,opt,name=lease_rate,json=leaseRate,proto3" json:"lease_rate,omitempty"`             // heartbeats a second that it takes as the leader
 	Commands      uint64                 `protobuf:"varint,3,opt,name=commands,proto3" json:"commands,omitempty"`                                 // commands that it has committed
 	CommitSeconds float64                `protobuf:"fixed64,4,opt,name=commit_seconds,json=commitSeconds,proto3" json:"commit_seconds,omitempty"` // time from the proposal of these to their answers, of all together
 	// How many of these took how long: at most 0.1 ms, 0.15 ms, and from there on each twice the last but one (0.2, 0.3, 0.4, 0.6, … ms); the

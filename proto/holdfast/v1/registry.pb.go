@@ -198,7 +198,7 @@ func (x *ServiceState) GetReason() string {
 type Service struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`                                 // where it is
-	Active        bool                   `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`                                // signs of life come
+	Active        bool                   `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`                                // heartbeats come
 	Deregistered  bool                   `protobuf:"varint,3,opt,name=deregistered,proto3" json:"deregistered,omitempty"`                    // it was taken out; it is remembered for a while
 	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`             // at most 30 s behind
 	States        []*ServiceState        `protobuf:"bytes,5,rep,name=states,proto3" json:"states,omitempty"`                                 // the last ten, newest last

@@ -105,7 +105,7 @@ func (m *system) virtualMedia(r *http.Request, path string, parts []string, body
 	return nil, notAllowed()
 }
 
-// Inserted gives the first virtual drive of a machine that has an image, or "".
+// Inserted returns the first virtual drive of a machine that has an image, or "".
 func (s *Service) Inserted(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -176,24 +176,24 @@ func (s *Service) Served() int {
 	return s.served
 }
 
-// Most gives how many reads and how many writes were served at once at most.
+// Most returns how many reads and how many writes were served at once at most.
 func (s *Service) Most() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most[0], s.most[1]
 }
 
-// Effects gives what was accepted, in order; of one name if that is not empty.
+// Effects returns what was accepted, in order; of one name if that is not empty.
 func (s *Service) Effects(name string) []Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.effects), func(e Effect) bool { return name != "" && e.Name != name })
 }
 
-// Systems gives the ids of the machines.
+// Systems returns the ids of the machines.
 func (s *Service) Systems() []string { return slices.Clone(s.cfg.Systems) }
 
-// Power says whether a machine is on.
+// Power reports whether a machine is on.
 func (s *Service) Power(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *Service) Power(id string) bool {
 	return m.on
 }
 
-// Booted gives what the machine booted from last: the target of the override then, or "".
+// Booted returns what the machine booted from last: the target of the override then, or "".
 func (s *Service) Booted(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +302,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	s.write(w, res.status, res.body, nil)
 }
 
-// interrupted says whether the answer to a press is lost, and lets the BMC restart with it, where the quirks say so. The lock is held.
+// interrupted reports whether the answer to a press is lost, and lets the BMC restart with it, where the quirks say so. The lock is held.
 func (s *Service) interrupted(res *result) bool {
 	if res == nil || !res.press {
 		return false
@@ -452,7 +452,7 @@ func (s *Service) SwapSleds() {
 	s.swapped = !s.swapped
 }
 
-// RenameSlot gives a virtual drive of each machine another name, as an update of the firmware may.
+// RenameSlot renames a virtual drive of each machine, as an update of the firmware may.
 func (s *Service) RenameSlot(from, to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -470,7 +470,7 @@ func (s *Service) RenameSlot(from, to string) {
 	}
 }
 
-// sled gives which machine is in a place.
+// sled returns which machine is in a place.
 func (s *Service) sled(place int) int {
 	if s.swapped && place < 2 {
 		return 1 - place

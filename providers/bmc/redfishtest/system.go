@@ -115,7 +115,7 @@ func (m *system) effect(name, detail string) {
 	m.s.effects = append(m.s.effects, Effect{m.id, name, detail, time.Now(), m.s.ignored(name)})
 }
 
-// ignored says whether an effect is accepted only.
+// ignored reports whether an effect is accepted only.
 func (s *Service) ignored(name string) bool { return slices.Contains(s.quirks.Ignore, name) }
 
 // clearLog is the path of LogService.ClearLog below a log service.

@@ -22,7 +22,7 @@ type Client struct {
 	http *http.Client
 }
 
-// NewClient gives a client of the API at a URL such as http://127.0.0.1:6385.
+// NewClient returns a client of the API at a URL such as http://127.0.0.1:6385.
 func NewClient(url string) *Client {
 	return &Client{url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }

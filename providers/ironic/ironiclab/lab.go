@@ -65,7 +65,7 @@ connection = sqlite:///DIR/ironic.sqlite
 lock_path = DIR/locks
 `
 
-// render gives the whole of ironic.conf.
+// render returns the whole of ironic.conf.
 func (c Config) render() (string, error) {
 	ports := map[string]string{}
 	for name, addr := range map[string]string{"API": c.API, "RPC": c.RPC} {
@@ -101,7 +101,7 @@ func Prepare(ctx context.Context, cfg Config) (*Lab, error) {
 	return l, writeAhead(filepath.Join(cfg.Dir, "ironic.sqlite"))
 }
 
-// writeAhead gives a database of SQLite that nobody has open a log that is written ahead: one sync for a transaction, and readers who do
+// writeAhead returns a database of SQLite that nobody has open a log that is written ahead: one sync for a transaction, and readers who do
 // not wait for writers. Bytes 18 and 19 of the file say so (sqlite.org/fileformat2.html, 1.3.3); there is no setting of Ironic for it.
 func writeAhead(file string) error {
 	const magic, at = "SQLite format 3\x00", 18
@@ -124,12 +124,12 @@ func writeAhead(file string) error {
 
 func (c Config) program(name string) string { return filepath.Join(c.Programs, name) }
 
-// Conductor gives the program that does the work, and its arguments.
+// Conductor returns the program that does the work, and its arguments.
 func (l *Lab) Conductor() (program string, args []string) {
 	return l.cfg.program("ironic-conductor"), []string{"--config-file", l.file}
 }
 
-// API gives the program that serves the API, and its arguments. It starts as many processes again as there are workers.
+// API returns the program that serves the API, and its arguments. It starts as many processes again as there are workers.
 func (l *Lab) API() (program string, args []string) {
 	return l.cfg.program("ironic-api"), []string{"--config-file", l.file}
 }

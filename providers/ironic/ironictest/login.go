@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// knows says whether a request carries a login.
+// knows reports whether a request carries a login.
 func (s *Server) knows(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,7 +60,7 @@ func (s *Server) Change(name string, f func(*Node)) {
 	f(s.nodes[name])
 }
 
-// State gives the provision state of a node, and what instance_info says.
+// State returns the provision state of a node, and what instance_info says.
 func (s *Server) State(name string) (state string, instance map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ type Call struct {
 	Want   string // the whole body, scrubbed, without the new line at its end; "*" takes any
 }
 
-// Expect gives a Call.
+// Expect returns a Call.
 func Expect(name, token, method, path, body string, status int, want string) Call {
 	return Call{Name: name, Token: token, Method: method, Path: path, Body: body, Status: status, Want: want}
 }
@@ -51,7 +51,7 @@ func (l *Lab) Send(c Call) Answer {
 	return Answer{w.Code, string(bytes.TrimSuffix(w.Body.Bytes(), []byte("\n"))), w.Header()}
 }
 
-// Secret gives the value of a token.
+// Secret returns the value of a token.
 func (l *Lab) Secret(token string) string {
 	s, ok := l.tokens[token]
 	if !ok {
@@ -101,7 +101,7 @@ func scrub(body string) string {
 	return body
 }
 
-// Dump gives all that an API can change, as text.
+// Dump returns all that an API can change, as text.
 func (l *Lab) Dump() string {
 	v := l.state.View()
 	var b strings.Builder

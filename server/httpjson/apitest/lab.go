@@ -166,7 +166,7 @@ func (l *Lab) NewToken(tok *holdfastv1.Token) string {
 	return secret
 }
 
-// State gives the state as it is now.
+// State returns the state as it is now.
 func (l *Lab) State() *fsm.View { return l.state.View() }
 
 // Revoke takes a token back.
@@ -238,7 +238,7 @@ func (l *Lab) Votes() error { return nil }
 // Status implements server.Membership.
 func (l *Lab) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }
 
-// Renew implements server.Leases: each sign of life goes on record at once, if the state knows whose it is.
+// Renew implements server.Leases: each heartbeat goes on record at once, if the state knows whose it is.
 func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	l.mu.Lock()
 	l.clock += 1000
@@ -247,7 +247,7 @@ func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.Re
 	v := l.state.View()
 	before, ok := v.Lease(rn.GetLease().GetKind(), rn.GetLease().GetId())
 	if !ok && rn.GetLease().GetKind() == internalv1.LeaseRef_MACHINE {
-		_, ok = v.Machine(rn.GetLease().GetId()) // its first sign of life may come before it registers
+		_, ok = v.Machine(rn.GetLease().GetId()) // its first heartbeat may come before it registers
 	}
 	switch {
 	case !ok:

@@ -145,7 +145,7 @@ func (r *Receiver) Close() error {
 	return r.f.Close()
 }
 
-// room says whether the disk has room for so many more bytes, and what must stay free.
+// room reports whether the disk has room for so many more bytes, and what must stay free.
 func (r *Receiver) room(more int64) error {
 	free, total, err := r.s.cfg.Free(r.s.cfg.Dir)
 	if err != nil {

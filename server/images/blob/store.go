@@ -67,12 +67,12 @@ func Open(cfg Config) (*Store, error) {
 	return &Store{cfg: cfg, whole: map[string]int64{}, checks: map[string]chan struct{}{}, writing: map[string]bool{}}, nil
 }
 
-// valid says whether a text is a sum, and so fit to be a file's name.
+// valid reports whether a text is a sum, and so fit to be a file's name.
 func valid(sum string) bool { return len(sum) == 64 && strings.Trim(sum, "0123456789abcdef") == "" }
 
 func (s *Store) path(sum string) string { return filepath.Join(s.cfg.Dir, sum) }
 
-// Has says whether the store has all of a file, and its size. The first time since the start it reads all of it: a disk can lose what it
+// Has reports whether the store has all of a file, and its size. The first time since the start it reads all of it: a disk can lose what it
 // was given. One whose sum is wrong is removed, and the error is ErrSum, once.
 func (s *Store) Has(ctx context.Context, sum string) (size int64, ok bool, err error) {
 	if !valid(sum) {
@@ -217,7 +217,7 @@ func (s *Store) remove(sum, name string, before time.Time) bool {
 	return os.Remove(filepath.Join(s.cfg.Dir, name)) == nil
 }
 
-// Usage gives how many files there are, whole or not, and their bytes.
+// Usage returns how many files there are, whole or not, and their bytes.
 func (s *Store) Usage() (files int, bytes int64) {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {

@@ -34,7 +34,7 @@ func open(t *testing.T, cfg blob.Config) *blob.Store {
 	return s
 }
 
-// receive gives a store some bytes of a file, from where it is on, and commits.
+// receive returns a store some bytes of a file, from where it is on, and commits.
 func receive(t *testing.T, s *blob.Store, sum string, size int64, all []byte, until int) error {
 	t.Helper()
 	r, err := s.Receive(t.Context(), sum, size)

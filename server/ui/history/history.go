@@ -11,7 +11,7 @@ import (
 
 // Load is how the leader is asked (*cluster.Node).
 type Load interface {
-	// LeaderLoad gives who leads, and what it has done since it started. An error: nobody is known to, or he does not answer.
+	// LeaderLoad returns who leads, and what it has done since it started. An error: nobody is known to, or he does not answer.
 	LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error)
 }
 
@@ -27,7 +27,7 @@ type Sample struct {
 	At     time.Time
 	Leader string  // who leads; empty: nobody who answers
 	Leases uint64  // live ones that the leader keeps
-	Signs  float64 // signs of life a second that it takes
+	Signs  float64 // heartbeats a second that it takes
 	// Since the sample before, by the same leader. Without one they are not known.
 	Known    bool
 	Commands float64       // a second

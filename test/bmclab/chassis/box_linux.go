@@ -18,7 +18,7 @@ type Box struct {
 	HTTP bool
 }
 
-// boxArguments gives QEMU's command line for a box.
+// boxArguments returns QEMU's command line for a box.
 func (m *Machine) boxArguments(order map[string]int, cd string) []string {
 	b := m.cfg.Box
 	args := []string{

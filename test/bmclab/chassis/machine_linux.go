@@ -85,7 +85,7 @@ func (m *Machine) Name() string { return m.cfg.Name }
 // Line is the path of the serial line: a terminal at which somebody may sit.
 func (m *Machine) Line() string { return m.line.path }
 
-// State gives how the machine is.
+// State returns how the machine is.
 func (m *Machine) State() State {
 	m.mu.Lock()
 	st, look := m.now, m.onLook
@@ -96,7 +96,7 @@ func (m *Machine) State() State {
 	return st
 }
 
-// Effects gives what was done, in order.
+// Effects returns what was done, in order.
 func (m *Machine) Effects() []Effect {
 	m.mu.Lock()
 	defer m.mu.Unlock()

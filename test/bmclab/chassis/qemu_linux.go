@@ -15,7 +15,7 @@ const startTime = 30 * time.Second
 // bootOrder is where devices stand when nothing else was asked for: 1 is for what was.
 func bootOrder() map[string]int { return map[string]int{"disk": 2, "net": 3, "cd": 4} }
 
-// arguments gives QEMU's command line: the smallest PC that has a disk, a CD drive, a network card and a serial line.
+// arguments returns QEMU's command line: the smallest PC that has a disk, a CD drive, a network card and a serial line.
 func (m *Machine) arguments(b Boot, image string) []string {
 	order := bootOrder()
 	if _, is := order[b.Target]; is {

@@ -63,7 +63,7 @@ func targetOf(ours string) string {
 	return "None"
 }
 
-// State gives how the machine is.
+// State returns how the machine is.
 func (b box) State() (redfishtest.State, error) {
 	is, err := b.c.State()
 	if err != nil {

@@ -113,7 +113,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// stopped says whether all threads of a process are.
+// stopped reports whether all threads of a process are.
 func stopped(pid int) bool {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, f := range stats {

@@ -38,7 +38,7 @@ func Open(ctx context.Context) (*Bench, error) {
 	return b, nil
 }
 
-// Of gives the same bench with another binary.
+// Of returns the same bench with another binary.
 func (b *Bench) Of(binary string) *Bench { return &Bench{Binary: binary, room: b.room} }
 
 // Close removes what Open has built.

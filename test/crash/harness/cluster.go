@@ -88,14 +88,14 @@ func snapshots() []string {
 	return []string{"--raft-snapshot-threshold", "256", "--raft-snapshot-interval", "2s"}
 }
 
-// In gives the same cluster for a subtest: what fails, fails there.
+// In returns the same cluster for a subtest: what fails, fails there.
 func (c *Cluster) In(t testing.TB) *Cluster {
 	same := *c
 	same.t = t
 	return &same
 }
 
-// Through gives the same cluster with a client that knows only some of its peers: one that hangs costs a client seconds.
+// Through returns the same cluster with a client that knows only some of its peers: one that hangs costs a client seconds.
 func (c *Cluster) Through(peers ...*localcluster.Peer) *Cluster {
 	c.t.Helper()
 	same := *c
@@ -107,7 +107,7 @@ func (c *Cluster) Through(peers ...*localcluster.Peer) *Cluster {
 	return &same
 }
 
-// Dial gives a client of some peers, closed when the test has ended.
+// Dial returns a client of some peers, closed when the test has ended.
 func (c *Cluster) Dial(addrs ...string) *client.Client {
 	c.t.Helper()
 	cl, err := client.Dial(client.Config{Addrs: addrs, TLS: c.TLS(), Timeout: Patience})
@@ -118,7 +118,7 @@ func (c *Cluster) Dial(addrs ...string) *client.Client {
 	return cl
 }
 
-// Rotated gives a client for each peer, which asks that peer first and the others when it does not answer.
+// Rotated returns a client for each peer, which asks that peer first and the others when it does not answer.
 func (c *Cluster) Rotated() []*client.Client {
 	c.t.Helper()
 	var all []*client.Client
@@ -129,7 +129,7 @@ func (c *Cluster) Rotated() []*client.Client {
 	return all
 }
 
-// Conn gives a connection to one peer, without the client's retries, closed when the test has ended.
+// Conn returns a connection to one peer, without the client's retries, closed when the test has ended.
 func (c *Cluster) Conn(p *localcluster.Peer) *grpc.ClientConn {
 	c.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(c.Credentials()))

@@ -65,7 +65,7 @@ func (f Failpoints) environment() string {
 // Arm makes the next peer that reaches the failpoint die or stop there. Others that reach it later go on.
 func (f Failpoints) Arm(p Failpoint) error { return os.Remove(f.file(p)) }
 
-// Reached says whether a peer has reached it since it was armed, and gives the id of its process once that is known.
+// Reached reports whether a peer has reached it since it was armed, and gives the id of its process once that is known.
 func (f Failpoints) Reached(p Failpoint) (pid int, ok bool) {
 	b, err := os.ReadFile(f.file(p))
 	if err != nil {

@@ -57,7 +57,7 @@ func (c *Cluster) Ended(runID string) *holdfastv1.Run {
 	return run
 }
 
-// Log gives a run's log as it is now, of all streams or of those named.
+// Log returns a run's log as it is now, of all streams or of those named.
 func (c *Cluster) Log(runID string, streams ...string) string {
 	c.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), Patience)

@@ -39,7 +39,7 @@ func Judge(run *holdfastv1.Run, effects []fake.Effect) []string {
 	return found
 }
 
-// once says whether hardware knows the effect by a token, so that a second one is a bug whoever did it.
+// once reports whether hardware knows the effect by a token, so that a second one is a bug whoever did it.
 func once(effect string) bool {
 	return slices.Contains([]string{"command", "join", "net_apply", "net_confirm", "install", "wipe", "kill"}, effect)
 }
@@ -58,7 +58,7 @@ func attemptOf(run *holdfastv1.Run, step string, number int32) *holdfastv1.Attem
 	return nil
 }
 
-// JudgeMachine checks that a leader never touched the machine after a later one had (DESIGN §2.4), and that it never was
+// JudgeMachine checks that a leader never touched the machine after a later one had (docs/reliability.md), and that it never was
 // in two hands at once.
 func JudgeMachine(m fake.MachineState, effects []fake.Effect) []string {
 	var found []string

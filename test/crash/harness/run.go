@@ -53,7 +53,7 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// Hash gives the mode and the SHA-256 of every file below a directory, by path. A directory that is not there has none. Of
+// Hash returns the mode and the SHA-256 of every file below a directory, by path. A directory that is not there has none. Of
 // a bolt file it is that of its keys and values: to open one for writing touches its first pages.
 func Hash(t testing.TB, dir string) map[string]string {
 	t.Helper()

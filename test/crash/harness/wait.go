@@ -43,7 +43,7 @@ func (c *Cluster) TheLeader() *localcluster.Peer {
 	return p
 }
 
-// Followers gives the peers that do not lead.
+// Followers returns the peers that do not lead.
 func (c *Cluster) Followers() []*localcluster.Peer {
 	c.t.Helper()
 	leader := c.TheLeader()
@@ -127,7 +127,7 @@ func (c *Cluster) StoppedAt(point string, reached func() (pid int, ok bool)) *lo
 	return stopped
 }
 
-// hasStopped says whether a process is in state T (proc(5)).
+// hasStopped reports whether a process is in state T (proc(5)).
 func hasStopped(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

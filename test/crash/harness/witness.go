@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Effects gives what the fake hardware has seen, in order. Empty ids mean any.
+// Effects returns what the fake hardware has seen, in order. Empty ids mean any.
 func (c *Cluster) Effects(machineID, runID string) []fake.Effect {
 	c.t.Helper()
 	var all []fake.Effect
@@ -19,7 +19,7 @@ func (c *Cluster) Effects(machineID, runID string) []fake.Effect {
 	return all
 }
 
-// Hardware gives a fake machine as it is.
+// Hardware returns a fake machine as it is.
 func (c *Cluster) Hardware(machineID string) fake.MachineState {
 	c.t.Helper()
 	m, ok := c.KnownHardware(machineID)
@@ -29,7 +29,7 @@ func (c *Cluster) Hardware(machineID string) fake.MachineState {
 	return m
 }
 
-// KnownHardware gives a fake machine as it is, if somebody has ever looked at it.
+// KnownHardware returns a fake machine as it is, if somebody has ever looked at it.
 func (c *Cluster) KnownHardware(machineID string) (fake.MachineState, bool) {
 	c.t.Helper()
 	var all []fake.MachineState

@@ -90,7 +90,7 @@ func (b *browser) try(a chromedp.Action) error {
 	return chromedp.Run(ctx, a)
 }
 
-// eval gives what an expression is.
+// eval returns what an expression is.
 func eval[T any](b *browser, expression string) T {
 	b.Helper()
 	var v T

@@ -171,7 +171,7 @@ func (l *lab) command(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// leader gives the peer that leads.
+// leader returns the peer that leads.
 func (l *lab) leader() *peer {
 	l.Helper()
 	var st struct{ Leader string }

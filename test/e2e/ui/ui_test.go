@@ -167,7 +167,7 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// other gives a peer that is another one.
+// other returns a peer that is another one.
 func (l *lab) other(than *peer) *peer {
 	for _, p := range l.peers {
 		if p != than {

@@ -50,7 +50,7 @@ func standInForAPI() error {
 	return nil
 }
 
-// host gives where a kubeconfig leads.
+// host returns where a kubeconfig leads.
 func host(file string) (string, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {

@@ -106,7 +106,7 @@ func arguments() (map[string]string, error) {
 	return args, nil
 }
 
-// credentials gives the node's own, and trades the bootstrap token for them when there are none yet.
+// credentials returns the node's own, and trades the bootstrap token for them when there are none yet.
 func credentials(ctx context.Context, name string) (*rest.Config, error) {
 	if _, err := os.Stat(ownConf); err == nil {
 		return clientcmd.BuildConfigFromFlags("", ownConf)

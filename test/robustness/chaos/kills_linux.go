@@ -89,7 +89,7 @@ func (l *load) kill(ctx context.Context) (Gaps, error) {
 	return g, l.cluster.WaitReady(ctx)
 }
 
-// writesBack gives the time from a moment to the end of the first write that began after it.
+// writesBack returns the time from a moment to the end of the first write that began after it.
 func (l *load) writesBack(ctx context.Context, at time.Time) (time.Duration, error) {
 	err := l.poll(ctx, func() bool { return l.writer.first(at) > 0 })
 	if err != nil {

@@ -54,7 +54,7 @@ func (m *marks) add(began, ended time.Time) {
 	}
 }
 
-// first gives the time from a moment to the first acknowledgement of a write that began after it; 0 when there was none.
+// first returns the time from a moment to the first acknowledgement of a write that began after it; 0 when there was none.
 func (m *marks) first(at time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *runner) note(e *holdfastv1.RunEvent) error {
 	return nil
 }
 
-// moved gives the time from a moment until we heard of a transition that was made after it; 0 when there was none.
+// moved returns the time from a moment until we heard of a transition that was made after it; 0 when there was none.
 func (r *runner) moved(at time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -46,7 +46,7 @@ func (s *schedule) next() fault.Fault {
 	return f
 }
 
-// Named gives the faults of some names, with commas between them; all for "".
+// Named returns the faults of some names, with commas between them; all for "".
 func Named(names string) ([]fault.Fault, error) {
 	if names == "" {
 		return fault.All(), nil

@@ -1,4 +1,4 @@
-// Package check holds what a workload has recorded against what is promised (DESIGN §2, §5, §7). Each check has its file, and
+// Package check holds what a workload has recorded against what is promised (docs/reliability.md, docs/concepts.md). Each check has its file, and
 // a test in which it fails.
 //
 // A check must never fail on a history that a correct cluster could have produced: calls whose outcome is not known

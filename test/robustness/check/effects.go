@@ -46,7 +46,7 @@ func effects(_ *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// byToken says whether hardware knows the effect by a token, so that a second one is a bug whoever did it.
+// byToken reports whether hardware knows the effect by a token, so that a second one is a bug whoever did it.
 func byToken(effect string) bool {
 	return slices.Contains([]string{"command", "join", "net_apply", "net_confirm", "install", "wipe", "kill"}, effect)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// early checks that no lease is lost before its time (DESIGN §2.5, §6). A look that began after an acknowledged sign of life had returned shows
+// early checks that no lease is lost before its time (docs/reliability.md, docs/decisions/0012-leases-have-a-clock-of-their-own.md). A look that began after an acknowledged heartbeat had returned shows
 // a loss that came after it: the look must have ended at least a TTL after that sign was sent, not counting the time in which no leader could hear. So a
-// client whose signs of life are acknowledged within a TTL of each other is never lost, whatever fault runs. It says nothing of clients that got
+// client whose heartbeats are acknowledged within a TTL of each other is never lost, whatever fault runs. It says nothing of clients that got
 // no acknowledgement: they may be lost when their TTL is over, and come back. Losses between two looks are found by package check's
 // losses, in the record.
 func early(h *workload.History, _ *Final) []error {
@@ -43,14 +43,14 @@ func early(h *workload.History, _ *Final) []error {
 		}
 		ttl := f.Terms[look.Holder].TTL
 		if took := look.Return - newest.call - workload.Within(f.Deaf, newest.call, look.Return, 0); took < ttl {
-			errs = append(errs, fmt.Errorf("%s was lost at most %.3fs after it had sent a sign of life that was acknowledged [%.3fs, %.3fs], its TTL is %s: seen at [%.3fs, %.3fs]",
+			errs = append(errs, fmt.Errorf("%s was lost at most %.3fs after it had sent a heartbeat that was acknowledged [%.3fs, %.3fs], its TTL is %s: seen at [%.3fs, %.3fs]",
 				whose(holders[look.ID], look.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(), ttl, look.Call.Seconds(), look.Return.Seconds()))
 		}
 	}
 	return few(errs)
 }
 
-// missed checks that a client that is gone is declared lost in time (DESIGN §6: within TTL + 60 s, faults left out; the terms of a build with
+// missed checks that a client that is gone is declared lost in time (docs/decisions/0012-leases-have-a-clock-of-their-own.md: within TTL + 60 s, faults left out; the terms of a build with
 // short leases are shorter): in each time that was long enough somebody has seen the loss, and in the end nobody is up who was stopped long ago.
 func missed(h *workload.History, _ *Final) []error {
 	f := h.Fleet

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// fleet reads what is on record of the clients of leases, and which pools and plans there are.
+// fleet reads what is recorded of the clients of leases, and which pools and plans there are.
 func (f *Final) fleet(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
 	f.Declared, f.Agents = map[string]bool{}, map[string]*holdfastv1.Machine{}
 	if err := f.declared(ctx, c); err != nil {

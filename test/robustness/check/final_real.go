@@ -50,7 +50,7 @@ func (f *Final) real(ctx context.Context, r *workload.Real) error {
 	return nil
 }
 
-// seenOf gives what the BMC of a machine has seen.
+// seenOf returns what the BMC of a machine has seen.
 func (f *Final) seenOf(i int) desk.Seen {
 	if i < len(f.BMCs) {
 		return f.BMCs[i]

@@ -12,7 +12,7 @@ import (
 
 const machine = "m-1"
 
-// at gives a call that takes from a millisecond to another.
+// at returns a call that takes from a millisecond to another.
 func at(from, to int, op workload.Op) workload.Op {
 	op.Call, op.Return = time.Duration(from)*time.Millisecond, time.Duration(to)*time.Millisecond
 	if op.Outcome == "" {
@@ -55,7 +55,7 @@ func of(ops ...workload.Op) *workload.History {
 	return &workload.History{Machines: []string{machine}, Register: "reg", Ops: ops}
 }
 
-// record gives a final record with runs that have succeeded, by request and run in turn.
+// record returns a final record with runs that have succeeded, by request and run in turn.
 func record(ids ...string) *Final {
 	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}}
 	for i := 0; i < len(ids); i += 2 {

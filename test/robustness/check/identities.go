@@ -33,7 +33,7 @@ func identities(h *workload.History, _ *Final) []error {
 		for _, t := range l.Trips {
 			if t.Kind == workload.Register && t.Outcome == workload.Unknown {
 				if t.ID != "" && len(ids) == 0 {
-					owner[t.ID] = l.Name // it is on record or not
+					owner[t.ID] = l.Name // it is recorded or not
 				}
 				if t.New {
 					spare[l.Name]++

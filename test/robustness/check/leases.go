@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// What the checks of leases know (DESIGN §6), all of it by the driver's own monotonic clock:
+// What the checks of leases know (docs/decisions/0012-leases-have-a-clock-of-their-own.md), all of it by the driver's own monotonic clock:
 //
-//   - A sign of life that was answered with success was taken by a leader at some moment between its call and its return. From that moment on
+//   - A heartbeat that was answered with success was taken by a leader at some moment between its call and its return. From that moment on
 //     the lease lasts for its TTL at least, so that it cannot be lost before call + TTL, whoever leads by then.
-//   - A sign of life whose outcome is not known may have been taken, also some time after its client has given it up: a peer works for up to
+//   - A heartbeat whose outcome is not known may have been taken, also some time after its client has given it up: a peer works for up to
 //     10 s on what it was asked. Nothing is concluded from it but that the lease may have lasted longer.
 //   - Time in which fewer than a majority of the peers had a process does not count against a lease: no leader could hear.
 //   - A look is a linearizable read: what it shows was so at some moment between its call and its return.
@@ -24,7 +24,7 @@ const held = 10 * time.Second
 // be two seconds behind.
 const recovery = 3 * time.Second
 
-// sign is what may have been a sign of life.
+// sign is what may have been a heartbeat.
 type sign struct {
 	call, ret time.Duration
 	sure      bool // it was answered with success
@@ -38,7 +38,7 @@ func (s sign) last() time.Duration {
 	return s.ret + held
 }
 
-// signs gives the signs of life of an id, in the order in which they were sent.
+// signs returns the heartbeats of an id, in the order in which they were sent.
 func signs(l workload.Life, id string) []sign {
 	var all []sign
 	for _, t := range l.Trips {
@@ -50,7 +50,7 @@ func signs(l workload.Life, id string) []sign {
 	return all
 }
 
-// gap is a time without a sign of life: from the latest moment at which one was taken to the earliest of the next one.
+// gap is a time without a heartbeat: from the latest moment at which one was taken to the earliest of the next one.
 type gap struct {
 	after time.Duration // call of the sign before
 	from  time.Duration
@@ -58,7 +58,7 @@ type gap struct {
 	until time.Duration // return of the sign after
 }
 
-// overdue gives the gaps in which the lease must have been lost: those that were longer than it takes, faults left out. The last one ends
+// overdue returns the gaps in which the lease must have been lost: those that were longer than it takes, faults left out. The last one ends
 // with the last look. Where the client has said farewell there is none.
 func overdue(f *workload.Fleet, l workload.Life, id string, end time.Duration) []gap {
 	all := append(signs(l, id), sign{call: end, ret: end, sure: true})
@@ -77,14 +77,14 @@ func overdue(f *workload.Fleet, l workload.Life, id string, end time.Duration) [
 	return gaps
 }
 
-// saidFarewell says whether the client may have deregistered within a time.
+// saidFarewell reports whether the client may have deregistered within a time.
 func saidFarewell(l workload.Life, from, to time.Duration) bool {
 	return slices.ContainsFunc(l.Trips, func(t workload.Trip) bool {
 		return t.Kind == workload.Farewell && t.Outcome != workload.NotApplied && t.Call >= from && t.Call <= to
 	})
 }
 
-// atMost says how often a lease can have been lost: once in each time without a sign of life that was as long as its TTL, where those of unknown
+// atMost says how often a lease can have been lost: once in each time without a heartbeat that was as long as its TTL, where those of unknown
 // outcome are there or not, whichever makes more. The last one has no end.
 func atMost(f *workload.Fleet, l workload.Life, id string) int {
 	all := signs(l, id)
@@ -104,7 +104,7 @@ func atMost(f *workload.Fleet, l workload.Life, id string) int {
 	return n
 }
 
-// lookAt gives the last look at an id.
+// lookAt returns the last look at an id.
 func lookAt(f *workload.Fleet, id string) (workload.Sight, bool) {
 	i := slices.IndexFunc(f.Last, func(s workload.Sight) bool { return s.ID == id })
 	if i < 0 {

@@ -18,7 +18,7 @@ func trip(kind workload.TripKind, call, ret float64, o workload.Outcome) workloa
 	return workload.Trip{Kind: kind, Call: sec(call), Return: sec(ret), Outcome: o, ID: "a"}
 }
 
-// beats gives a registration and signs of life, each answered within 0.1 s.
+// beats returns a registration and heartbeats, each answered within 0.1 s.
 func beats(at ...float64) []workload.Trip {
 	all := []workload.Trip{trip(workload.Register, at[0], at[0]+0.1, workload.OK)}
 	for _, t := range at[1:] {
@@ -35,7 +35,7 @@ func sight(state workload.Condition, call float64) workload.Sight {
 	return workload.Sight{Holder: workload.Machine, ID: "a", Name: "a", State: state, Call: sec(call), Return: sec(call + 0.1)}
 }
 
-// alone gives a fleet of one agent, with the last look at it.
+// alone returns a fleet of one agent, with the last look at it.
 func alone(last workload.Sight, trips ...workload.Trip) *workload.Fleet {
 	return &workload.Fleet{Terms: workload.ShortLeases(), Last: []workload.Sight{last},
 		Lives: []workload.Life{{Holder: workload.Machine, Name: "a", Trips: trips}}}
@@ -146,7 +146,7 @@ func TestIdentities(t *testing.T) {
 	expect(t, identities(h, record()), "has the id of s")
 }
 
-// agentRecord gives a final record of the agent "a", whose facet has gone through some states.
+// agentRecord returns a final record of the agent "a", whose facet has gone through some states.
 func agentRecord(states ...string) *Final {
 	f := record()
 	last := ""
@@ -290,5 +290,5 @@ func TestFleetTraffic(t *testing.T) {
 	expect(t, fleetTraffic(f), "")
 	f.Lives[1].Stops, f.Lives[0].Trips = nil, nil
 	expect(t, fleetTraffic(f), "no client of kind pool was killed")
-	expect(t, fleetTraffic(f), "0 of 1 clients of kind machine gave signs of life")
+	expect(t, fleetTraffic(f), "0 of 1 clients of kind machine gave heartbeats")
 }

@@ -47,7 +47,7 @@ func linearizable(ctx context.Context, h *workload.History, f *Final, dir string
 	return errs
 }
 
-// history gives what was asked and answered about one machine, and how many runs it is about.
+// history returns what was asked and answered about one machine, and how many runs it is about.
 func history(id string, h *workload.History, f *Final) ([]porcupine.Operation, int) {
 	t := translator{id: id, runs: map[string]int{}, requests: map[string]workload.RunSeen{}, known: map[string]time.Duration{}, read: map[string]bool{}}
 	for _, r := range f.Runs {

@@ -69,7 +69,7 @@ func (s state) shows(run int) (bool, state) {
 	return s.active == run, s
 }
 
-// step says whether the answer is right in a state, and gives the state after it.
+// step reports whether the answer is right in a state, and gives the state after it.
 func step(s state, in input) (bool, state) {
 	switch in.do {
 	case look:
@@ -103,7 +103,7 @@ func step(s state, in input) (bool, state) {
 	return false, s
 }
 
-// is says whether the run is over, or still active, as the answer has it.
+// is reports whether the run is over, or still active, as the answer has it.
 func (in input) is(s state) (bool, state) {
 	switch {
 	case !in.answered:
@@ -116,7 +116,7 @@ func (in input) is(s state) (bool, state) {
 	return true, s
 }
 
-// model gives the model of a machine of which so many runs are known.
+// model returns the model of a machine of which so many runs are known.
 func model(runs int) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return state{made: make([]uint64, runs/64+1)} },

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// oneActive checks that a machine never had two active runs (DESIGN §2.1), by the record's own times: each run was made when the
+// oneActive checks that a machine never had two active runs (docs/reliability.md), by the record's own times: each run was made when the
 // one before it had ended. Times are of the state machine, whose clock never goes back.
 func oneActive(_ *workload.History, f *Final) []error {
 	runs := slices.Clone(f.Runs)
@@ -35,7 +35,7 @@ func oneActive(_ *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// over gives when a run ended; one that has not ends after all others.
+// over returns when a run ended; one that has not ends after all others.
 func over(r *holdfastv1.Run) time.Time {
 	if r.GetFinishedAt() == nil {
 		return time.Unix(1<<40, 0)

@@ -23,7 +23,7 @@ func output(_ *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// Printed gives what a script of "seq N" and "sleep D" prints.
+// Printed returns what a script of "seq N" and "sleep D" prints.
 func Printed(script string) string {
 	var b strings.Builder
 	for line := range strings.Lines(script) {

@@ -71,7 +71,7 @@ type try struct {
 	attempt *holdfastv1.Attempt
 }
 
-// triesOf gives the attempts on a machine that may press, in order: of runs that do not overlap the later one was changed last.
+// triesOf returns the attempts on a machine that may press, in order: of runs that do not overlap the later one was changed last.
 func triesOf(all []*holdfastv1.Run, machine string) []try {
 	runs := slices.DeleteFunc(slices.Clone(all), func(r *holdfastv1.Run) bool { return r.GetMachineId() != machine })
 	slices.SortFunc(runs, func(a, b *holdfastv1.Run) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
@@ -89,7 +89,7 @@ func triesOf(all []*holdfastv1.Run, machine string) []try {
 	return tries
 }
 
-// pattern gives the presses that the attempt stands for, as a regular expression.
+// pattern returns the presses that the attempt stands for, as a regular expression.
 func (t try) pattern(quiet bool) string {
 	off, on := t.action != "on", t.action != "off"
 	leaders := len(t.attempt.GetEpochs())

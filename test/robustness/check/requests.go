@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// requests checks that a request id names one run for ever (DESIGN §2.2), over all answers of all peers and the record at each
+// requests checks that a request id names one run for ever (docs/reliability.md), over all answers of all peers and the record at each
 // peer, and that the run is what was asked for.
 func requests(h *workload.History, f *Final) []error {
 	type key struct{ machine, request string }
@@ -52,7 +52,7 @@ func requests(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// words gives a call as a report shows it.
+// words returns a call as a report shows it.
 func words(op workload.Op) string {
 	s := fmt.Sprintf("%s of client %d at peer %d [%.3fs, %.3fs]", op.Kind, op.Client, op.Peer, op.Call.Seconds(), op.Return.Seconds())
 	for _, v := range []struct{ name, value string }{{"machine", op.Machine}, {"request", op.Request}, {"plan", op.Plan}, {"run", op.Run}, {"value", op.Value}} {

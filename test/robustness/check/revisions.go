@@ -37,7 +37,7 @@ func revisions(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// sameEntry says whether the two answers may be of commands that shared a Raft entry, and so a revision: then each shows the
+// sameEntry reports whether the two answers may be of commands that shared a Raft entry, and so a revision: then each shows the
 // state between two of them.
 func sameEntry(a, b workload.Op) bool {
 	return a.Kind == workload.UpdateMachine || b.Kind == workload.UpdateMachine

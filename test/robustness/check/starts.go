@@ -10,7 +10,7 @@ import (
 )
 
 // starts holds the commands that began on the host against the record: each is of an attempt, no attempt's has begun twice, and that of one that succeeded
-// has begun once. What it printed is on record in full, each line once; of a command that was killed, its beginning.
+// has begun once. What it printed is recorded in full, each line once; of a command that was killed, its beginning.
 func starts(h *workload.History, f *Final) []error {
 	if h.Real == nil || len(h.Real.Hosts) == 0 {
 		return nil

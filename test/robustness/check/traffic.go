@@ -73,7 +73,7 @@ func fleetTraffic(f *workload.Fleet) []error {
 			}
 		}
 		if beating*2 < clients {
-			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s gave signs of life; the last that failed: %s", beating, clients, kind, why))
+			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s gave heartbeats; the last that failed: %s", beating, clients, kind, why))
 		}
 		if killed == 0 && f.Terms[kind].Most < time.Minute { // else there is no time for it
 			errs = append(errs, fmt.Errorf("no client of kind %s was killed", kind))
@@ -85,7 +85,7 @@ func fleetTraffic(f *workload.Fleet) []error {
 	return errs
 }
 
-// foreignTokens says whether a token that one peer has made was good at another one.
+// foreignTokens reports whether a token that one peer has made was good at another one.
 func foreignTokens(f *workload.Fleet) bool {
 	for _, l := range f.Lives {
 		maker := -1

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// watches checks each watcher: every cursor once, in order and none missing, whatever peers it was connected to (DESIGN §5);
+// watches checks each watcher: every cursor once, in order and none missing, whatever peers it was connected to (docs/concepts.md);
 // the same events as the others; runs that only move forward; and in the end what the record says.
 func watches(h *workload.History, f *Final) []error {
 	var errs []error

@@ -40,7 +40,7 @@ func bmcs(name string, inject injection) fault {
 	}, 4 * time.Second, 6 * time.Second}
 }
 
-// bmcParts gives each trouble by itself, on all BMCs.
+// bmcParts returns each trouble by itself, on all BMCs.
 func bmcParts() []Fault {
 	var all []Fault
 	for _, t := range troubles() {
@@ -51,7 +51,7 @@ func bmcParts() []Fault {
 	return all
 }
 
-// bmcTrouble gives each BMC a trouble of its own.
+// bmcTrouble returns each BMC a trouble of its own.
 func bmcTrouble(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	all := troubles()
 	order := rng.Perm(len(all))

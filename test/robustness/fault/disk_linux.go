@@ -44,7 +44,7 @@ func hangDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, er
 	}, c.Disks[i].Freeze()
 }
 
-// settle gives a peer, whose exit may have hung with its disk, the time to be gone.
+// settle waits until a peer is gone, whose exit may have hung with its disk.
 func settle(ctx context.Context, c *harness.Cluster, i int) {
 	t := time.NewTimer(500 * time.Millisecond)
 	defer t.Stop()

@@ -23,7 +23,7 @@ type Fault interface {
 	Hold(rng *rand.Rand) time.Duration
 }
 
-// All gives every fault, the most telling first.
+// All returns every fault, the most telling first.
 func All() []Fault {
 	return []Fault{
 		process("kill-leader", killLeader),
@@ -63,7 +63,7 @@ func All() []Fault {
 	}
 }
 
-// Parts gives faults that are parts of others, and are injected by their name only.
+// Parts returns faults that are parts of others, and are injected by their name only.
 func Parts() []Fault {
 	return append(bmcParts(),
 		longer(process("rotate-ca", rotateCA), 0, time.Second),

@@ -26,7 +26,7 @@ const (
 	aloneTime   = 15 * time.Second
 )
 
-// rotateCertificates gives each peer, one after the other, a new certificate of the same CA. Nobody is elected for it.
+// rotateCertificates returns each peer, one after the other, a new certificate of the same CA. Nobody is elected for it.
 func rotateCertificates(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
 	return nothing, calmly(ctx, c, func() error {
 		now, _ := c.CAs()
@@ -142,7 +142,7 @@ func calmly(ctx context.Context, c *harness.Cluster, do func() error) error {
 	return err
 }
 
-// certify gives a peer a certificate and waits until it shows it.
+// certify returns a peer a certificate and waits until it shows it.
 func certify(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, by *issue.CA, keyFirst bool) error {
 	want, err := c.Certify(p, by, keyFirst)
 	if err != nil {

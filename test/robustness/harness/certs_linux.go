@@ -26,7 +26,7 @@ const certLife = 30 * 24 * time.Hour
 // trust what is in their files.
 type authorities [2]*issue.CA
 
-// CAs gives the CA that is in use, and the next one.
+// CAs returns the CA that is in use, and the next one.
 func (c *Cluster) CAs() (now, next *issue.CA) { return c.cas[0], c.cas[1] }
 
 // TurnCAs says that the next CA is the one in use.
@@ -42,7 +42,7 @@ func (c *Cluster) Trust(p *localcluster.Peer, cas ...*issue.CA) error {
 	return replace(name, all)
 }
 
-// Certify gives a peer a new certificate: its key first or last, since half a set must not be used.
+// Certify returns a peer a new certificate: its key first or last, since half a set must not be used.
 func (c *Cluster) Certify(p *localcluster.Peer, by *issue.CA, keyFirst bool) (*x509.Certificate, error) {
 	host, _, err := net.SplitHostPort(p.GRPCAddr)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Cluster) Certify(p *localcluster.Peer, by *issue.CA, keyFirst bool) (*x
 	return leaf(pair)
 }
 
-// CertifyAdmin gives the clients of this process a new certificate.
+// CertifyAdmin returns the clients of this process a new certificate.
 func (c *Cluster) CertifyAdmin(by *issue.CA) error {
 	pair, err := by.Client("admin", []string{"admin"}, time.Now().Add(certLife))
 	if err != nil {

@@ -127,7 +127,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	return c, c.setUpProbe(ctx)
 }
 
-// connect gives each peer a namespace and a disk.
+// connect returns each peer a namespace and a disk.
 func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
 	var err error
 	if c.Net, err = wire.New(cfg.Peers+spare, cfg.Seed); err != nil {
@@ -149,7 +149,7 @@ func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
 	return nil
 }
 
-// Index gives the number of a peer, from 0: that of its host and its disk.
+// Index returns the number of a peer, from 0: that of its host and its disk.
 func (c *Cluster) Index(p *localcluster.Peer) int { return slices.Index(c.All(), p) }
 
 // electionTime is how long a leader may be looked for: with all peers up there is one within a second.

@@ -105,7 +105,7 @@ func (c *Cluster) AliveTo(ctx context.Context, p *localcluster.Peer) (map[string
 	return alive, nil
 }
 
-// Term gives the highest term that any peer knows.
+// Term returns the highest term that any peer knows.
 func (c *Cluster) Term(ctx context.Context) (uint64, error) {
 	var most uint64
 	for _, p := range c.Peers() {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// logStore gives the arguments of a peer whose Raft log is to be in segments, or in bolt.
+// logStore returns the arguments of a peer whose Raft log is to be in segments, or in bolt.
 func logStore(segments bool) []string {
 	if segments {
 		return []string{"--log-store", "wal"}
@@ -14,7 +14,7 @@ func logStore(segments bool) []string {
 	return []string{"--log-store", "boltdb"}
 }
 
-// Segments gives the directory where a peer's Raft log is in segments; "" when it is in bolt.
+// Segments returns the directory where a peer's Raft log is in segments; "" when it is in bolt.
 func Segments(dataDir string) string {
 	dir := filepath.Join(dataDir, "wal")
 	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {

@@ -73,7 +73,7 @@ func (c *Cluster) Progress(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// Applied gives the highest index that any peer but one has applied.
+// Applied returns the highest index that any peer but one has applied.
 func (c *Cluster) Applied(ctx context.Context, but *localcluster.Peer) (uint64, error) {
 	var most uint64
 	for _, p := range c.Peers() {
@@ -152,7 +152,7 @@ func (c *Cluster) Settled(ctx context.Context) error {
 	}
 }
 
-// admitted says whether a peer's data lets it vote.
+// admitted reports whether a peer's data lets it vote.
 func (c *Cluster) admitted(id string) bool {
 	p := c.Peer(id)
 	if p == nil {

@@ -129,7 +129,7 @@ func (v *vdso) move(offset time.Duration) error {
 	return err
 }
 
-// restore gives the process back what it had. Threads that are in ours may go on.
+// restore returns the process back what it had. Threads that are in ours may go on.
 func (v *vdso) restore() error { return v.begin(v.first[:]) }
 
 func (v *vdso) begin(with []byte) error {

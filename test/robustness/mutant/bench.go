@@ -70,7 +70,7 @@ func (b *bench) close() error {
 	return errors.Join(b.rec.Close(), b.Lab.Close())
 }
 
-// index gives the number of a peer.
+// index returns the number of a peer.
 func (b *bench) index(id string) int {
 	for i, p := range b.Peers() {
 		if p.ID == id {

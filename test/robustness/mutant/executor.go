@@ -24,7 +24,7 @@ func dieWhileLogging() Scenario {
 	}}
 }
 
-// takeOverOutput is a test of the executor that kills a leader right after a command's first lines are on record, which a cluster cannot be made to do each time.
+// takeOverOutput is a test of the executor that kills a leader right after a command's first lines are recorded, which a cluster cannot be made to do each time.
 func takeOverOutput() Scenario {
 	const test = "TestOutputGoesOnWhereTheRecordEnds"
 	return Scenario{Name: test + " of package executor", Run: func(ctx context.Context, e Env) ([]error, error) {

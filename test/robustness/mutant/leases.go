@@ -32,7 +32,7 @@ type hands struct {
 	terms workload.Terms
 }
 
-// The agents of these scenarios: one whose lease matters, and one whose signs of life put the lease clock on record.
+// The agents of these scenarios: one whose lease matters, and one whose heartbeats put the lease clock on record.
 const subject, other = "agent", "other"
 
 func (e Env) hands(ctx context.Context) (*hands, error) {
@@ -48,7 +48,7 @@ func (e Env) hands(ctx context.Context) (*hands, error) {
 	return &hands{b, w, agentTerms()}, nil
 }
 
-// come registers an agent and sends its first sign of life, which goes on record.
+// come registers an agent and sends its first heartbeat, which goes on record.
 func (h *hands) come(ctx context.Context, peer int, id string) error {
 	_, err := h.Register(ctx, peer, id)
 	if err == nil {
@@ -85,9 +85,9 @@ func (h *hands) truth(ctx context.Context) ([]error, error) {
 	return check.Truth(ctx, history, h.bench.Target(), h.dir), nil
 }
 
-// answeredFromMemory lets the leader answer signs of life from memory, and die: the next one knows of the first only.
+// answeredFromMemory lets the leader answer heartbeats from memory, and die: the next one knows of the first only.
 func answeredFromMemory() Scenario {
-	return Scenario{Name: "the leader dies after signs of life that are not on record", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "the leader dies after heartbeats that are not on record", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
 		h, err := e.hands(ctx)
 		if err != nil {
 			return nil, err
@@ -101,7 +101,7 @@ func answeredFromMemory() Scenario {
 		if err := h.come(ctx, at, subject); err != nil {
 			return nil, err
 		}
-		// Half a TTL is how much older than the newest sign of life the one on record may be.
+		// Half a TTL is how much older than the newest heartbeat the one on record may be.
 		for began := time.Now(); time.Since(began) < h.terms.TTL/2-300*time.Millisecond; {
 			if _, err := h.Beat(ctx, at, subject); err != nil {
 				return nil, err

@@ -119,7 +119,7 @@ func Mutants() []Mutant {
 				"if g == nil && refuse(rpc) {"}},
 		},
 		{
-			Name: "earlyexpiry", Breaks: "a leader gives what it inherits the time that signs of life may be older on record than they were",
+			Name: "earlyexpiry", Breaks: "a leader gives what it inherits the time that heartbeats may be older on record than they were",
 			Scenario: answeredFromMemory(),
 			Patches:  []Patch{{"executor/lease/entry.go", "\tif e.inherited {\n\t\tttl += e.slack()\n\t}\n", ""}},
 		},

@@ -24,7 +24,7 @@ type Scenario struct {
 	// Provoke are patches that let the scenario happen more often than by chance: delays, and elections at a moment of
 	// its choice. They break no rule. The product is built with them too.
 	Provoke []Patch
-	// Run gives what contradicts the promises: nothing when they hold. The error is one of the scenario itself. It runs a
+	// Run returns what contradicts the promises: nothing when they hold. The error is one of the scenario itself. It runs a
 	// binary with failpoints, and may write into dir.
 	Run func(ctx context.Context, e Env) (caught []error, err error)
 }
@@ -36,7 +36,7 @@ type Env struct {
 	Dir    string
 }
 
-// source gives the product with failpoints and some patches.
+// source returns the product with failpoints and some patches.
 func source(root string, patches ...Patch) (*overlay.Overlay, error) {
 	o := overlay.New(root)
 	for _, p := range patches {

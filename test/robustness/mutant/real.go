@@ -99,7 +99,7 @@ func (r *realBench) truth(ctx context.Context, first string) ([]error, error) {
 	return found, nil
 }
 
-// dieWhileRunning kills the leader when a command on a real host has printed something that is on record.
+// dieWhileRunning kills the leader when a command on a real host has printed something that is recorded.
 func dieWhileRunning() Scenario {
 	return Scenario{Name: "the leader dies while a command runs on a real host", Run: func(ctx context.Context, e Env) ([]error, error) {
 		const point = "logs-committed"

@@ -12,7 +12,7 @@ import (
 
 const mark = "HOLDFAST_TEST_PRIVATE"
 
-// Inside says whether this process has a network and mounts of its own.
+// Inside reports whether this process has a network and mounts of its own.
 func Inside() bool { return os.Getenv(mark) != "" }
 
 // Missing says what keeps this host from giving a process those; "" when nothing does.

@@ -49,7 +49,7 @@ func (h *host) enterNew() error {
 	return h.connect()
 }
 
-// connect gives the calling thread's namespace its interface.
+// connect returns the calling thread's namespace its interface.
 func (h *host) connect() error {
 	// Loopback addresses may travel, and only 127.0.0.1 stays at home.
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0); err != nil {

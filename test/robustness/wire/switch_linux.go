@@ -47,7 +47,7 @@ func New(n int, seed int64) (*Switch, error) {
 
 func address(i int) string { return fmt.Sprintf("127.77.0.%d", i+1) }
 
-// Addr gives the address of a host; that of the driver comes after the last.
+// Addr returns the address of a host; that of the driver comes after the last.
 func (s *Switch) Addr(i int) string { return s.hosts[i].addr }
 
 // Driver is the number of the driver's host.
@@ -62,7 +62,7 @@ func (s *Switch) Set(from, to int, l Link) { s.links.set(from, to, l) }
 // Clear makes every link perfect.
 func (s *Switch) Clear() { s.links.clear() }
 
-// Lost gives how many packets have not arrived so far: a fault that lost none was none.
+// Lost returns how many packets have not arrived so far: a fault that lost none was none.
 func (s *Switch) Lost() uint64 { return s.links.dropped() }
 
 // Run carries packets until ctx ends.

@@ -26,7 +26,7 @@ func (k *known) add(a asked) {
 	k.runs[a.machine] = append(k.runs[a.machine], a)
 }
 
-// recent gives one of the last n starts of a machine that are known to have a run.
+// recent returns one of the last n starts of a machine that are known to have a run.
 func (k *known) recent(rng *rand.Rand, machine string, n int) (asked, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

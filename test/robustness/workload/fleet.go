@@ -48,7 +48,7 @@ func (f *fleet) names() names {
 	return names{pool: f.w.prefix + "-agents", region: f.w.prefix, host: f.w.prefix + ".fleet"}
 }
 
-// prepare gives what an operator does before agents come: a pool, and credentials.
+// prepare returns what an operator does before agents come: a pool, and credentials.
 func (f *fleet) prepare() []func(context.Context, peer) error {
 	todo := []func(context.Context, peer) error{func(ctx context.Context, at peer) error {
 		_, err := at.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: f.names().pool}})
@@ -237,7 +237,7 @@ func allLost(due []*holder, last []Sight) bool {
 	return true
 }
 
-// seen gives what is known of the fleet.
+// seen returns what is known of the fleet.
 func (f *fleet) seen() *Fleet {
 	all := &Fleet{Terms: f.w.cfg.Leases, Sights: f.sights.seen()}
 	for _, h := range f.all {

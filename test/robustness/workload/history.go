@@ -33,7 +33,7 @@ const LabelKey = "robustness"
 // Outcome is what is known of a call.
 type Outcome string
 
-// The outcomes of a call (DESIGN §5).
+// The outcomes of a call (docs/concepts.md).
 const (
 	OK         Outcome = "ok"
 	Refused    Outcome = "refused"     // the state refused it: an answer like any other

@@ -121,7 +121,7 @@ func (h *holder) end(how End) {
 // kill ends it as kill -9 does, for good.
 func (h *holder) kill() { h.end(Killed) }
 
-// killed says whether it was killed and has not come back.
+// killed reports whether it was killed and has not come back.
 func (h *holder) killed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	Service Holder = "service"
 )
 
-// Terms are how long a lease lasts after a sign of life.
+// Terms are how long a lease lasts after a heartbeat.
 type Terms struct {
 	TTL  time.Duration // it is never lost sooner
 	Most time.Duration // it is lost by then, when nothing is broken
@@ -50,7 +50,7 @@ type Trip struct {
 	Why          string // what was said instead of a success, or the error
 }
 
-// Alive says whether the trip may have been a sign of life.
+// Alive reports whether the trip may have been a heartbeat.
 func (t Trip) Alive() bool { return t.Kind == Register || t.Kind == Beat }
 
 // End is how a client's process came to its end.
@@ -88,7 +88,7 @@ type Sight struct {
 	Call, Return time.Duration
 }
 
-// Condition is what is on record of a lease's holder.
+// Condition is what is recorded of a lease's holder.
 type Condition string
 
 // The conditions.
@@ -111,7 +111,7 @@ type Fleet struct {
 	Unrest []Span  // something was broken, or reads failed or were slow; in the order of From
 }
 
-// Within gives how much of a piece of time lies in some spans, each of which is so much longer at its end.
+// Within returns how much of a piece of time lies in some spans, each of which is so much longer at its end.
 func Within(spans []Span, from, to, after time.Duration) time.Duration {
 	var sum, until time.Duration
 	for _, s := range spans { // in the order of From
@@ -123,7 +123,7 @@ func Within(spans []Span, from, to, after time.Duration) time.Duration {
 	return sum
 }
 
-// IDs gives the ids that a life was told that it is registered under, each once.
+// IDs returns the ids that a life was told that it is registered under, each once.
 func (l Life) IDs() []string {
 	ids := map[string]bool{}
 	for _, t := range l.Trips {
@@ -168,6 +168,6 @@ func (f *Fleet) String() string {
 			lost[s.ID] = true
 		}
 	}
-	return fmt.Sprintf("%d clients of leases: %d registrations and %d signs of life acknowledged, %d farewells; %d killed, %d left, %d frozen; %d lost at the end",
+	return fmt.Sprintf("%d clients of leases: %d registrations and %d heartbeats acknowledged, %d farewells; %d killed, %d left, %d frozen; %d lost at the end",
 		len(f.Lives), f.Count(Register, OK), f.Count(Beat, OK), f.Count(Farewell, OK), f.Ends(Killed), f.Ends(Left), f.Ends(Frozen), len(lost))
 }

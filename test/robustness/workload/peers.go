@@ -54,7 +54,7 @@ func hangUp(all []peer) error {
 	return errors.Join(errs...)
 }
 
-// The metadata of calls (DESIGN §5).
+// The metadata of calls (docs/concepts.md).
 const (
 	headerConsistency = "holdfast-consistency"
 	headerIndex       = "holdfast-index"
@@ -78,7 +78,7 @@ func seenMachine(m *holdfastv1.Machine) MachineSeen {
 	return MachineSeen{ID: m.GetMachineId(), Value: m.GetLabels()[LabelKey], Active: m.GetStatus().GetActiveRunId(), Revision: m.GetRevision()}
 }
 
-// SeenRun gives what the checks compare of a run.
+// SeenRun returns what the checks compare of a run.
 func SeenRun(r *holdfastv1.Run) RunSeen {
 	ended := r.GetPhase() == holdfastv1.Run_SUCCEEDED || r.GetPhase() == holdfastv1.Run_FAILED || r.GetPhase() == holdfastv1.Run_CANCELED
 	return RunSeen{ID: r.GetRunId(), Machine: r.GetMachineId(), Request: r.GetRequestId(), Plan: r.GetPlanId(),

@@ -9,10 +9,10 @@ import (
 // TalkScript is what runs of the plan "talk" do: short, with a log that comes in pieces.
 const TalkScript = "seq 40\nsleep 0.15\nseq 40\nsleep 0.15\nseq 40\n"
 
-// Talk says whether a plan is the one that runs TalkScript.
+// Talk reports whether a plan is the one that runs TalkScript.
 func Talk(planID string) bool { return planID == "rb-talk" }
 
-// plans gives the plans that runs are of: each takes 0.2 to 2 seconds on fake hardware that answers at once.
+// plans returns the plans that runs are of: each takes 0.2 to 2 seconds on fake hardware that answers at once.
 func plans() []*holdfastv1.Plan {
 	return []*holdfastv1.Plan{
 		{PlanId: "rb-talk", Steps: []*holdfastv1.Step{brief(ssh("talk", TalkScript))}},

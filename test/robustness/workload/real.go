@@ -74,7 +74,7 @@ func realOf(s *site.Site) *Real {
 	return r
 }
 
-// plans gives the plans of real machines.
+// plans returns the plans of real machines.
 func (r *Real) plans() []*holdfastv1.Plan {
 	power := func(id, action string) *holdfastv1.Plan {
 		s := hurried(step(action))
@@ -113,7 +113,7 @@ func hurried(s *holdfastv1.Step) *holdfastv1.Step {
 	return s
 }
 
-// prepare gives what an operator does before such machines are driven.
+// prepare returns what an operator does before such machines are driven.
 func (r *Real) prepare() []func(context.Context, peer) error {
 	var todo []func(context.Context, peer) error
 	secret := func(name, kind string, values map[string]string) {

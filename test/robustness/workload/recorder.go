@@ -36,19 +36,19 @@ func NewRecorder(addrs []string, creds credentials.TransportCredentials) (*Recor
 // Close closes the connections.
 func (r *Recorder) Close() error { return hangUp(r.peers) }
 
-// Ops gives the calls that have returned, in the order of their return.
+// Ops returns the calls that have returned, in the order of their return.
 func (r *Recorder) Ops() []Op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.ops)
 }
 
-// History gives what was recorded, about some machines, for a test that makes its calls itself.
+// History returns what was recorded, about some machines, for a test that makes its calls itself.
 func (r *Recorder) History(machines ...string) *History {
 	return &History{Base: r.base, Machines: machines, Ops: r.Ops()}
 }
 
-// Since gives the time on the history's clock.
+// Since returns the time on the history's clock.
 func (r *Recorder) Since() time.Duration { return time.Since(r.base) }
 
 // do makes one call and records it.

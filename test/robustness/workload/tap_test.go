@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// wired gives a tap to a server that answers one thing.
+// wired returns a tap to a server that answers one thing.
 func wired(t *testing.T, code int, answer string) (*tap, string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -20,7 +20,7 @@ func SecretsKey(dir string) ([]string, error) {
 	return []string{"--secrets-key-file", name}, nil
 }
 
-// OrdinaryLeases are the terms of the product (DESIGN §6: a true loss is declared within TTL + 60 s). A pool has three of the
+// OrdinaryLeases are the terms of the product (docs/decisions/0012-leases-have-a-clock-of-their-own.md: a true loss is declared within TTL + 60 s). A pool has three of the
 // intervals that it is asked for, which are 5 to 30 s.
 func OrdinaryLeases() Leases {
 	return Leases{

@@ -94,7 +94,7 @@ func (w *watcher) take(events []Event) {
 	w.cursor = events[len(events)-1].Cursor
 }
 
-// hasSeenEnd says whether the watcher has seen all these runs end.
+// hasSeenEnd reports whether the watcher has seen all these runs end.
 func (w *watcher) hasSeenEnd(runs []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -36,7 +36,7 @@ type Target struct {
 	Running          func() int  // how many peers have a process; nil when that is not known
 }
 
-// TargetOf gives the peers and the hardware of a local cluster.
+// TargetOf returns the peers and the hardware of a local cluster.
 func TargetOf(c *localcluster.Cluster, fakeURL string) Target {
 	t := Target{Addrs: c.Addrs(), FakeURL: fakeURL, Creds: c.Credentials(), PeerCreds: c.PeerCredentials(c.Peers()[0])}
 	for _, p := range c.Peers() {
@@ -157,7 +157,7 @@ func (w *Workload) Run(ctx context.Context) error {
 	return nil
 }
 
-// rng gives a source of decisions. Each goroutine has its own, so that a seed means the same whatever the scheduler does.
+// rng returns a source of decisions. Each goroutine has its own, so that a seed means the same whatever the scheduler does.
 func (w *Workload) rng(salt int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(w.cfg.Seed), uint64(salt)))
 }
@@ -271,7 +271,7 @@ func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 	}
 }
 
-// ListRuns gives all runs, newest first, as a linearizable read of some peer.
+// ListRuns returns all runs, newest first, as a linearizable read of some peer.
 func ListRuns(ctx context.Context, c holdfastv1.RunServiceClient) ([]*holdfastv1.Run, error) {
 	var all []*holdfastv1.Run
 	for token := ""; ; {
@@ -288,7 +288,7 @@ func ListRuns(ctx context.Context, c holdfastv1.RunServiceClient) ([]*holdfastv1
 	}
 }
 
-// History gives everything that was recorded.
+// History returns everything that was recorded.
 func (w *Workload) History() *History {
 	h := &History{Prefix: w.prefix, Machines: slices.Clone(w.machines), Plans: slices.Clone(w.plans), Register: w.register, MinOps: w.cfg.MinOps}
 	if w.rec == nil {

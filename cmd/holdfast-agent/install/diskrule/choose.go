@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Choose gives the one disk that the rule means. It refuses when there is none, or more than one: then the error names the disks that
+// Choose returns the one disk that the rule means. It refuses when there is none, or more than one: then the error names the disks that
 // were seen and says what kept each from being chosen.
 func (r Rule) Choose(disks []Disk) (Disk, error) {
 	var left []Disk

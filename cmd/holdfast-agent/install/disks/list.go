@@ -18,7 +18,7 @@ import (
 // sysSector is the unit of every size in sysfs, in bytes, whatever the disk's own sectors are.
 const sysSector = 512
 
-// List gives the disks below sys/block of a root file system, by name. What is made of other disks, or of memory, is none: device mapper, RAID,
+// List returns the disks below sys/block of a root file system, by name. What is made of other disks, or of memory, is none: device mapper, RAID,
 // loop devices; nor are optical drives.
 func List(root fs.FS) ([]diskrule.Disk, error) {
 	entries, err := fs.ReadDir(root, "sys/block")
@@ -60,7 +60,7 @@ func isDisk(name string) bool {
 	return slices.ContainsFunc([]string{"sd", "vd", "xvd", "nvme", "hd", "pmem"}, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// first gives the first of some files that says something.
+// first returns the first of some files that says something.
 func first(root fs.FS, dir string, names ...string) string {
 	for _, n := range names {
 		if text := line(root, path.Join(dir, n)); text != "" {

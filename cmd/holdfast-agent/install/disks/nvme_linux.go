@@ -71,7 +71,7 @@ func (d *Device) formatNVMe(context.Context) error {
 	return d.admin(&nvmeCommand{opcode: nvmeFormat, nsid: nsid, cdw10: flbas&0xf | (flbas>>5&3)<<12 | userData<<9, timeoutMillis: formatWait})
 }
 
-// managesNamespaces says whether the controller tells of namespaces that are not attached to it, which a format may reach all the same.
+// managesNamespaces reports whether the controller tells of namespaces that are not attached to it, which a format may reach all the same.
 func managesNamespaces(controller []byte) bool {
 	return binary.LittleEndian.Uint16(controller[256:])&(1<<3) != 0 // OACS
 }

@@ -76,7 +76,7 @@ func Enter(dir string, l Loader) (name string, err error) {
 	return name, nil
 }
 
-// entries gives the numbers that are taken, and the one that this package has made before, or -1.
+// entries returns the numbers that are taken, and the one that this package has made before, or -1.
 func entries(dir string) (used map[uint16]bool, mine int, err error) {
 	found, err := filepath.Glob(filepath.Join(dir, "Boot*"+global))
 	if err != nil {
@@ -146,7 +146,7 @@ func numbers(dir, name string) (all []uint16, err error) {
 	return all, nil
 }
 
-// read gives the data of a variable, without the attributes in front.
+// read returns the data of a variable, without the attributes in front.
 func read(dir, name string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(dir, name+global))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // maxWindow is how much memory a zstd frame may ask for, in bytes: that of zstd --long=27, which every zstd reads.
 const maxWindow = 128 << 20
 
-// decompress gives the plain bytes. It refuses an image that says itself that it is larger than the disk.
+// decompress returns the plain bytes. It refuses an image that says itself that it is larger than the disk.
 func (j Job) decompress(src io.Reader) (plain io.Reader, end func(), err error) {
 	in := bufio.NewReaderSize(src, chunk)
 	switch j.Compression {

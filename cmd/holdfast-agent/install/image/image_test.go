@@ -73,7 +73,7 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// serve gives the URL of a server with these bytes.
+// serve returns the URL of a server with these bytes.
 func serve(t *testing.T, wrap func(http.Handler) http.Handler, b []byte) string {
 	t.Helper()
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -204,7 +204,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// blank says whether nothing of the disk's start could boot.
+// blank reports whether nothing of the disk's start could boot.
 func blank(b []byte) bool { return bytes.Equal(b[:HeadSize], make([]byte, HeadSize)) }
 
 func TestWriteFails(t *testing.T) {

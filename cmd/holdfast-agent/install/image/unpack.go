@@ -26,7 +26,7 @@ type ContentError struct {
 // Error implements error.
 func (e *ContentError) Error() string { return e.What + ": " + e.Err.Error() }
 
-// Unwrap gives what is wrong there.
+// Unwrap returns what is wrong there.
 func (e *ContentError) Unwrap() error { return e.Err }
 
 // Unpack hands an image that is a tar to whoever makes a disk of it, as it comes, and reads the source to its end. What was written is to be made bootable only when this has succeeded: the checksum

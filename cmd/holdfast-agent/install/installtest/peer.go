@@ -63,7 +63,7 @@ func (p *Peer) Standard(name, compression, disk string) map[string]any {
 	}
 }
 
-// Reports gives what came, in order, without progress that says nothing new.
+// Reports returns what came, in order, without progress that says nothing new.
 func (p *Peer) Reports() []Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()

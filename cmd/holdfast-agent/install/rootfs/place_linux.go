@@ -18,7 +18,7 @@ import (
 // xattr is what keys of extended attributes begin with in a PAX header, as GNU tar, bsdtar and Go write them.
 const xattr = "SCHILY.xattr."
 
-// enter gives the directory that an entry is to be in, open until the next one is entered.
+// enter returns the directory that an entry is to be in, open until the next one is entered.
 func (u *unpacker) enter(dir string) (int, error) {
 	if u.in != nil && u.name == dir {
 		return int(u.in.Fd()), nil
@@ -84,7 +84,7 @@ func isDir(at int, base string) (bool, error) {
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 
-// finish gives a directory what its entry says. It may be another thing by now only when it was a link on the way that was replaced: then it is left alone.
+// finish returns a directory what its entry says. It may be another thing by now only when it was a link on the way that was replaced: then it is left alone.
 func (u *unpacker) finish(h *tar.Header) error {
 	name, err := local(h.Name)
 	if err != nil {

@@ -91,7 +91,7 @@ func blame(name string, err error) error {
 	return &image.ContentError{What: fmt.Sprintf("entry %q", name), Err: err}
 }
 
-// local gives a name from the root on, without a slash in front; "." is the root.
+// local returns a name from the root on, without a slash in front; "." is the root.
 func local(name string) (string, error) {
 	if slices.Contains(strings.Split(name, "/"), "..") {
 		return "", errors.New("its name leads upwards (..)")

@@ -41,7 +41,7 @@ func Fstab(root *os.Root, mounts []Mount) error {
 	return l.mend()
 }
 
-// onDisk says whether a line of an fstab is about a disk.
+// onDisk reports whether a line of an fstab is about a disk.
 func onDisk(source, kind string) bool {
 	for _, p := range []string{"UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=", "/dev/"} {
 		if strings.HasPrefix(strings.Trim(source, `"`), p) {

@@ -27,7 +27,7 @@ type labels struct {
 	guessed bool // one was, or there was none
 }
 
-// of gives the label for a file: "" where the image has none. Like is a pattern of names of files that have the same.
+// of returns the label for a file: "" where the image has none. Like is a pattern of names of files that have the same.
 func (l *labels) of(name, like string) string {
 	if label := labelOf(l.root, name); label != "" {
 		return label
@@ -85,7 +85,7 @@ func labelOf(root *os.Root, name string) string {
 	return string(b[:n])
 }
 
-// setLabel gives a file or a directory a label. A file system that takes none is used without.
+// setLabel returns a file or a directory a label. A file system that takes none is used without.
 func setLabel(f *os.File, label string) error {
 	if label == "" {
 		return nil

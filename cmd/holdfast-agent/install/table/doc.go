@@ -38,7 +38,7 @@ func mbr(head []byte) (entries []entry, ok bool) {
 	return entries, true
 }
 
-// Fits says whether a disk whose sectors have so many bytes can boot by the table at the start of an image. A table counts in sectors and does not say how large they are:
+// Fits reports whether a disk whose sectors have so many bytes can boot by the table at the start of an image. A table counts in sectors and does not say how large they are:
 // one that was made for 512 bytes leads elsewhere on a disk with others. An image without a table fits any disk.
 func Fits(head []byte, bytes int) bool {
 	if bytes == sector || gptAt(head, bytes) {
@@ -53,7 +53,7 @@ func Fits(head []byte, bytes int) bool {
 	return !gptAt(head, sector)
 }
 
-// gptAt says whether the header of a GPT for sectors of so many bytes is there: it has the second one.
+// gptAt reports whether the header of a GPT for sectors of so many bytes is there: it has the second one.
 func gptAt(head []byte, bytes int) bool {
 	const signature = "EFI PART"
 	return bytes > 0 && len(head) >= bytes+len(signature) && string(head[bytes:bytes+len(signature)]) == signature

@@ -21,7 +21,7 @@ type System struct {
 	ID           [16]byte // of the partition, as it lies in the GPT; of the disk in an MBR, in the first four bytes
 }
 
-// FindSystem gives the first EFI system partition of a disk; ok says whether there is one.
+// FindSystem returns the first EFI system partition of a disk; ok says whether there is one.
 func FindSystem(disk *os.File) (s System, ok bool, err error) {
 	head := make([]byte, 2*sector)
 	if _, err := io.ReadFull(io.NewSectionReader(disk, 0, int64(len(head))), head); err != nil {

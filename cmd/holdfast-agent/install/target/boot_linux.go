@@ -70,7 +70,7 @@ func entry(ctx context.Context, disk string, parts []partition) (string, error) 
 	return name, err
 }
 
-// device gives the path of a partition by its number.
+// device returns the path of a partition by its number.
 func device(ctx context.Context, parts []partition, number int) (string, error) {
 	for _, p := range parts {
 		if n, err := os.ReadFile(filepath.Join("/sys/class/block", p.name, "partition")); err == nil && strings.TrimSpace(string(n)) == strconv.Itoa(number) {

@@ -50,7 +50,7 @@ func growExt4(dir *os.File, size uint64) error {
 	return nil
 }
 
-// growXFS gives the share of the disk that inodes may take (imaxpct) back as it is: the kernel sets it with the size.
+// growXFS returns the share of the disk that inodes may take (imaxpct) back as it is: the kernel sets it with the size.
 func growXFS(dir *os.File, size uint64) error {
 	var geometry [112]byte
 	if err := ioctl(dir, xfsGeometry, unsafe.Pointer(&geometry)); err != nil { //nolint:gosec // an ioctl takes a pointer

@@ -38,7 +38,7 @@ func Decode[M proto.Message](file string, data []byte, list string, empty func()
 	return out, nil
 }
 
-// parse gives the top value of each document.
+// parse returns the top value of each document.
 func parse(data []byte) ([]*yaml.Node, error) {
 	var jsonErr error
 	if t := bytes.TrimSpace(data); len(t) > 0 && (t[0] == '{' || t[0] == '[') {
@@ -103,7 +103,7 @@ func locate(file string, err error) error {
 	return e
 }
 
-// snake gives the API's name for the one that protojson says: timeout_seconds for timeoutSeconds.
+// snake returns the API's name for the one that protojson says: timeout_seconds for timeoutSeconds.
 func snake(s string) string {
 	var b strings.Builder
 	for _, r := range s {

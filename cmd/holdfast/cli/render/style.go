@@ -28,7 +28,7 @@ type Text struct {
 // T is a text with a style.
 func T(value string, style Style) Text { return Text{value, style} }
 
-// State gives a phase, state or outcome the colour that its meaning has everywhere.
+// State returns a phase, state or outcome the colour that its meaning has everywhere.
 func State(name string) Text {
 	switch name {
 	case "SUCCEEDED", "IN_SERVICE", "READY", "true", "leader":

@@ -125,7 +125,7 @@ func (w *Wave) drive(ctx context.Context, news <-chan *holdfastv1.Run) error {
 	}
 }
 
-// Stopped tells whether so many failed that no more are started.
+// Stopped reports whether so many failed that no more are started.
 func (w *Wave) Stopped() bool { return w.p.Failed+w.p.Refused > w.cfg.Failures }
 
 // note counts what is new about a run. Events may come late: an older one changes nothing.
