@@ -80,7 +80,7 @@ func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) er
 	}
 }
 
-// forget drops somebody who waits no more, so that nobody is asked on his behalf.
+// forget drops a call that waits no more, so that no peer is asked on its behalf.
 func (c *confirmer) forget(ticket uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *confirmer) serve(id string) {
 			c.mu.Unlock()
 			return
 		}
-		if hedged != c.waiting[0].ticket && c.spare(id, others) { // somebody new waits, and others are asked for him
+		if hedged != c.waiting[0].ticket && c.spare(id, others) { // a new call waits, and others are asked for it
 			hedged = c.waiting[0].ticket
 			c.mu.Unlock()
 			c.pause(confirmHedge)

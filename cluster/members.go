@@ -160,7 +160,7 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 	return r.promote(ctx, m)
 }
 
-// proven makes sure that a newcomer is who it says: in gossip anybody who has the key says what he likes. Its certificate
+// proven makes sure that a newcomer is who it says: in gossip any holder of the key can claim anything. Its certificate
 // tells, when it is asked something.
 func (r *reconciler) proven(ctx context.Context, id string) error {
 	if r.n.cfg.TLS == nil || id == r.n.cfg.NodeID {

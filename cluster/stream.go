@@ -19,7 +19,7 @@ import (
 // It remembers its connections, so that closing it closes them too: the transport would
 // leave idle ones open, and others would believe that this peer is alive.
 //
-// Who dials tells his cluster first, and a peer of another cluster hangs up. Gossip keeps clusters apart too, but it may be
+// The dialing side names its cluster first, and a peer of another cluster hangs up. Gossip keeps clusters apart too, but it may be
 // behind, and entries of another cluster's log would be the end of both.
 type stream struct {
 	net.Listener

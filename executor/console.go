@@ -87,7 +87,7 @@ func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadW
 	}
 }
 
-// Leave says that somebody who has closed his end will not come back: a console that nobody else is attached to ends at once. Of others who are still
+// Leave says that a caller who has closed the console will not come back: a console that nobody else is attached to ends at once. Of others who are still
 // attached it says nothing: one of them whose connection breaks later may come back.
 func (e *Executor) Leave(run string) {
 	if o, _, _ := e.consoles.look(run); o != nil {
@@ -108,7 +108,7 @@ type openConsole struct {
 	err      error  // why it is over
 	writer   *attached
 	here     int       // who is attached
-	left     bool      // the last one said that he does not come back
+	left     bool      // the last one does not come back
 	since    time.Time // when here has become what it is
 	lastWord time.Time // when something was typed or shown
 	changed  chan struct{}

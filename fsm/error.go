@@ -62,7 +62,7 @@ const (
 	ReasonTokenRevoked    = "TOKEN_REVOKED"
 	ReasonTokenExpired    = "TOKEN_EXPIRED"
 	ReasonOutOfScope      = "OUT_OF_SCOPE"   // of the caller's pools, or of the agent's machine
-	ReasonPrivilege       = "PRIVILEGE"      // nobody gives away more than he has
+	ReasonPrivilege       = "PRIVILEGE"      // nobody can give away more than their own rights
 	ReasonBootstrapped    = "BOOTSTRAPPED"   // the bootstrap token was made already
 	ReasonSecretVersion   = "SECRET_VERSION" // another version was stored meanwhile
 	ReasonSecretInUse     = "SECRET_IN_USE"  // machines refer to it

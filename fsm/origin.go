@@ -12,7 +12,7 @@ import (
 )
 
 // checkOrigin refuses the command of somebody who may not give it: whose token is not good any more, or who reaches for what is
-// outside his scope. It is done here and not at the edge because tokens are revoked, and machines move to other pools,
+// outside their scope. It is done here and not at the edge because tokens are revoked, and machines move to other pools,
 // while commands are on their way.
 func (t *tx) checkOrigin(about concern) *Error {
 	o := t.cmd.GetOrigin()

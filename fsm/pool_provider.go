@@ -18,7 +18,7 @@ func providerSchema() *schema[*holdfastv1.PlatformProvider] {
 // maxProviders is how many providers the manager of one pool may register.
 const maxProviders = 16
 
-// providerConcern is about the pool of a provider: a manager registers the one of his pool, and takes over nobody else's.
+// providerConcern is about the pool of a provider: a manager registers the one of its pool, and takes over no other.
 func (t *tx) providerConcern(in *holdfastv1.PlatformProvider) concern {
 	about := named("providers", in.GetProviderId())
 	old, exists := t.providers.get(in.GetProviderId())

@@ -20,7 +20,7 @@ import (
 //   - Who may call, when the snapshot is of this cluster: a token that was revoked since stays so. Into another cluster the snapshot's tokens come
 //     along, and this cluster's stay: the caller's own is one.
 //   - What a leader has learned of BMCs and hosts, when the snapshot is of this cluster: it is newer.
-//   - The audit trail, when the snapshot's is the beginning of it: nobody rids himself of it by a restore. Else the snapshot's is taken, and
+//   - The audit trail, when the snapshot's is the beginning of it: nobody gets rid of it by a restore. Else the snapshot's is taken, and
 //     the end of the present one is noted in it.
 func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	now, had := t.state, t.meta

@@ -8,8 +8,8 @@ import (
 )
 
 // Whose secrets are whose. A secret that is limited to pools opens machines of these pools alone, whoever asks. And a caller who is limited
-// to pools owns the secrets whose pools are all his, and no others: a secret for all pools, or one that is not there yet, is not his. Where
-// a machine's provider and endpoints are, there its secrets are sent; so a caller must own those that he sends somewhere.
+// to pools owns the secrets whose pools are all theirs, and no others: a secret for all pools, or one that does not exist yet, is not theirs. Where
+// a machine's provider and endpoints are, there its secrets are sent; so callers must own those that they send somewhere.
 
 // clusterSecret begins the names of the secrets that hold the credentials of registered clusters: cluster/REF.
 const clusterSecret = "cluster/"

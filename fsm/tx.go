@@ -24,7 +24,7 @@ func newTx(f *FSM, index uint64, c *internalv1.Command) *tx {
 	return &tx{state: s, codec: f.own, decoded: f.decoded, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 
-// perform applies the command. One that somebody asked for is held against who he is first, and leaves an audit event,
+// perform applies the command. One that a caller asked for is checked against their rights first, and leaves an audit event,
 // whatever becomes of it.
 func (t *tx) perform() (proto.Message, *Error) {
 	if t.cmd.GetOrigin() == nil {

@@ -21,7 +21,7 @@ import (
 type Consoles interface {
 	// Attach connects with the console that a run keeps open, as soon as it is.
 	Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error)
-	// Leave says that somebody who has closed his end will not come back.
+	// Leave says that a caller who has closed the console will not come back.
 	Leave(run string)
 }
 
@@ -143,7 +143,7 @@ func (s *consoleService) console(ctx context.Context, stream consoleStream, firs
 	typed := make(chan error, 1)
 	go func() { typed <- s.typeConsole(ctx, stream, c, !first.GetReadOnly(), first) }()
 	select {
-	case err = <-typed: // he has left, or is gone
+	case err = <-typed: // the caller has left, or is gone
 		leaves = errors.Is(err, errLeft)
 		stop(nil)
 		_ = c.Close()
@@ -200,7 +200,7 @@ func (s *consoleService) typeConsole(ctx context.Context, stream consoleStream, 
 		var err error
 		if r, err = stream.Recv(); err != nil {
 			if errors.Is(err, io.EOF) {
-				<-ctx.Done() // he types no more, and goes on looking
+				<-ctx.Done() // the caller types no more, and goes on reading
 				return ctx.Err()
 			}
 			return err
@@ -234,7 +234,7 @@ func (s *consoleService) relay(ctx context.Context, stream consoleStream, first 
 				return
 			}
 			if err != nil || up.Send(proto.CloneOf(r)) != nil {
-				cancel() // he is gone; or the other direction tells why
+				cancel() // the caller is gone; or the other direction says why
 				return
 			}
 		}

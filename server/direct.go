@@ -16,7 +16,7 @@ import (
 // (messages copied, headers, consistency, deadlines on top of that of Leases). The rule of the method, the words of errors and the
 // metrics are those of a call over gRPC.
 //
-// A caller has been admitted by auth.Mux. Messages are his own, and hold nothing that this build does not know.
+// A caller has been admitted by auth.Mux. Messages are the caller's own, and hold nothing that this build does not know.
 type Heartbeats struct{ service *heartbeatService }
 
 // Heartbeats returns what takes heartbeats for the HTTP APIs.

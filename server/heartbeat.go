@@ -132,7 +132,7 @@ func (s *heartbeatService) PingService(ctx context.Context, r *holdfastv1.PingSe
 	return &holdfastv1.PingServiceResponse{}, nil
 }
 
-// beat brings a heartbeat to the leader and words what he says.
+// beat brings a heartbeat to the leader and words the answer.
 func (s *heartbeatService) beat(ctx context.Context, kind internalv1.LeaseRef_Kind, id string, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	r.Lease = &internalv1.LeaseRef{Kind: kind, Id: id}
 	if s.cfg.Leases == nil {

@@ -42,7 +42,7 @@ func GRPCOptions() []grpc.ServerOption {
 }
 
 // UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this order: measuring and logging, the bound in time,
-// the wording of errors, recovery from panics, who the caller is and how often he calls; then the Forwarder, which takes the call to
+// the wording of errors, recovery from panics, who the caller is and how often they call; then the Forwarder, which takes the call to
 // where it is served; and there, what the caller may do.
 func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 	all := []grpc.UnaryServerInterceptor{

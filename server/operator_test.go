@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // lostKeeper is the keeper of a peer that has just lost the leadership.
@@ -30,5 +33,37 @@ func TestSetAutopilotOutcome(t *testing.T) {
 	}
 	if c := n.peer.View().Meta().GetAutopilot(); !c.GetCleanupDeadServers() {
 		t.Errorf("the rules on record are %v, want those that were set", c)
+	}
+}
+
+// TestResetClock: the record's clock is shown without a change, and set only to a time that the leader's clock confirms.
+func TestResetClock(t *testing.T) {
+	n := newNode()
+	n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	s := &operatorService{Server: New(Config{}, n, n.peer, testProviders())}
+	at := func(off time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(off)) }
+	for _, tt := range []struct {
+		name   string
+		req    *holdfastv1.ResetClockRequest
+		reason string // empty: accepted
+		set    bool
+	}{
+		{"shown", &holdfastv1.ResetClockRequest{DryRun: true, Time: at(time.Hour)}, "", false},
+		{"no time", &holdfastv1.ResetClockRequest{}, "CLOCKS_DIFFER", false},
+		{"a wrong clock at the caller", &holdfastv1.ResetClockRequest{Time: at(-6 * time.Minute)}, "CLOCKS_DIFFER", false},
+		{"a clock that is a little off", &holdfastv1.ResetClockRequest{Time: at(4 * time.Minute)}, "", true},
+	} {
+		before := n.peer.View().Now()
+		got, err := s.ResetClock(t.Context(), tt.req)
+		if e, _ := errors.AsType[*fsm.Error](err); (tt.reason == "") != (err == nil) || err != nil && (e == nil || e.Reason != tt.reason) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.reason)
+			continue
+		}
+		if err == nil && (!got.GetBefore().AsTime().Equal(before) || time.Since(got.GetLeader().AsTime()).Abs() > time.Minute) {
+			t.Errorf("%s: shows %v, want the record's clock %s and the leader's", tt.name, got, before)
+		}
+		if now := n.peer.View().Now(); now.Equal(tt.req.GetTime().AsTime()) != tt.set {
+			t.Errorf("%s: the record's clock is %s, set %t", tt.name, now, !tt.set)
+		}
 	}
 }

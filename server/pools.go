@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// poolTTL is three of the shortest intervals that a pool manager is asked for: the leader, who knows what he asked for, is
+	// poolTTL is three of the shortest intervals that a pool manager is asked for: the leader, which knows what it asked for, is
 	// never quicker than three of those (POOLREG-18021).
 	poolTTL = 15 * time.Second
 	// poolInterval is asked for until the first heartbeat's answer says otherwise (POOLREG-18010).
@@ -138,7 +138,7 @@ func (s *poolService) DeregisterPool(ctx context.Context, r *holdfastv1.Deregist
 	return &holdfastv1.DeregisterPoolResponse{}, nil
 }
 
-// RegisterProvider registers a marketplace provider (POOLREG-18060). The manager of a pool registers that of his pool.
+// RegisterProvider registers a marketplace provider (POOLREG-18060). The manager of a pool registers that of its pool.
 func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.RegisterProviderRequest) (*holdfastv1.RegisterProviderResponse, error) {
 	if err := required("provider_id", r.GetProvider().GetProviderId()); err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ type Config struct {
 	Note func() string
 }
 
-// Forwarder stands between who a caller is and what he may do (*cluster.Node).
+// Forwarder stands between who a caller is and what they may do (*cluster.Node).
 type Forwarder interface {
 	UnaryInterceptor() grpc.UnaryServerInterceptor
 	StreamInterceptor() grpc.StreamServerInterceptor

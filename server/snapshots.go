@@ -82,7 +82,7 @@ func (w *snapshotWriter) flush() error {
 	return w.stream.Send(&holdfastv1.SnapshotData{Data: w.buf})
 }
 
-// NoteSnapshot records who reads a snapshot, or that he has it.
+// NoteSnapshot records which peer reads a snapshot, or has it.
 func (s *operatorService) NoteSnapshot(ctx context.Context, r *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}

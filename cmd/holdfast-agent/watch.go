@@ -41,7 +41,7 @@ func (w watch) run(ctx context.Context) error {
 	last, stuck, looked, woke := "", false, time.Now(), time.Time{}
 	for {
 		r := w.report()
-		// Who was stopped himself (a debugger, SIGSTOP) cannot say that others hang.
+		// A process that was itself stopped (by a debugger, by SIGSTOP) cannot tell that others hang.
 		if time.Since(looked) > every+wokeLate {
 			woke = time.Now()
 		}

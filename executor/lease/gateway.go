@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Leadership says who leads, and reaches him (cluster.Node).
+// Leadership names the leader and connects to it (cluster.Node).
 type Leadership interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)
@@ -78,7 +78,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// Renew brings a heartbeat to the leader and gives his answer, once it is safe. It rides out elections for 8 s, or as long as
+// Renew brings a heartbeat to the leader and returns its answer, once it is safe. It rides out elections for 8 s, or as long as
 // ctx lasts; then the error is a *cluster.OutcomeError. Another try is always safe. One of more than 256 KiB is never taken
 // (cluster.ErrTooLarge): others must not have to wait for it.
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {

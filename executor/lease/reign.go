@@ -100,7 +100,7 @@ func (r *reign) put(l *internalv1.Lease) *entry {
 	if l.GetExpiredAt() != nil {
 		if old != nil && old.gen <= l.GetRef().GetGeneration() {
 			r.order.remove(old)
-			delete(r.table, k) // if somebody waits for its commit, that will tell him
+			delete(r.table, k) // a call that waits for its commit is answered by that
 		}
 		return nil
 	}

@@ -16,7 +16,7 @@ type Caller struct {
 	Peer     string // id of the peer that took the call
 	Method   string // as the audit trail names it: holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
 
-	seen seen // of his token
+	seen seen // of the token
 }
 
 // seen are the tokens (Records.TokensMark) among which one was good: as long as they are the same, there is nothing to look up.
@@ -64,7 +64,7 @@ func isPeer(id *holdfastv1.Identity) bool {
 	return id.GetMethod() == MethodCertificate && strings.HasPrefix(id.GetPrincipal(), peerPrefix)
 }
 
-// InScope reports whether somebody may see what is in a pool: he is scoped to it, or to none at all. A machine's agent sees no pool.
+// InScope reports whether somebody may see what is in a pool: they are scoped to it, or to none at all. A machine's agent sees no pool.
 func InScope(id *holdfastv1.Identity, pool string) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT:

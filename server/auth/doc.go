@@ -1,4 +1,4 @@
-// Package auth is the gate of a peer: it says who makes a call, what he may do, and how often (docs/security.md).
+// Package auth is the gate of a peer: it decides who makes a call, what they may do, and how often (docs/security.md).
 //
 // It owns credentials (client certificates, tokens, OIDC access tokens, identities that peers forward), the one table of
 // rules for methods and the door for HTTP routes, the limits per caller, and what is kept of refusals until they are in the audit trail.

@@ -84,7 +84,7 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	return c, g.own(ctx, token, p, c)
 }
 
-// own finds out who is at the other end himself.
+// own finds out the identity at the other end itself.
 func (g *Gate) own(ctx context.Context, token string, p *presented, c *Caller) (err error) {
 	switch {
 	case token != "" && isJWT(token):

@@ -27,11 +27,11 @@ type Issuer struct {
 	Audience string `json:"audience"`
 	// UserClaim names the user; default "sub".
 	UserClaim string `json:"user_claim"`
-	// RolesClaim has his roles: a string with spaces, or a list. Dots lead into objects: realm_access.roles. Default "roles".
+	// RolesClaim has the caller's roles: a string with spaces, or a list. Dots lead into objects: realm_access.roles. Default "roles".
 	RolesClaim string `json:"roles_claim"`
 	// Roles translates what is in RolesClaim: {"dc-ops": "operator@gpu"}. Without it "operator" and "operator@gpu" mean themselves.
 	Roles map[string]string `json:"roles"`
-	// PoolsClaim has the pools that he is scoped to. When it is set and a token has none, viewers and operators have no role.
+	// PoolsClaim has the pools that the caller is scoped to. When it is set and a token has none, viewers and operators have no role.
 	PoolsClaim string `json:"pools_claim"`
 }
 

@@ -81,7 +81,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTT
 // is a line of text.
 //
 // The handler gets a context with the caller, and a body of at most MaxBody bytes that must come within 30 s. It makes gRPC calls of
-// this process with that context: the rule of the route is about who may come in at all, the RPC's about what he asks for.
+// this process with that context: the rule of the route is about who may come in at all, the RPC's about what they ask for.
 func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
 	if !rule.set() {
 		panic("route " + strconv.Quote(pattern) + " has no rule that lets anybody in")

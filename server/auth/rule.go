@@ -77,7 +77,7 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 	return nil
 }
 
-// Lets reports whether somebody may call, as far as his role goes: what a user interface offers him. Whether the resource is his is said when he calls.
+// Lets reports whether somebody may call, as far as the role goes: what a user interface offers. Whether the resource is theirs is checked when they call.
 func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
 
 // Needs words who may call, for errors and docs/security.md.

@@ -37,7 +37,7 @@ type edgeStream struct {
 // Context implements grpc.ServerStream.
 func (s *edgeStream) Context() context.Context { return s.ctx }
 
-// enter returns the context of a call whose caller is known, and counts it against his limit. Calls that this process makes of
+// enter returns the context of a call whose caller is known, and counts it against the caller's limit. Calls that this process makes of
 // itself, for the HTTP APIs, have a caller already.
 func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
 	rule, refusal := g.rule(method)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/images/blob"
 )
 
-// look fetches what this peer should have and has not. Each peer looks for itself, so whoever was away, or has lost his disk, gets
+// look fetches what this peer should have and has not. Each peer looks for itself, so a peer that was away, or has lost its disk, gets
 // everything again.
 func (d *Depot) look(ctx context.Context) {
 	missing := 0

@@ -20,7 +20,7 @@ import (
 )
 
 // Server is a grpc.ServiceRegistrar for handlers, and a grpc.ClientConnInterface for those who call them. The caller of a
-// call, his deadline and all else that its context holds is that of the context it is made with; outgoing metadata becomes
+// call, its deadline and all else that its context holds is that of the context it is made with; outgoing metadata becomes
 // incoming. A message that was passed belongs to the handler from then on, as if it had been sent.
 type Server struct {
 	intercept grpc.UnaryServerInterceptor

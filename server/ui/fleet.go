@@ -177,7 +177,7 @@ func (s *fleets) of(ctx context.Context, id *holdfastv1.Identity, c holdfastv1.M
 		return f, nil
 	}
 	got, err, _ := s.one.Do(key, func() (any, error) {
-		// The others wait for it too: who was first may close his window.
+		// The others wait for it too: the first one may close its window.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 		defer cancel()
 		begin := s.now()

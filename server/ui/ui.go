@@ -103,7 +103,7 @@ func loadRules() rules {
 	return r
 }
 
-// may reports whether somebody's role lets him call a method.
+// may reports whether a role allows a method.
 func (r rules) may(id *holdfastv1.Identity, method string) bool {
 	rule := r[method]
 	return rule.Lets(id)

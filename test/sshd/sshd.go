@@ -121,7 +121,7 @@ func (s *Server) write() (string, error) {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			return "", err
 		}
-	} else { // whoever logs in is to be root, or may become it: here he may do all that the test needs
+	} else { // whoever logs in is to be root, or may become it: here that user may do all that the test needs
 		if err := os.WriteFile(at("sudo"), []byte("#!/bin/sh\nshift\nexec \"$@\"\n"), 0o755); err != nil {
 			return "", err
 		}

@@ -130,7 +130,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 	}
 }
 
-// trouble says why a peer does not count. Peers that are older than the field say of nobody that he may vote.
+// trouble says why a peer does not count. Peers that are older than the field report no voter at all.
 func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
 	told := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
 	if p.GetError() == "" && p.GetSuffrage() == "voter" && told && !p.GetMayVote() {

@@ -204,7 +204,7 @@ registered, changed and run since is gone.`,
 }
 
 // restoreTimeout is how long a restore may take unless --timeout is given: so long as peers give it themselves. They go on without a caller who
-// leaves sooner, and he would not know what came of it.
+// leaves sooner, and would not learn the outcome.
 const restoreTimeout = 30 * time.Minute
 
 // uploads is how often a restore sends its file, at most.

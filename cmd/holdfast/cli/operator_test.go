@@ -292,6 +292,8 @@ func TestOperatorVerbs(t *testing.T) {
 		{"operator autopilot get-config", ExitOK, "dead-server-threshold  24h0m0s"},
 		{"operator autopilot set-config --cleanup-dead-servers", ExitOK, "cleanup-dead-servers   true\ndead-server-threshold  24h0m0s\nmin-quorum             3"},
 		{"operator debug -f " + archive, ExitOK, "2 files"},
+		{"operator clock show", ExitOK, "ahead   50m0s"},
+		{"operator clock reset", ExitOK, "the record's clock was set"},
 		{"operator recover", ExitUsage, "--data-dir is missing"},
 		{"operator recover --data-dir /nowhere", ExitUsage, "--dry-run first"},
 		{"operator recover --data-dir /nowhere --dry-run", ExitError, "no data directory of a peer"},

@@ -23,7 +23,7 @@ func gcShare(live uint64) int {
 	return int(min(mostShare, max(leastShare, 100*heapGrowth/max(1, live))))
 }
 
-// keepHeap sets GOGC by what is alive, until ctx ends. Who has set GOGC himself knows better.
+// keepHeap sets GOGC by what is alive, until ctx ends. A GOGC that is set in the environment wins.
 func keepHeap(ctx context.Context) error {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return nil

@@ -32,7 +32,7 @@ type ConsoleServiceClient interface {
 	// Attaches to the console that a run keeps open, on any peer: it goes through to the leader. The first message names the run; what follows is
 	// typed. The answer is what the console shows, from a little before on. It waits for a run that has not opened the console yet.
 	//
-	// One at a time may type: who comes second is refused with FAILED_PRECONDITION (CONSOLE_TAKEN) unless he only looks on. The stream ends with OK when the run
+	// One at a time may type: who comes second is refused with FAILED_PRECONDITION (CONSOLE_TAKEN) unless it only reads. The stream ends with OK when the run
 	// has ended, and with UNAVAILABLE when the leader is lost: attach again, the next leader opens the console anew. Who leaves for good says so
 	// with leave; the run ends when all have left, or when nobody has come back for a while.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
@@ -69,7 +69,7 @@ type ConsoleServiceServer interface {
 	// Attaches to the console that a run keeps open, on any peer: it goes through to the leader. The first message names the run; what follows is
 	// typed. The answer is what the console shows, from a little before on. It waits for a run that has not opened the console yet.
 	//
-	// One at a time may type: who comes second is refused with FAILED_PRECONDITION (CONSOLE_TAKEN) unless he only looks on. The stream ends with OK when the run
+	// One at a time may type: who comes second is refused with FAILED_PRECONDITION (CONSOLE_TAKEN) unless it only reads. The stream ends with OK when the run
 	// has ended, and with UNAVAILABLE when the leader is lost: attach again, the next leader opens the console anew. Who leaves for good says so
 	// with leave; the run ends when all have left, or when nobody has come back for a while.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error

@@ -42,7 +42,7 @@ type OperatorServiceClient interface {
 	// bytes are the file, as docs/runbooks/backup.md describes it.
 	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotData], error)
 	// Writes into the audit trail that the caller is about to read a snapshot, which SaveSnapshot does by itself unless it is stale; or, with
-	// saved_at, that he has one now, whole and in safety. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
+	// saved_at, that it has one now, whole and in safety. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
 	NoteSnapshot(ctx context.Context, in *NoteSnapshotRequest, opts ...grpc.CallOption) (*NoteSnapshotResponse, error)
 	// Brings a chunk of a snapshot file to the leader, in order. Chunk 0 begins anew. A change of the leader ends it: ABORTED, begin anew.
 	StageSnapshot(ctx context.Context, in *StageSnapshotRequest, opts ...grpc.CallOption) (*StageSnapshotResponse, error)
@@ -192,7 +192,7 @@ type OperatorServiceServer interface {
 	// bytes are the file, as docs/runbooks/backup.md describes it.
 	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotData]) error
 	// Writes into the audit trail that the caller is about to read a snapshot, which SaveSnapshot does by itself unless it is stale; or, with
-	// saved_at, that he has one now, whole and in safety. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
+	// saved_at, that it has one now, whole and in safety. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
 	NoteSnapshot(context.Context, *NoteSnapshotRequest) (*NoteSnapshotResponse, error)
 	// Brings a chunk of a snapshot file to the leader, in order. Chunk 0 begins anew. A change of the leader ends it: ABORTED, begin anew.
 	StageSnapshot(context.Context, *StageSnapshotRequest) (*StageSnapshotResponse, error)

@@ -911,7 +911,7 @@ type PlatformProvider struct {
 	Status          string                 `protobuf:"bytes,14,opt,name=status,proto3" json:"status,omitempty"`                                            // registered
 	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                     // when it was made
 	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                     // when it last changed
-	PoolId          string                 `protobuf:"bytes,17,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`                              // the pool whose manager registers it, by his token; empty: an operator's
+	PoolId          string                 `protobuf:"bytes,17,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`                              // the pool whose manager registers it, by its token; empty: an operator's
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }

@@ -38,7 +38,7 @@ type Secret struct {
 	UsedBy    []string               `protobuf:"bytes,9,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`          // machines that refer to it, at most 10
 	Uses      int32                  `protobuf:"varint,10,opt,name=uses,proto3" json:"uses,omitempty"`                          // how many machines refer to it
 	// The pools whose machines may refer to it; none: those of any pool, and of no pool. Whoever is scoped to pools can only give a machine
-	// a secret whose pools are all his.
+	// a secret whose pools are all theirs.
 	Pools         []string `protobuf:"bytes,11,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

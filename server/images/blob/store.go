@@ -205,7 +205,7 @@ func (s *Store) Sweep(before time.Time, used func(sum string) bool) (removed []s
 	return removed, nil
 }
 
-// remove looks at the time again: somebody may have said meanwhile that he will use it.
+// remove looks at the time again: a caller may have announced meanwhile that it will use it.
 func (s *Store) remove(sum, name string, before time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

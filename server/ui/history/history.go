@@ -11,7 +11,7 @@ import (
 
 // Load is how the leader is asked (*cluster.Node).
 type Load interface {
-	// LeaderLoad returns who leads, and what it has done since it started. An error: nobody is known to, or he does not answer.
+	// LeaderLoad returns who leads, and what it has done since it started. An error: no leader is known, or it does not answer.
 	LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error)
 }
 

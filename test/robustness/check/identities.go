@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// identities checks that nobody who was told that he is registered is lost from the record, that he is one only, and that he is deregistered if
-// he was told so, and not if he never asked for it. The same identity (a machine id, an id file) has the same id over all restarts; what is on
+// identities checks that no client that was told that it is registered is lost from the record, that it is there once, and that it is deregistered if
+// it was told so, and not if it never asked for it. The same identity (a machine id, an id file) has the same id over all restarts; what is on
 // record beside it can only come from registrations whose outcome their client does not know.
 func identities(h *workload.History, _ *Final) []error {
 	f := h.Fleet
